@@ -1,4 +1,4 @@
-"""Brings closed segments to the disk and moves recovery points, so that a start after a crash need not read those segments."""
+"""Syncs closed segments and moves recovery points, so that a start after a crash need not read those segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.storage.filesystem import Filesystem, SyncFailed, sync_file
 from ottla.storage.log import Log
 
 _Settled = tuple[Log, list[str], int, int]
-"""A log, its files that are to be synced, its recovery point after that, and how often the log had been truncated."""
+"""A log, its files to sync, its recovery point after the sync, and its count of truncations before the sync."""
 
 
 def _raised(_: Log, error: OSError) -> None:
@@ -35,10 +35,10 @@ def _sync_all(settled: list[_Settled], refused: dict[Log, OSError]) -> None:
 
 
 def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
-    """Sync the closed segments of ``logs``, and move the logs' recovery points behind them.
+    """Sync the closed segments of ``logs``, and move the logs' recovery points to their end.
 
     ``on_refused`` is called for a log whose files could not be opened or written. That log's recovery point stays, and the other
-    logs are synced all the same. Raises `SyncFailed`.
+    logs are synced nevertheless. Raises `SyncFailed`.
     """
     settled, pace = list[_Settled](), Pace()
     for log in logs:
@@ -65,5 +65,5 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
             if not log.is_deleted:
                 on_refused(log, refused[log])
         elif log.truncations == truncations:
-            # Behind a truncation other batches, which are not synced, may have the offsets that were synced here.
+            # After a truncation, the synced offsets may belong to new batches that are not synced.
             log.recovery_point = max(log.recovery_point, point)

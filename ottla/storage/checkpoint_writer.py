@@ -1,6 +1,6 @@
-"""Writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and its neighbours).
+"""Writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and similar methods).
 
-A log that is offline keeps the entries that the last stop has left. `LogDirectory` passes them in as its `LastStop`.
+A log that is offline keeps its entries from the last stop. `LogDirectory` passes them in as its `LastStop`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class CheckpointWriter:
     def paths(self) -> list[str]:
         """The paths of the checkpoints from which a start reads offsets.
 
-        The checkpoints name logs by topic and partition. So as long as a deleted log has an entry, a start would take the
-        entry's offset for the offset of a new log of the same name.
+        The checkpoints identify logs by topic and partition. So as long as a deleted log has an entry, a start would apply its
+        offset to a new log of the same name.
         """
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 
@@ -51,15 +51,14 @@ class CheckpointWriter:
         self._write(ABORTED, self._of_logs(lambda log: checksum_of(segment.txn_index for segment in log.segments)))
 
     def sync(self) -> None:
-        """Bring all checkpoints to the disk.
+        """Sync all checkpoints.
 
-        A clean stop does so before it writes the clean-shutdown file: a power cut must not leave that file with older
-        checkpoints.
+        A clean stop does so before it writes the clean-shutdown file: a power cut must not leave that file with older checkpoints.
         """
         self._sync([*self.paths, f"{self._path}/{ABORTED}"])
 
     def sync_recovery_points(self) -> None:
-        """Bring the checkpoint of recovery points to the disk. May run in another thread than the event loop's."""
+        """Sync the checkpoint of recovery points. May run in a worker thread."""
         self._sync([f"{self._path}/{RECOVERY_POINTS}"])
 
     def _sync(self, paths: list[str]) -> None:
@@ -70,9 +69,9 @@ class CheckpointWriter:
             sync_dir(self._fs, self._path)
 
     def write_recovery_points(self, last_stop: LastStop) -> None:
-        # An offline log keeps its recovery point, so that the next start still reports what is damaged below that point, also
-        # after a crash. A 0 is written only where the checkpoint had a 0 before: the 0 says that a compaction may have left gaps
-        # in the log (`LastStop.recovery_points`).
+        # An offline log keeps its recovery point, so that the next start still reports damage below that point, also after a crash.
+        # A 0 is written only if the checkpoint had a 0 before: the 0 means that compaction may have left gaps in the log
+        # (`LastStop.recovery_points`).
         known = last_stop.recovery_points
         points = {
             key: log.recovery_point if log.segments else known[key]

@@ -1,4 +1,4 @@
-"""Small text files beside the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata."""
+"""Small text files next to the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
 
 def _lines(raw: bytes | None) -> list[str] | None:
-    """The entry lines of a checkpoint (version, count, entries), None where it is missing or damaged."""
+    """The entry lines of a checkpoint (version, count, entries); None if it is missing or damaged."""
     if raw is None:
         return None
     lines = raw.decode("utf-8", "replace").splitlines()
@@ -29,16 +29,16 @@ def _lines(raw: bytes | None) -> list[str] | None:
 
 
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
-    """``(topic, partition) -> offset`` of an offset checkpoint; empty where the file is missing or damaged.
+    """``(topic, partition) -> offset`` of an offset checkpoint; empty if the file is missing or damaged.
 
-    Do not write the result back with changes: after a damaged file, the new file would be sound and lack all earlier entries.
-    Use `parse_offsets` for that, which reports damage.
+    Do not write the result back with changes: a damaged file would be replaced by a sound one without the earlier entries. Use
+    `parse_offsets` for that, which reports damage.
     """
     return parse_offsets(fs.read_file(path)) or {}
 
 
 def parse_offsets(raw: bytes | None) -> dict[tuple[str, int], int] | None:
-    """``(topic, partition) -> offset`` of an offset checkpoint's content; None where the file is missing or damaged."""
+    """``(topic, partition) -> offset`` of an offset checkpoint's content; None if the file is missing or damaged."""
     lines = _lines(raw)
     if lines is None:
         return None
@@ -63,11 +63,11 @@ class LeaderEpochs:
         self._fs = fs
         self._path = f"{directory}/{LEADER_EPOCH_FILE}"
         self._entries: list[tuple[int, int]] = []
-        # Whether the entries in memory are newer than the file, because the disk has refused to write the file.
+        # Whether the entries in memory are newer than the file, because a write failed.
         self._is_unwritten = False
 
     def load(self) -> bool:
-        """Read the file. False where the file is damaged: the caller then gives the log's batches to `refill`."""
+        """Read the file. False if the file is damaged: the caller then passes the log's batches to `refill`."""
         raw = self._fs.read_file(self._path)
         lines = _lines(raw)
         try:
@@ -84,7 +84,7 @@ class LeaderEpochs:
     def refill(self, batches: Iterable[tuple[int, int]]) -> None:
         """Rebuild the entries from the leader epoch and base offset of every batch of the log.
 
-        Where the disk refuses the file, `flush` writes it later.
+        `flush` retries a failed write.
         """
         entries: list[tuple[int, int]] = []
         for epoch, offset in batches:
@@ -107,11 +107,11 @@ class LeaderEpochs:
         self._replace([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
     def restore(self, epoch: int, start_offset: int) -> None:
-        """Add an epoch whose first batch recovery has read in the log. Where the disk refuses the file, `flush` writes it later."""
+        """Add an epoch whose first batch recovery found in the log. `flush` retries a failed write."""
         self._replace_and_try_write([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
     def truncate_end(self, log_end_offset: int) -> None:
-        """Remove epochs that start at or behind the log end. Where the disk refuses the file, `flush` writes it later."""
+        """Remove epochs that start at or after the log end. `flush` retries a failed write."""
         kept = [e for e in self._entries if e[1] < log_end_offset]
         if kept != self._entries:
             self._replace_and_try_write(kept)
@@ -126,8 +126,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int, current_epoch: int = NO_EPOCH) -> tuple[int, int]:
         """The largest known epoch at or below ``epoch``, and the offset where that epoch ends (LeaderEpochFileCache.endOffsetFor).
 
-        An epoch below the first known epoch ends where the first one starts. (-1, -1) for an epoch above the latest.
-        ``current_epoch`` is the one that this log's leader is in. It begins at the log end where it has no batch yet.
+        An epoch below the first known epoch ends where the first one starts. Returns (-1, -1) for an epoch above the latest.
+        ``current_epoch`` is the current leader epoch. Without a batch, it begins at the log end.
         """
         latest = max(self.latest, current_epoch)
         if epoch == NO_EPOCH or epoch > latest:
@@ -146,14 +146,14 @@ class LeaderEpochs:
         return self._entries[at][0] if at >= 0 else -1
 
     def flush(self) -> None:
-        """Write the file where the disk has refused it before. Raises OSError."""
+        """Write the file if an earlier write failed. Raises OSError."""
         if self._is_unwritten:
             self._replace(self._entries)
 
     def _replace_and_try_write(self, entries: list[tuple[int, int]]) -> None:
-        """Replace the entries in memory and try to write the file. Where the disk refuses the file, `flush` writes it later.
+        """Replace the entries in memory and try to write the file. `flush` retries a failed write.
 
-        So a full disk neither keeps a log out of service nor stops retention from freeing space.
+        So a full disk neither takes a log out of service nor stops retention from freeing space.
         """
         self._entries, self._is_unwritten = entries, True
         with suppress(OSError):
@@ -167,9 +167,9 @@ class LeaderEpochs:
 
 
 def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
-    """The topic id in a directory's partition.metadata; None where the file has none or is missing. Raises `Damaged`."""
+    """The topic id in a directory's partition.metadata; None if the file has none or is missing. Raises `Damaged`."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
-    # After a power cut a file may have its length and only zero bytes.
+    # After a power cut a file may have the right length but only zero bytes.
     raw = (fs.read_file(path) or b"").strip(b"\0")
     try:
         for line in raw.decode().splitlines():

@@ -1,4 +1,4 @@
-"""Compacts logs: chooses a log and the part to clean, and replaces segments by cleaned ones.
+"""Compacts logs: chooses a log and the part to clean, and replaces segments with cleaned ones.
 
 LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka.
 """
@@ -27,7 +27,7 @@ DIRTINESS_WORK = 5
 
 
 class Interrupted(Exception):
-    """Retention or the deletion of the topic has removed a segment while the cleaner was reading the segment."""
+    """Retention or a topic deletion removed a segment while the cleaner was reading it."""
 
 
 class Dirty(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Cleaned(msgspec.Struct):
 
 
 def dirtiness(log: Log, now_ms: int) -> Dirty | None:
-    """The dirty part of a log; None where the log is not compacted, or has no segment that may be cleaned."""
+    """The dirty part of a log; None if the log is not compacted, or has no segment that may be cleaned."""
     if not log.config.is_compacted or log.is_failed or log.is_offline or log.renames.are_owed or len(log.segments) < 2:
         return None
     start = log.first_dirty_offset
@@ -81,7 +81,7 @@ def dirtiness(log: Log, now_ms: int) -> Dirty | None:
 
 
 def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
-    """Base offset of the first segment that is active, holds the last stable offset, or is younger than min.compaction.lag.ms."""
+    """Base offset of the first segment that is active, has the last stable offset, or is younger than min.compaction.lag.ms."""
     at = min(log.segment_at(log.last_stable_offset), len(log.segments) - 1)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -93,7 +93,7 @@ def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
 
 
 def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
-    """The dirty part of the log with the largest dirty ratio; None where no log is dirty enough (grabFilthiestCompactedLog)."""
+    """The dirty part of the log with the largest dirty ratio; None if no log is dirty enough (grabFilthiestCompactedLog)."""
     best: Dirty | None = None
     pace = Pace()
     for log in logs:
@@ -108,13 +108,13 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
 
 
 def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
-    """Clean a log and move its first dirty offset. The log's closed segments must be on the disk before.
+    """Clean a log and move its first dirty offset. The caller must have synced the log's closed segments.
 
-    Damage stops the cleaning: a cleaned segment would lose the damaged batches without an error, or give a wrong CRC a right one.
-    As in Kafka, the log is still served.
+    Damage stops the cleaning: a cleaned segment would lose the damaged batches without an error, or give them a correct CRC. As in
+    Kafka, the log is still served.
 
-    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read (`DamagedBatch` for a damaged one), `SyncFailed` where a
-    cleaned segment may not have reached the disk, and OSError where the disk refuses a write or a rename.
+    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read (`DamagedBatch` for a damaged one), `SyncFailed` if a sync
+    of a cleaned segment failed, and OSError if a write or a rename failed.
     """
     log, done = dirty.log, Cleaned()
     keys, pace = KeyMap(buffer_bytes), Pace()
@@ -145,7 +145,7 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
 
 
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
-    """Run ``steps`` as long as ``sources`` are segments of the log. After that raise `Interrupted` in ``steps``."""
+    """Run ``steps`` as long as ``sources`` are segments of the log, then raise `Interrupted` in ``steps``."""
     error: Exception | None = None
     while True:
         if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):
@@ -162,7 +162,7 @@ def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
 
 
 def _are_there(log: Log, sources: list[Segment]) -> bool:
-    """Whether neighbouring segments are still in the log. Compares the lists as a whole, because they may hold thousands."""
+    """Whether adjacent segments are still in the log. Compares slices, because there may be thousands of segments."""
     if not sources or sources[0] not in log.segments:
         return not sources
     at = log.segments.index(sources[0])
@@ -170,7 +170,7 @@ def _are_there(log: Log, sources: list[Segment]) -> bool:
 
 
 def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
-    """Put the keys of the dirty part into the map; False where the map is full before the end of the dirty part."""
+    """Put the keys of the dirty part into the map; False if the map is full before the end of the dirty part."""
     log, start = dirty.log, dirty.first_dirty_offset
     transactions = TransactionsSeen()
     transactions.expect(log.aborted_from(log.segment_at(start), start, dirty.bound))
@@ -188,7 +188,7 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
 
 
 def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
-    """Groups of neighbouring segments, each small enough to become one segment (Cleaner.groupSegmentsBySize)."""
+    """Groups of adjacent segments, each small enough to become one segment (Cleaner.groupSegmentsBySize)."""
     config, groups = log.config, list[list[Segment]]()
     size = offsets_size = times_size = 0
     for at, segment in enumerate(segments):
@@ -209,12 +209,12 @@ def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
 
 
 def _rewrite(log: Log, group: list[Segment], cleaning: Pass, pace: Pace) -> Steps[Segment]:
-    """Write the records of a group that stay into a new segment with ``*.cleaned`` names, and bring it to the disk."""
+    """Write the retained records of a group to a new segment with ``*.cleaned`` names, and sync it."""
     cleaned = Segment(log.fs, log.directory, group[0].base_offset, cleaning.now_ms, CLEANED_SUFFIX)
     try:
         yield from _write(log, group, cleaning, pace, cleaned)
     except Exception:
-        # A half-written segment must keep neither the last free bytes of a full disk nor file descriptors.
+        # A half-written segment must not occupy the last free bytes of a full disk or keep file descriptors.
         _discard(log.fs, cleaned)
         raise
     return cleaned
@@ -235,8 +235,8 @@ def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cleaned: 
     seen = cleaning.transactions
     for segment in group:
         following = log.segments[log.segments.index(segment) + 1].base_offset
-        # Also entries beyond the pass's end offset, because the batches there stay and need their entries. Kafka takes entries up
-        # to the end offset only, and loses the later ones.
+        # Include entries above the pass's end offset, because the batches there stay and need their entries. Kafka takes only
+        # entries up to the end offset, and loses the later ones.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for _, header, raw in segment.scan(limit=following):
             kept = yield from filter_batch(cleaning, raw, header, pace)

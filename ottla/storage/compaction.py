@@ -1,8 +1,8 @@
 """Decides which records compaction keeps (org.apache.kafka.storage.internals.log.Cleaner and CleanedTransactionMetadata).
 
-Of the records with the same key the one with the largest offset stays. Tombstones, and markers whose transaction has no records
-left, stay until their delete horizon; the first pass that reads them sets the horizon. Records of aborted transactions are
-removed at once. The last batch of each producer stays, without records if need be, because it holds the producer's sequence.
+Of the records with the same key, compaction keeps the one with the largest offset. Tombstones, and markers whose transaction has no
+records left, stay until their delete horizon; the first pass that reads them sets the horizon. Records of aborted transactions are
+removed at once. The last batch of each producer stays, without records if necessary, because it contains the producer's sequence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KeyMap:
         self.latest_offset = -1
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a key's offset. False where the map has no room for another key; the first key always fits."""
+        """Record a key's offset. False if the map has no room for another key; the first key always fits."""
         if key not in self._offsets:
             size = len(key) + ENTRY_OVERHEAD_BYTES
             if size > self._free_bytes and self._offsets:
@@ -61,7 +61,8 @@ class _Aborted(msgspec.Struct):
 class TransactionsSeen:
     """The transactions that are open at the current batch of a pass, and whether each of them was aborted later.
 
-    A pass reads batches in offset order. `expect` must get the aborted transactions of a segment before its batches are read.
+    A pass reads batches in offset order. `expect` must be called with the aborted transactions of a segment before its batches are
+    read.
     """
 
     __slots__ = ("_aborted", "_committed", "_expected", "kept")
@@ -83,7 +84,7 @@ class TransactionsSeen:
             self._aborted.setdefault(entry.producer_id, _Aborted(entry))
 
     def note_data_batch(self, header: BatchHeader) -> bool:
-        """Note a data batch; returns whether its transaction was aborted."""
+        """Record a data batch; returns whether its transaction was aborted."""
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False
@@ -95,7 +96,7 @@ class TransactionsSeen:
         return True
 
     def note_control_batch(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Note a control batch; returns whether the transaction that it ends has no batches left."""
+        """Record a control batch; returns whether the transaction that it ends has no batches left."""
         self._advance(header.last_offset)
         marker = read_marker(batch, header)
         if marker is None:
@@ -114,8 +115,7 @@ class TransactionsSeen:
 class LastBatches:
     """``header in last_batches`` is true for the last batch of each producer.
 
-    Recovery reads a producer's sequence from the producer's last data batch, or its epoch from a marker where no data batch is
-    known.
+    Recovery reads a producer's sequence from its last data batch, or only its epoch from a marker if no data batch is known.
     """
 
     __slots__ = ("_producers",)
@@ -133,10 +133,10 @@ class LastBatches:
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """The settings of one pass over a log, and what the pass has read so far.
+    """The settings and the state of one pass over a log.
 
-    ``end_offset`` is the offset behind the last batch whose keys are mapped. That batch stays, without records if need be, so
-    that its offsets remain in the log.
+    ``end_offset`` is the offset after the last batch whose keys are mapped. That batch stays, without records if necessary, so that
+    its offsets remain in the log.
     """
 
     keys: KeyMap
@@ -157,7 +157,7 @@ def map_batch(
     pace: Pace,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Steps[bool]:
-    """Put the keys of a batch, from offset ``start`` on, into the map; False where the map is full.
+    """Put the keys of a batch, from offset ``start`` on, into the map; False if the map is full.
 
     Raises `KafkaError` for a batch that cannot be read, or has a record larger than ``max_record_bytes``.
     """
@@ -181,7 +181,7 @@ def map_batch(
 
 
 class _Choice:
-    """Which records of a batch stay. ``stays`` has a byte for each record: 1 where the record stays, else 0."""
+    """Which records of a batch stay. ``stays`` has a byte for each record: 1 if the record stays, else 0."""
 
     __slots__ = ("has_tombstones", "kept", "max_timestamp_delta_ms", "stays")
 
@@ -201,7 +201,7 @@ class _Choice:
 
 
 def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
-    """The batch with the records that stay; None where the whole batch is removed.
+    """The batch with the records that stay; None if the whole batch is removed.
 
     Raises `KafkaError` for a batch that cannot be read.
     """
@@ -230,7 +230,7 @@ def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace)
 
 
 def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
-    """Choose the records that stay: the newest of each key, and records behind the last mapped offset.
+    """Choose the records that stay: the newest of each key, and records after the last mapped offset.
 
     Tombstones stay until the delete horizon ``horizon_ms``. Mapped records without a key are removed. All records of a control
     batch stay.

@@ -1,4 +1,4 @@
-"""The settings of one log. Names and defaults are those of Kafka's topic configs (TopicConfig, LogConfig)."""
+"""The settings of one log, with the names and defaults of Kafka's topic configs (TopicConfig, LogConfig)."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class LogConfig(msgspec.Struct, frozen=True):
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment takes appends, in ms, before the next segment begins (LogConfig.maxSegmentMs).
+        """The maximum age of the active segment in ms (LogConfig.maxSegmentMs).
 
-        Only closed segments are compacted. So a record that must be compacted within ``max.compaction.lag.ms`` must lie in a
-        closed segment by then.
+        Only closed segments are compacted. So the segment of a record that must be compacted within ``max.compaction.lag.ms`` must
+        be closed by then.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

@@ -1,4 +1,7 @@
-"""`Filesystem`, the only way from this package to files. `storage.real_filesystem` is the real one; tests use others."""
+"""The `Filesystem` and `File` protocols, through which this package accesses all files.
+
+`storage.real_filesystem` implements them; tests use other implementations.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from ottla.protocol.primitives import Buffer
 
 
 class Damaged(OSError):
-    """A file does not hold what was written to it: something else has cut, replaced or removed it, or it is not a plain file.
+    """A file does not have the content that was written: something else changed or removed it, or it is not a regular file.
 
-    Unlike with a full disk, trying again does not help. ``strerror`` is one line for a person.
+    Unlike with a full disk, a retry does not help. ``strerror`` is one line for a person.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -21,18 +24,18 @@ class Damaged(OSError):
 
 
 class SyncFailed(OSError):
-    """The operating system accepted written data and then could not bring the data to the disk.
+    """The operating system accepted written data and then could not sync it.
 
-    A later sync that succeeds proves nothing about that data: the system may have dropped what it could not write.
+    A later sync that succeeds proves nothing about that data, because the system may have dropped it.
     """
 
 
 HOPELESS = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO))
-"""Error numbers that mean that the disk cannot return data that it has accepted."""
+"""Error numbers which mean that the disk cannot return data that it accepted."""
 
 
 def is_damage(error: OSError) -> bool:
-    """Whether an error means that the file or its disk can no longer be trusted, and not only that a write is refused now."""
+    """Whether an error means that the file or its disk can no longer be trusted, and not only that one write failed."""
     return error.errno in HOPELESS
 
 
@@ -52,15 +55,15 @@ class File(Protocol):
         ...
 
     def append(self, data: Buffer) -> None:
-        """Write all of ``data`` at the end. Where that fails, cut the file back to its earlier length and raise OSError."""
+        """Write all of ``data`` at the end. If that fails, cut the file back to its earlier length and raise OSError."""
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """``size`` bytes from byte ``offset`` on, fewer only at ``self.size``. Raises `Damaged` where the file ends before that."""
+        """``size`` bytes from byte ``offset``, fewer only at ``self.size``. Raises `Damaged` if the file ends before that."""
         ...
 
     def check(self) -> None:
-        """Raises `Damaged` where another process has cut, removed or replaced an open file."""
+        """Raises `Damaged` if another process has cut, removed or replaced an open file."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -68,13 +71,13 @@ class File(Protocol):
     def take_back(self, size: int) -> None:
         """Undo appends: the file counts as ``size`` bytes long from now on. Never raises.
 
-        Where the disk refuses to shorten the file, the bytes behind ``size`` are a surplus. The next append or sync cuts
-        the surplus off first, and raises OSError as long as that fails.
+        If the file cannot be shortened, the bytes after ``size`` are a surplus. The next append or sync first cuts off the surplus,
+        and raises OSError as long as that fails.
         """
         ...
 
     def cut_surplus(self) -> None:
-        """Shorten the file where the disk refused an earlier `take_back`. Raises OSError where the disk still refuses."""
+        """Shorten the file if an earlier `take_back` could not. Raises OSError if that fails again."""
         ...
 
     def sync(self) -> None: ...
@@ -85,8 +88,8 @@ class File(Protocol):
 class Filesystem(Protocol):
     """The operations on files that storage needs. Paths are strings; every method may raise OSError.
 
-    At most ``max_open_files`` files are kept open. Beyond that the file that was opened first is closed, and is opened again
-    at its next use.
+    At most ``max_open_files`` files are kept open. To open more, the file that was opened first is closed; its next use opens it
+    again.
     """
 
     max_open_files: int
@@ -95,11 +98,11 @@ class Filesystem(Protocol):
     def open_files(self) -> int: ...
 
     def open(self, path: str) -> File:
-        """A file that exists, or that its first append creates. Raises `Damaged` where the path is not a plain file."""
+        """A file that exists, or that its first append creates. Raises `Damaged` if the path is not a regular file."""
         ...
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole content; None where there is no such file. Raises `Damaged` where the path is a link, a pipe, a directory."""
+        """The whole content; None without such a file. Raises `Damaged` if the path is a link, a pipe or a directory."""
         ...
 
     def write_file(self, path: str, data: Buffer) -> None:
@@ -107,36 +110,36 @@ class Filesystem(Protocol):
         ...
 
     def spare_descriptors(self, count: int) -> None:
-        """Close up to ``count`` of the files that are kept open, so that other threads find free descriptors. Never raises."""
+        """Close up to ``count`` of the files that are kept open, so that other threads can open descriptors. Never raises."""
         ...
 
     def sync_file(self, path: str) -> None:
-        """Bring a file to the disk. Raises `Damaged` where the file may not be opened.
+        """Sync a file to disk. Raises `Damaged` if the file may not be opened.
 
         Callers use the function `sync_file` of this module, which turns other errors into `SyncFailed`.
         """
         ...
 
     def sync_dir(self, path: str) -> None:
-        """Bring a directory's entries and the directory's own entry to the disk, so that new files survive a power cut."""
+        """Sync a directory's entries and the directory's own entry, so that new files survive a power cut."""
         ...
 
     def rename(self, old: str, new: str) -> None: ...
 
     def unlink(self, path: str) -> None:
-        """Remove a file; a file that does not exist is no error."""
+        """Remove a file. Does nothing if the file does not exist."""
         ...
 
     def is_dir(self, path: str) -> bool | None:
-        """Whether the path is a directory, and not a file or a link to a directory; None where nothing is at the path."""
+        """Whether the path is a directory, and not a file or a link to a directory; None if the path does not exist."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty where the directory does not exist."""
+        """Names in a directory, sorted; empty if the directory does not exist."""
         ...
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents; a directory that exists already is no error."""
+        """Create a directory and its parents. Does nothing if the directory exists."""
         ...
 
     def remove_dir(self, path: str) -> None:
@@ -144,7 +147,7 @@ class Filesystem(Protocol):
         ...
 
     def remove_empty_dir(self, path: str) -> None:
-        """Remove an empty directory; a directory that does not exist is no error."""
+        """Remove an empty directory. Does nothing if the directory does not exist."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
@@ -154,35 +157,35 @@ class Filesystem(Protocol):
     def absolute(self, path: str) -> str: ...
 
     def lock(self, path: str) -> object | None:
-        """Take an exclusive lock, held until `unlock` or the end of the process; None where another process holds the lock."""
+        """Take an exclusive lock, held until `unlock` or the end of the process; None if another process holds the lock."""
         ...
 
     def holds(self, lock: object, path: str) -> bool:
-        """Whether the locked file still stands at ``path``. Never raises; True where the operating system cannot say."""
+        """Whether the locked file is still at ``path``. Never raises; True if the operating system reports an error."""
         ...
 
     def unlock(self, lock: object) -> None: ...
 
 
 def sync_file(fs: Filesystem, path: str) -> None:
-    """Bring a file to the disk. The function keeps no state, so that it may run in any thread.
+    """Sync a file to disk. The function keeps no state, so it may run in any thread.
 
-    Raises `FileNotFoundError`, `Damaged` where the path is not a file that may be opened, OSError where no descriptor is left,
-    and `SyncFailed` for every other error.
+    Raises `FileNotFoundError`, `Damaged` if the path is not a file that may be opened, OSError if no descriptor is left, and
+    `SyncFailed` for every other error.
     """
     _synced(fs.sync_file, path)
 
 
 def sync_dir(fs: Filesystem, path: str) -> None:
-    """Bring a directory's entries and the directory's own entry to the disk. Raises the same errors as `sync_file`."""
+    """Sync a directory's entries and the directory's own entry. Raises the same errors as `sync_file`."""
     _synced(fs.sync_dir, path)
 
 
 def sync_names(fs: Filesystem, path: str) -> None:
-    """`sync_dir`, except that a directory that cannot be synced is no error.
+    """Call `sync_dir`, but ignore a directory that cannot be synced.
 
-    Some file systems cannot sync directories, and some parent directories may not be opened. There a power cut may also lose any
-    new file.
+    Some file systems cannot sync directories, and some parent directories may not be opened. There a power cut may lose any new
+    file.
     """
     with suppress(SyncFailed, Damaged):
         sync_dir(fs, path)
@@ -200,7 +203,7 @@ def _synced(sync: Callable[[str], None], path: str) -> None:
 
 
 def described(error: Exception) -> str:
-    """One line that says what went wrong and with which file."""
+    """Describe an error and its file in one line."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -1,8 +1,8 @@
-"""Appends what a follower has fetched from its leader: batches with the offsets and leader epochs that they have there.
+"""Appends the batches that a follower has fetched, with the offsets and leader epochs that the leader gave them.
 
-Nothing is decided here that the leader has decided (UnifiedLog.appendAsFollower): epochs and sequences of producers are taken as
-they come, and the producers' state, the transaction index and the leader epochs follow as on the leader. A segment ends where the
-leader's does as long as both have the same settings, because every batch is appended on its own.
+The leader has already checked epochs and sequences of producers, so the follower does not (UnifiedLog.appendAsFollower). The
+producers' state, the transaction index and the leader epochs are updated as on the leader. Every batch is appended on its own, so
+that segments end at the leader's offsets as long as both brokers have the same settings.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ottla.storage.walk import MAX_RELATIVE_OFFSET
 
 
 class UnexpectedOffset(Exception):
-    """A leader's batch does not follow the log's end. The follower must not go on (UnexpectedAppendOffsetException)."""
+    """A leader's batch does not follow the log end. The follower must not continue (UnexpectedAppendOffsetException)."""
 
 
 def append_as_follower(log: Log, records: Buffer, leader_epoch: int, now_ms: int) -> int:
-    """Append the whole batches of a fetch answer; returns how many bytes they have. A last batch that is cut off is left out.
+    """Append the whole batches of a fetch response; returns their size in bytes. A last batch that is cut off is ignored.
 
-    Batches of a leader epoch above ``leader_epoch``, and all behind them, are left out as well: the leader of that time is not the
-    one that was asked (KAFKA-18723). Offsets may have gaps, which compaction has left on the leader. All batches are checked before
-    the first is written. Raises CORRUPT_MESSAGE for a wrong CRC or a leader epoch below the log's latest, `UnexpectedOffset`, and
-    OSError, after which the log may have the batches before the refused one.
+    The first batch of a leader epoch above ``leader_epoch`` and all later ones are ignored as well, because they come from another
+    leader than the one that was fetched from (KAFKA-18723). Offsets may have gaps, which compaction left on the leader. All batches
+    are checked before the first is written. Raises CORRUPT_MESSAGE for a wrong CRC or a leader epoch below the log's latest,
+    `UnexpectedOffset`, and OSError, after which the log may have the batches before the refused one.
     """
     view = memoryview(records)
     sound = _checked(log, view, leader_epoch)
     if not sound:
         return 0
     if sound[0][1].base_offset < log.log_end_offset == log.log_start_offset <= sound[0][1].last_offset:
-        # The leader's log start lies inside a batch, and this log is empty.
+        # The leader's log start offset is inside a batch, and this log is empty.
         truncate_fully_and_start_at(log, sound[0][1].base_offset, now_ms)
     expected = log.log_end_offset
     for _, header in sound:
@@ -66,7 +66,7 @@ def _checked(log: Log, records: memoryview, leader_epoch: int) -> list[tuple[int
 def _append(log: Log, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
     timestamp_ms = header.max_timestamp_ms
     if header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET:
-        # Two billion offsets are missing here, and a segment that begins at the log end does not reach the batch.
+        # More than two billion offsets are missing, and a segment that begins at the log end cannot contain the batch.
         raise UnexpectedOffset(f"{log.name}: offset {header.base_offset} is too far behind {log.log_end_offset} for a segment")
     segment = log.segment_for(len(batch), header.last_offset, timestamp_ms, now_ms)
     if header.leader_epoch > log.epochs.latest:

@@ -1,4 +1,4 @@
-"""To which cluster and node a log directory belongs: meta.properties (org.apache.kafka.metadata.properties.MetaProperties)."""
+"""The cluster and node that a log directory belongs to: meta.properties (org.apache.kafka.metadata.properties.MetaProperties)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ottla.storage.filesystem import Filesystem, described, sync_file, sync_name
 
 META_FILE = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
-"""The directory of the cluster's metadata log. Apache Kafka and ottla give it the same name."""
+"""The directory of the cluster's metadata log, in Apache Kafka and in ottla."""
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-"""The records with which Apache Kafka begins its metadata log, in a directory that it has not run on yet (BootstrapMetadata)."""
+"""The initial records of Apache Kafka's metadata log, in a directory that it has not run on yet (BootstrapMetadata)."""
 KRAFT_FILE = "quorum-state"
-"""A file that Apache Kafka writes beside its metadata log, and ottla never does."""
+"""A file that Apache Kafka writes into the directory of its metadata log, and ottla never does."""
 CONTROLLER_DIRECTORY = "controller"
-"""The directory of the controller below that of a cluster, beside those of its brokers (``ottla serve --brokers``)."""
+"""The directory of the controller in a cluster's directory, next to those of its brokers (``ottla serve --brokers``)."""
 NOT_OURS = "something else has moved or removed the directory or its .lock"
-"""The reason that a broker gives when it stops using the directory that it has locked."""
+"""The reason that a broker logs when it stops using a directory that it had locked."""
 
 
 class DirectoryError(Exception):
-    """The directory cannot be used; the text is one line for a person."""
+    """The directory cannot be used. The message is one line for a person."""
 
 
 class DirectoryIdentity(msgspec.Struct):
@@ -36,7 +36,7 @@ class DirectoryIdentity(msgspec.Struct):
 
     @property
     def directory_uuid(self) -> bytes:
-        """The directory id as 16 bytes; `NO_UUID` where the file has no directory id, or a text that is not a UUID."""
+        """The directory id as 16 bytes; `NO_UUID` if the file has no directory id, or one that is not a UUID."""
         try:
             return parse_uuid(self.directory_id)
         except ValueError:
@@ -82,7 +82,7 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
 
 
 def check_not_a_clusters(fs: Filesystem, path: str) -> None:
-    """Raises `DirectoryError` for a directory that has the directories of a cluster's nodes, whose names are like a topic's."""
+    """Raises `DirectoryError` for a directory of a whole cluster, whose nodes' directories have names like partitions."""
     try:
         is_clusters = fs.read_file(f"{path}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     except OSError:
@@ -108,7 +108,7 @@ def write_identity(fs: Filesystem, path: str, identity: DirectoryIdentity, *, is
 
 
 def check_formatted(fs: Filesystem, path: str) -> None:
-    """Raises `DirectoryError` for a directory that belongs to no cluster yet, where it cannot begin one of its own."""
+    """Raises `DirectoryError` for a directory that is not formatted, if its node must join an existing cluster."""
     if read_identity(fs, path) is None:
         raise DirectoryError(
             f"{path} belongs to no cluster yet: give it the {META_FILE} of this node with the cluster.id that its controller has"
@@ -124,9 +124,9 @@ def identify(
     *,
     is_synced: bool = False,
 ) -> tuple[DirectoryIdentity, bool]:
-    """The identity of a directory, and whether no broker has run on it yet.
+    """The identity of a directory, and whether it is new: no broker has run on it yet.
 
-    A directory without an identity is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new
+    A directory without an identity is assigned to node ``node_id``, in the cluster ``cluster_id`` or, if that is None, in a new
     cluster. With ``is_synced`` the new identity survives a power cut. Raises `DirectoryError` for a directory of another node, and
     for a directory whose identity cannot be read.
     """
@@ -134,7 +134,7 @@ def identify(
     if identity is not None:
         if identity.node_id != node_id:
             raise DirectoryError(f"{path} belongs to node {identity.node_id}, and node.id is {node_id}")
-        # One that was only formatted has no metadata log.
+        # A directory that was only formatted has no metadata log.
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or uuid_text(new_uuid())
     identity = DirectoryIdentity(cluster_id, node_id, uuid_text(new_uuid()))

@@ -33,7 +33,7 @@ class OffsetIndex:
         self._written = 0
 
     def load(self) -> bool:
-        """Read the file; False where the file is not a sound index of this segment, and must be rebuilt."""
+        """Read the file; False if the file is not a sound index of this segment and must be rebuilt."""
         size = self._file.size
         if size % OFFSET_ENTRY.size:
             return False
@@ -55,7 +55,7 @@ class OffsetIndex:
         return self._file.size // OFFSET_ENTRY.size
 
     def is_within(self, size_bytes: int) -> bool:
-        """Whether all positions ascend and lie inside a log of ``size_bytes``."""
+        """Whether all positions ascend and are inside a log of ``size_bytes``."""
         positions = self._positions
         if not positions:
             return True
@@ -63,7 +63,7 @@ class OffsetIndex:
         return ascending and positions[0] >= 0 and positions[-1] < size_bytes
 
     def least_gap_bytes(self) -> int:
-        """The smallest distance in the log, in bytes, from one entry's position to the next, counted from 0; 0 without entries."""
+        """The smallest distance in bytes between the positions of adjacent entries, counted from position 0; 0 without entries."""
         return min((b - a for a, b in pairwise(chain((0,), self._positions))), default=0)
 
     @property
@@ -186,7 +186,7 @@ class TimeIndex:
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
         """The last entry with a timestamp below ``timestamp_ms``; (-1, base offset) without such an entry.
 
-        Records with later timestamps are at or behind the entry's offset.
+        Records with later timestamps are at or after the entry's offset.
         """
         at = bisect_left(self._timestamps, timestamp_ms) - 1
         return (self._timestamps[at], self._base + self._offsets[at]) if at >= 0 else (-1, self._base)

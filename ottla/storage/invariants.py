@@ -1,4 +1,4 @@
-"""Asserts about the whole state of a log, which hold after every append."""
+"""Assertions about the whole state of a log, which hold after every append."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Offsets(Protocol):
 
 
 def check_log(log: Offsets) -> None:
-    """Check that log start <= LSO <= high watermark <= log end, and that both records of the open transactions agree.
+    """Check that log start <= LSO <= high watermark <= log end, and that both tables of open transactions agree.
 
-    The producers' entries hold the first offset of each open transaction, and so does `ProducerState.open_txns`.
+    The first offset of each open transaction is in the producer's entry and in `ProducerState.open_txns`.
     """
     offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
     assert list(offsets) == sorted(offsets), f"{log.name}: log start, LSO, high watermark and log end are {offsets}"

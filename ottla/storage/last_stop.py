@@ -1,4 +1,4 @@
-"""The checkpoints of a log directory as the last stop or crash has left them."""
+"""The checkpoints of a log directory as the last stop or crash left them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLEAN_FILE = ".kafka_cleanshutdown"
 LOG_STARTS = "log-start-offset-checkpoint"
 FIRST_DIRTY = "cleaner-offset-checkpoint"
 ABORTED = "ottla-aborted-checkpoint"
-"""The file with a CRC of each log's aborted transactions, which a clean stop writes. Apache Kafka does not read this file."""
+"""A checkpoint, written by a clean stop, with a CRC of each log's aborted transactions. Apache Kafka does not read it."""
 UNKNOWN_EPOCH = -1
 _BROKER_EPOCH = re.compile(rb'"brokerEpoch"\s*:\s*(\d{1,18})')
 NO_CHECKSUM = -1
@@ -22,7 +22,7 @@ NO_CHECKSUM = -1
 
 
 def remove_clean_file(fs: Filesystem, directory: str) -> bytes | None:
-    """Remove the clean-shutdown file, because the directory is about to be written. Returns its content; None where there was none.
+    """Remove the clean-shutdown file before the directory is written to. Returns its content; None if it did not exist.
 
     Raises OSError.
     """
@@ -31,8 +31,7 @@ def remove_clean_file(fs: Filesystem, directory: str) -> bytes | None:
     if content is None:
         return None
     fs.unlink(path)
-    # Bring the removal to the disk: after a later power cut the file must not come back, because a start would then report torn
-    # batches as damage to cleanly closed logs.
+    # Sync the removal: if the file came back after a power cut, a start would report torn batches as damage to cleanly closed logs.
     sync_names(fs, directory)
     return content
 
@@ -43,13 +42,13 @@ def clean_file(broker_epoch: int) -> bytes:
 
 
 def _epoch_in(content: bytes) -> int:
-    """The broker epoch that a clean-shutdown file names; -1 for one that names none, as those of Kafka before 3.7 are empty."""
+    """The broker epoch in a clean-shutdown file; -1 if it has none, like the empty files of Kafka before 3.7."""
     named = _BROKER_EPOCH.search(content)
     return UNKNOWN_EPOCH if named is None else int(named[1])
 
 
 class LastStop:
-    """The checkpoints as a start has read them. `LogDirectory` later removes the entries of deleted logs (`forget_all_but`)."""
+    """The checkpoints as read by a start. `LogDirectory` later removes the entries of deleted logs (`forget_all_but`)."""
 
     __slots__ = (
         "aborted",
@@ -69,37 +68,37 @@ class LastStop:
         self.was_clean = True
         self.broker_epoch = UNKNOWN_EPOCH
         """The epoch of the broker that has stopped cleanly here; -1 after a crash."""
-        # Whether a broker has run on the directory.
+        # Whether a broker has run on the directory before.
         self.was_used = False
-        # False where the checkpoint of recovery points is damaged or lost.
+        # False if the checkpoint of recovery points is damaged or lost.
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
-        """The offset up to which each log was on the disk. A log that has never been written has no entry. 0 means that the offset
-        is unknown, so that recovery reads no gap in the log as lost data. A 0 is written by a start that finds this checkpoint
-        lost, by `ottla adopt` for the logs of another broker, and by a person who wants to go on without the damaged part."""
+        """The offset up to which each log was synced. A log that has never been written has no entry. 0 means that the offset is
+        unknown, so that recovery treats no gap in the log as lost data. A 0 is written by a start that finds this checkpoint lost,
+        by `ottla adopt` for the logs of another broker, and by a person who wants to continue without the damaged part."""
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """A log without an entry begins with its log start as high watermark, until a leader says more."""
+        """A log without an entry begins with its log start offset as high watermark, until a leader sends a higher one."""
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}
         self.knows_aborted = True
-        """Whether the checkpoint of aborted transactions could be read. True where the file does not exist."""
+        """Whether the checkpoint of aborted transactions could be read. True if the file does not exist."""
 
     def aborted_checksum(self, where: TopicPartition) -> int | None:
         """The `checksum_of` a log's aborted transactions at the last stop.
 
-        None where the checkpoint has no entry for the log. `NO_CHECKSUM` where the checkpoint is damaged, so that the log's index
-        is rebuilt.
+        None if the checkpoint has no entry for the log. `NO_CHECKSUM` if the checkpoint is damaged, so that the log's index is
+        rebuilt.
         """
         return self.aborted.get(where) if self.knows_aborted else NO_CHECKSUM
 
     def note_gaps_of(self, where: TopicPartition) -> bool:
         """Whether compaction may have left gaps anywhere in a log, because the log's recovery point is unknown.
 
-        Where the checkpoint was lost, this method also gives the log the recovery point 0. The next checkpoint then has the 0, so
-        that later starts know as well, until the log has a recovery point above 0.
+        If the checkpoint was lost, this also sets the log's recovery point to 0. The next checkpoint contains the 0, so that later
+        starts know it as well, until the log has a recovery point above 0.
         """
         if not self.knows_recovery_points:
             self.recovery_points.setdefault(where, 0)
@@ -120,7 +119,7 @@ class LastStop:
 
 
 def _has_logs(fs: Filesystem, directory: str) -> bool:
-    """Whether a broker has run here. A directory that was only formatted has an identity, and no log."""
+    """Whether a broker has run on the directory. A directory that was only formatted has an identity, but no log."""
     if fs.read_file(f"{directory}/{META_FILE}") is None:
         return False
     return any(map(parse_directory_name, fs.list_dir(directory)))
@@ -153,7 +152,7 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     if not is_used and stop.knows_recovery_points:
         # From now on a missing checkpoint means that it was lost.
         write_offsets(fs, f"{directory}/{RECOVERY_POINTS}", stop.recovery_points)
-    # Without the recovery points it is unknown where the logs ended.
+    # Without the recovery points the ends of the logs at the last stop are unknown.
     stop.was_clean = stop.was_clean and stop.knows_recovery_points
     starts = "every log begins with its first segment, also where records were deleted"
     stop.log_starts, _ = take(LOG_STARTS, starts)

@@ -1,8 +1,8 @@
 """A partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
 
 One append is one synchronous function call: it checks the batch, writes the file and the indexes, and changes the producer state.
-It moves the log end only: who knows the other replicas moves the high watermark, and with it the last stable offset
-(`broker.partitions.partitions.Partition`). A log has no directory until its first append.
+It moves only the log end. The high watermark, and with it the last stable offset, is moved by the code that knows the other
+replicas (`broker.partitions.partitions.Partition`). A log has no directory until its first append.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import DamagedBatch
 
 FILE_CHECK_MS = 1_000
-"""How long appends go on, in ms, before the next one checks that the file still exists and has the right length."""
+"""Interval, in ms, after which the next append checks that the file still exists and has the right length."""
 
 SNAPSHOTS_KEPT = 2
-"""How many producer snapshots are kept at least, from the newest segments, besides the snapshot at the log end."""
+"""Minimum number of producer snapshots that are kept for the newest segments, besides the snapshot at the log end."""
 
 
 class Appended(msgspec.Struct, gc=False, frozen=True):
-    """The offsets of an appended batch. ``log_append_time_ms`` is -1 where the topic keeps the client's timestamps."""
+    """The offsets of an appended batch. ``log_append_time_ms`` is -1 if the topic keeps the client's timestamps."""
 
     base_offset: int
     last_offset: int
@@ -47,7 +47,7 @@ class Appended(msgspec.Struct, gc=False, frozen=True):
 
 
 class Log:
-    """The log of one partition. Raises `KafkaError` for errors that a client sees, and OSError where the disk refuses."""
+    """The log of one partition. Raises `KafkaError` for errors that a client sees, and OSError for errors of the file system."""
 
     def __init__(
         self, fs: Filesystem, directory: str, topic: str, partition: int, config: LogConfig, topic_id: bytes = NO_UUID
@@ -66,15 +66,15 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
-        """All records below are committed. The owner of the replication state moves it, an append never does."""
+        """All records below it are committed. The owner of the replication state moves it; an append never does."""
         self.unreplicated: deque[CompletedTxn] = deque()
         """Transactions whose marker may be at or above the high watermark, in the order of their markers. Such a marker may still
-        be lost with this replica, so the transaction holds the last stable offset as if it were open
+        be lost with this replica, so the transaction limits the last stable offset as if it were open
         (ProducerStateManager.unreplicatedTxns)."""
         self.recovery_point = 0
         self.recovery_point_checkpoint = 0
-        """The recovery point in the checkpoint file. After a crash, recovery begins with the segment that holds this offset, and
-        with the producer snapshot at that segment's base."""
+        """The recovery point in the checkpoint file. After a crash, recovery begins with the segment that contains this offset, and
+        with the producer snapshot at that segment's base offset."""
         self.first_dirty_offset = 0
         self.is_failed = False
         """Whether appends are refused until the next start, for example because a sync has failed or the topic was deleted."""
@@ -82,11 +82,12 @@ class Log:
         """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
         self.renames = OwedRenames()
         self.truncations = 0
-        """How often the log was truncated. Work in steps compares it, because offsets behind a truncation are used again."""
-        # Why the log is neither read nor written until the next start, which checks the files again. None for a log in service.
+        """Number of truncations. Work in steps compares it before and after a pause, because a truncated log reuses offsets."""
+        # The reason that the log is neither read nor written until the next start, which checks the files again. None for a log in
+        # service.
         self.offline_reason: str | None = None
         self.logged_damage: DamagedBatch | None = None
-        """The `damage` that the broker has logged last."""
+        """The last `damage` that the broker has logged."""
         self._checked_ms = 0
 
     def __repr__(self) -> str:
@@ -118,7 +119,7 @@ class Log:
 
     @property
     def damage(self) -> DamagedBatch | None:
-        """The damaged batch with the lowest offset that a reader has met in the segments of now."""
+        """The damaged batch with the lowest offset that a reader has found in the current segments."""
         return next((segment.damage for segment in self.segments if segment.damage is not None), None)
 
     # appending
@@ -126,7 +127,7 @@ class Log:
     def append_as_leader(
         self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int, *, implicit_add: bool = False
     ) -> Appended:
-        """Append a client's batch that passed `protocol.records.check_produced`. Writes offset and leader epoch into ``batch``.
+        """Append a client's batch that passed `protocol.records.check_produced`. Sets the offset and leader epoch in ``batch``.
 
         A retry of one of the producer's last five batches is not appended: the result has the offsets of the stored batch.
         """
@@ -142,7 +143,7 @@ class Log:
         return self._append(batch, header, now_ms)
 
     def append_own(self, batch: bytearray, now_ms: int) -> Appended:
-        """Append a batch of a coordinator or of the cluster's metadata. Such a batch has no sequence, but may have an epoch."""
+        """Append a batch of a coordinator or of the metadata log. Such a batch has no sequence, but may have a producer epoch."""
         header = read_header(batch)
         self._check_size(len(batch))
         if header.producer_id >= 0:
@@ -183,8 +184,8 @@ class Log:
     def append_marker(self, marker: EndTxnMarker, now_ms: int, transaction_version: int) -> Appended:
         """Append the control batch that ends a transaction in this partition. An abort also adds to the transaction index.
 
-        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker of an older epoch, and MESSAGE_TOO_LARGE
-        as for any batch. Raises OSError with nothing changed where the disk refuses; the marker may then be sent again.
+        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker of an older epoch, and MESSAGE_TOO_LARGE as for
+        any batch. Raises OSError with nothing changed if the write fails; the marker may then be sent again.
         """
         batch = build_marker(marker, now_ms)
         self._check_size(len(batch))
@@ -202,15 +203,15 @@ class Log:
         return Appended(offset, offset, now_ms)
 
     def write_marker(self, segment: Segment, batch: Buffer, marker: EndTxnMarker, offset: int, timestamp_ms: int) -> None:
-        """Write a marker's control batch, which has its offset already, and end the transaction."""
+        """Write a marker's control batch, which already has its offset, and end the transaction."""
         completed = self.producers.completed_by(marker, offset)
         assert completed is None or completed.first_offset <= offset, f"{self.name}: {marker} at {offset} for {completed}"
         if completed is None or not completed.is_aborted:
             self.write(segment, batch, offset, timestamp_ms)
         else:
             lso = self.producers.last_stable_offset_after(completed)
-            # The index entry is written before the marker. Where the disk refuses the marker, the entry is removed again, and
-            # after a crash recovery rebuilds the index. A marker without its entry would show aborted records (KAFKA-7866).
+            # The index entry is written before the marker. If writing the marker fails, the entry is removed, and after a crash
+            # recovery rebuilds the index. A marker without its entry would show aborted records (KAFKA-7866).
             segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))
             try:
                 self.write(segment, batch, offset, timestamp_ms)
@@ -238,24 +239,24 @@ class Log:
         return self.segments[-1]
 
     def check_online(self) -> None:
-        """Raises KAFKA_STORAGE_ERROR where the log is offline."""
+        """Raises KAFKA_STORAGE_ERROR if the log is offline."""
         if self.offline_reason is not None:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self.offline_reason}")
 
     def check_writable(self) -> None:
-        """Raises KAFKA_STORAGE_ERROR where the log is offline, or its directory takes no writes after a failed sync."""
+        """Raises KAFKA_STORAGE_ERROR if the log is offline, or if a sync of its directory has failed."""
         if self.offline_reason is not None:
             self.check_online()
         if self.is_failed:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} has failed")
 
     def check_directory(self) -> None:
-        """Raises `Damaged` where a file or a link is in the directory's place: the broker never writes through a link."""
+        """Raises `Damaged` if the path is a file or a symbolic link: the broker never writes through a link."""
         if self.fs.is_dir(self.directory) is False:
             raise Damaged(self.directory, "a link or a file is in the place of a directory; move the directory itself there")
 
     def _create(self, now_ms: int) -> None:
-        """Make the directory and the first segment. Raises FileExistsError where the directory has an earlier topic's files."""
+        """Create the directory and the first segment. Raises FileExistsError if the directory has files of an earlier topic."""
         self.check_directory()
         if any(name.endswith((LOG_SUFFIX, snapshot.SUFFIX)) for name in self.fs.list_dir(self.directory)):
             raise FileExistsError(errno.EEXIST, f"{self.directory} holds the files of an earlier topic; move it away")
@@ -274,7 +275,7 @@ class Log:
             check_log(self)
 
     def move_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark to ``offset``, because every replica that counts has all records below."""
+        """Raise the high watermark to ``offset``. The caller knows that every in-sync replica has all records below it."""
         assert self.high_watermark <= offset <= self.log_end_offset, f"{self.name}: {offset} is no new high watermark"
         self.high_watermark = offset
         if CHECKED.whole_states:
@@ -288,14 +289,14 @@ class Log:
         self.active.flush_indexes()
         snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
         following = Segment(self.fs, self.directory, self.log_end_offset, now_ms)
-        # Create the file at once: after retention has removed all other segments, its name tells a start where the log ends.
+        # Create the file at once: after retention has removed all other segments, its name is the only record of the log end.
         following.log.append(b"")
         self.segments.append(following)
         self.drop_old_snapshots()
 
     def drop_old_snapshots(self) -> None:
-        # Keep the snapshot where recovery would begin. Without that snapshot recovery would read the whole log, and in a compacted
-        # log find only the last batch of each producer.
+        # Keep the snapshot at which recovery would begin. Without it recovery would read the whole log, and in a compacted log find
+        # only the last batch of each producer.
         at = min(self.segment_at(self.recovery_point_checkpoint), max(len(self.segments) - SNAPSHOTS_KEPT, 0))
         wanted = {s.base_offset for s in self.segments[at:]} | {self.log_end_offset}
         # A snapshot that cannot be removed does no harm, and the next roll tries again.
@@ -307,11 +308,11 @@ class Log:
     # removing
 
     def segment_at(self, offset: int) -> int:
-        """Index in `segments` of the segment that holds ``offset``; 0 for an offset before the first segment."""
+        """Index in `segments` of the segment that contains ``offset``; 0 for an offset before the first segment."""
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1, 0)
 
     def end_of(self, at: int) -> int:
-        """The offset at which segment ``at`` ends: the next one begins there, or the log ends."""
+        """The end offset of segment ``at``: the base offset of the next segment, or the log end."""
         return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset
 
     def aborted_from(self, at: int, start: int, upper_bound: int) -> list[AbortedTxn]:
@@ -323,7 +324,7 @@ class Log:
         return entries
 
     def delete_records(self, before_offset: int) -> None:
-        """Raise the log start offset. The next retention removes segments that lie wholly below it, as in Kafka."""
+        """Raise the log start offset. The next run of retention removes the segments that are wholly below it, as in Kafka."""
         if before_offset > self.log_start_offset:
             self.start_at(before_offset)
 
@@ -334,12 +335,11 @@ class Log:
         self.epochs.truncate_start(offset)
 
     def replace(self, old: list[Segment], cleaned: Segment) -> None:
-        """Replace the neighbouring segments ``old`` by a cleaned segment, which is on the disk (LocalLog.replaceSegments).
+        """Replace the adjacent segments ``old`` with a cleaned segment that was synced (LocalLog.replaceSegments).
 
-        The replacement counts from the moment when the cleaned segment's log is called ``*.swap``: a start that finds such a file
-        finishes the replacement, and an earlier crash leaves the old segments. Errors go by the same moment. Where the disk refuses
-        a rename before it, nothing has changed. Where the disk refuses one after it, the cleaned segment is in service and
-        `renames` does the other renames later. Raises OSError in both cases.
+        The rename of the cleaned segment's log to ``*.swap`` commits the replacement: a start that finds such a file finishes the
+        replacement, and a crash before it leaves the old segments. Raises OSError if a rename fails. If that is the rename to
+        ``*.swap``, nothing has changed. Otherwise the cleaned segment is in service, and `renames` retries the remaining renames.
         """
         cleaned.rename(SWAP_SUFFIX)
         at = self.segments.index(old[0])
@@ -351,9 +351,9 @@ class Log:
     # end
 
     def closed_files_to_sync(self) -> tuple[list[str], int]:
-        """The files of closed segments that may not be on the disk yet, and the recovery point after the caller has synced them.
+        """The files of closed segments that may not be synced yet, and the recovery point after the caller has synced them.
 
-        Call `write_rebuilt` before, because a start trusts the files below the recovery point.
+        Call `write_rebuilt` first, because a start trusts the files below the recovery point.
         """
         at = self.segment_at(self.recovery_point)
         done = self.segments[at:-1]
@@ -362,11 +362,10 @@ class Log:
         return [f.path for s in done for f in s.files() if f.size], self.active.base_offset
 
     def write_rebuilt(self) -> Steps[None]:
-        """Write the indexes and epochs that recovery has rebuilt and for which the disk had no room.
+        """Write the indexes and epochs that recovery rebuilt but could not write, for example because the disk was full.
 
-        Raises OSError, and may then be called again.
-        A start trusts a segment below the recovery point as soon as the segment has a time index. So the index of aborted
-        transactions is brought to the disk before the time index is written.
+        Raises OSError, and may then be called again. A start trusts a segment below the recovery point as soon as the segment has a
+        time index. So the index of aborted transactions is synced before the time index is written.
         """
         self.epochs.flush()
         for segment in [segment for segment in self.segments if segment.is_behind]:
@@ -391,7 +390,7 @@ class Log:
     def close(self) -> None:
         """Write a producer snapshot at the log end and all indexes, sync every file, and close the descriptors.
 
-        Raises OSError, also then with all descriptors closed. A log that has failed or is offline is only closed.
+        All descriptors are closed even if this raises OSError. A log that has failed or is offline is only closed.
         """
         if not self.segments:
             return

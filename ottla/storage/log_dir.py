@@ -36,33 +36,33 @@ from ottla.storage.truncation import end_after, truncate_fully_and_start_at, tru
 LOCK_FILE = ".lock"
 
 RETENTION_SEGMENTS_PER_STEP = 20
-"""How many segments one step of retention deletes. Each is four files, so a step unlinks at most 80."""
+"""Number of segments that one step of retention deletes. A segment has four files, so a step renames at most 80."""
 
 
 class LogDirectory:
     """The one log directory of a broker, with all of the broker's logs."""
 
     def __init__(self, fs: Filesystem, path: str, lock: object | None = None) -> None:
-        """``lock`` is the directory's lock, where an earlier `LogDirectory` has kept it (`keeps_lock`)."""
+        """``lock`` is the directory's lock if an earlier `LogDirectory` kept it (`keeps_lock`)."""
         self.fs = fs
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
         self.lock = lock
         self.keeps_lock = lock is not None
-        """Whether `close`, `abandon` and a failing `acquire` leave the directory locked, for the next `LogDirectory` of it."""
+        """Whether `close`, `abandon` and a failed `acquire` leave the directory locked for its next `LogDirectory`."""
         self._is_acquired = False
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
-        # New logs for whose names the checkpoints still have the offsets of deleted logs.
+        # New logs while the checkpoints still have the offsets of deleted logs with the same names.
         self._misnamed: list[Log] = []
         self.trash, self.strays = Trash(fs), StrayDirectories(fs, path)
-        # Logs that this process has deleted and that the checkpoints may still name.
+        # Logs that this process has deleted and that the checkpoints may still contain.
         self._deleted: set[TopicPartition] = set()
         self.has_forgotten = False
-        """Whether the checkpoints were written without the entries of deleted logs and are not synced yet. The broker acknowledges
-        no append to a new log of such a name before it has synced the checkpoints, and then sets this back to False."""
-        # Partitions whose directory belongs to no topic and could not be renamed.
+        """Whether the checkpoints were written without the entries of deleted logs and are not synced yet. Before the broker
+        acknowledges an append to a new log of such a name, it syncs the checkpoints and sets this to False."""
+        # Partitions whose directory belongs to a deleted topic and could not be renamed.
         self._in_the_way: set[TopicPartition] = set()
 
     @property
@@ -72,7 +72,7 @@ class LogDirectory:
 
     @property
     def previous_epoch(self) -> int:
-        """The epoch of the broker that has stopped cleanly here; -1 after a crash, when committed records may be lost."""
+        """The epoch of the broker that last stopped cleanly here; -1 after a crash, when committed records may be lost."""
         return self._last_stop.broker_epoch if self.was_clean else -1
 
     @property
@@ -94,7 +94,7 @@ class LogDirectory:
         return self.fs.read_file(f"{self.path}/{META_FILE.upper()}") is not None
 
     def acquire(self) -> None:
-        """Lock the directory and read its checkpoints. A second call does nothing. Raises `DirectoryError`."""
+        """Lock the directory and read its checkpoints. Further calls do nothing. Raises `DirectoryError`."""
         if self._is_acquired:
             return
         try:
@@ -119,12 +119,12 @@ class LogDirectory:
     def is_ours(self) -> bool:
         """Whether the lock still protects the directory.
 
-        Where it does not, the directory was moved or replaced: writes would be lost, or mix with those of another broker.
+        If not, the directory was moved or replaced: writes would be lost, or mixed with those of another broker.
         """
         return self.fs.holds(self.lock, f"{self.path}/{LOCK_FILE}")
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
-        """The partitions that have a directory. Removes the directories of deleted partitions."""
+        """Yield the partitions that have a directory, and remove the directories of deleted partitions."""
         for name in self.fs.list_dir(self.path):
             if DELETED_NAME.fullmatch(name):
                 # The next start tries again to remove a directory that cannot be removed now.
@@ -142,9 +142,9 @@ class LogDirectory:
     def open(
         self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: bytes = NO_UUID
     ) -> tuple[Log, RecoveryReport]:
-        """Open a log that is on the disk, or make a log that its first append will put there.
+        """Open a log from its directory, or create a log whose directory its first append will create.
 
-        A log that cannot be opened is offline, with the reason in `Log.offline_reason`; all other logs are served.
+        A log that cannot be opened is offline, with the reason in `Log.offline_reason`; all other logs stay in service.
         """
         key = (topic, partition)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -160,7 +160,7 @@ class LogDirectory:
         return log, report
 
     def _load(self, log: Log, now_ms: int) -> RecoveryReport:
-        """Raises OSError, and also `KafkaError` or ValueError where the log's batches cannot be read."""
+        """Fill a log from its directory. Raises OSError, and `KafkaError` or ValueError if the log's batches cannot be read."""
         key = (log.topic, log.partition)
         log.check_directory()
         # Read here, so that a damaged partition.metadata takes only this log offline.
@@ -176,7 +176,7 @@ class LogDirectory:
             high_watermark=self._last_stop.high_watermarks.get(key, 0),
         )
         with suppress(OSError):
-            # A full disk must not keep a log out of service. The next start tries these writes again.
+            # A full disk must not keep a log out of service. The next start retries these writes.
             if log.segments and topic_id is None and log.topic_id != NO_UUID:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
@@ -189,19 +189,18 @@ class LogDirectory:
     def was_written(self, topic: str, partition: int) -> bool:
         """Whether a log was not empty at the clean stop before this start.
 
-        False after a crash: the recovery point may then be that of a deleted topic of the same name.
+        False after a crash, because the recovery point may be that of a deleted topic of the same name.
         """
         return self.was_clean and self._last_stop.recovery_points.get((topic, partition), 0) > 0
 
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
-        """Make the log of a new topic's partition.
+        """Create the log of a new topic's partition.
 
-        Where the directory of an earlier topic of the same name cannot be moved away, the new log refuses appends.
+        If the directory of an earlier topic of the same name cannot be renamed, the new log refuses appends.
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
-            # The earlier topic was deleted, and its directory not renamed yet. A directory that cannot be renamed is tried again
-            # below.
+            # The earlier topic was deleted, and its directory not renamed yet. If the rename fails again, it is retried below.
             with suppress(OSError):
                 self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -216,7 +215,7 @@ class LogDirectory:
         return log
 
     def loaded(self) -> None:
-        """Call this after a start has opened all logs. Before, the checkpoints must not be written: entries would be missing."""
+        """Allow checkpoints to be written. Call this after a start has opened all logs; before that, entries would be missing."""
         self._is_loaded = True
         if self._misnamed:
             self._forget_misnamed()
@@ -225,7 +224,7 @@ class LogDirectory:
         try:
             self._forget_deleted()
         except OSError:
-            # The checkpoints still have the deleted logs' offsets, so the new logs refuse appends. The next start tries again.
+            # The checkpoints still have the deleted logs' offsets, so the new logs refuse appends. The next start retries.
             for log in self._misnamed:
                 log.is_failed = True
         self._misnamed.clear()
@@ -234,10 +233,10 @@ class LogDirectory:
         return read_partition_metadata(self.fs, self.directory_of(topic, partition))
 
     def delete(self, log: Log, unique: str, now_ms: int) -> None:
-        """Take a deleted log out of service and rename its directory, which is removed later. A missing directory is no error.
+        """Take a deleted log out of service and rename its directory, which is removed later. Ignores a missing directory.
 
-        Raises OSError where the directory cannot be renamed. The log is out of service all the same, and the next start, which
-        knows no topic with the directory's topic id, sets the directory aside.
+        Raises OSError if the directory cannot be renamed. The log is out of service nevertheless, and the next start finds no topic
+        with the directory's topic id and calls `set_aside`.
         """
         topic, partition = key = (log.topic, log.partition)
         if self.logs.get(key) is not log:
@@ -261,7 +260,7 @@ class LogDirectory:
         self.trash.add_directory(renamed, now_ms + log.config.file_delete_delay_ms)
 
     def set_aside(self, topic: str, partition: int, unique: str) -> str:
-        """Rename the directory of a partition that belongs to no topic, as Kafka does with stray partitions; returns the new path.
+        """Rename the directory of a partition whose topic does not exist (a stray partition, as in Kafka); returns the new path.
 
         Raises OSError.
         """
@@ -273,10 +272,10 @@ class LogDirectory:
         return renamed
 
     def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:
-        """Delete the segments that each log's retention lets go, a few segments in each step.
+        """Delete the segments that exceed each log's retention, a few segments in each step.
 
-        ``on_refused`` is called for a log whose files the disk refuses to rename; the other logs go on all the same. Raises OSError
-        where the checkpoint of log starts cannot be written.
+        ``on_refused`` is called for a log whose files cannot be renamed; the other logs are processed nevertheless. Raises OSError
+        if the checkpoint of log start offsets cannot be written.
         """
         moved, pace = False, Pace()
         for log in list(self.logs.values()):
@@ -297,11 +296,11 @@ class LogDirectory:
         return self.checkpoints.write(self._last_stop)
 
     def write_high_watermarks(self) -> None:
-        """Write the checkpoint of high watermarks alone (replica.high.watermark.checkpoint.interval.ms). Raises OSError."""
+        """Write only the checkpoint of high watermarks (replica.high.watermark.checkpoint.interval.ms). Raises OSError."""
         self.checkpoints.write_high_watermarks(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
-        """Raise a log's start offset, in the checkpoint first; returns its path. Raises OSError with nothing changed."""
+        """Raise a log's start offset, first in the checkpoint, whose path it returns. Raises OSError with nothing changed."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path
@@ -309,7 +308,7 @@ class LogDirectory:
     def truncate(self, log: Log, offset: int, now_ms: int) -> None:
         """Truncate a follower's log (`truncate_to`). The recovery point in the checkpoint is lowered first.
 
-        Raises OSError. Where the checkpoint cannot be written, nothing has changed.
+        Raises OSError. If the checkpoint cannot be written, nothing has changed.
         """
         end = end_after(log, offset)
         if end <= log.log_start_offset:
@@ -319,10 +318,10 @@ class LogDirectory:
             truncate_to(log, offset, now_ms)
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int) -> None:
-        """Begin a follower's log anew at an offset, as `truncate` does. Raises OSError."""
+        """Empty a follower's log and restart it at an offset. The checkpoint is lowered first, as in `truncate`. Raises OSError."""
         self._lower_recovery_point(log, 0)
         truncate_fully_and_start_at(log, offset, now_ms)
-        # A start would take the earlier log start for one behind the end, and begin there.
+        # Otherwise a start would find the old log start beyond the log end, and restart the log there.
         self.checkpoints.write_log_starts(self._last_stop)
 
     def _lower_recovery_point(self, log: Log, offset: int) -> None:
@@ -336,13 +335,13 @@ class LogDirectory:
                     raise
 
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
-        """Forget producers that were idle for ``expiration_ms``, in steps that each check at most ``at_once`` producers."""
+        """Remove producers that were idle for ``expiration_ms``, in steps that each check at most ``at_once`` producers."""
         for log in list(self.logs.values()):
             if log.producers.has_any:
                 yield from log.producers.remove_expired(now_ms, expiration_ms, at_once)
 
     def _forget_deleted(self) -> None:
-        """Write all checkpoints without the deleted logs. A start would otherwise give their offsets to new logs of the same names.
+        """Write all checkpoints without the deleted logs, so that no start applies their offsets to new logs of the same names.
 
         Raises OSError.
         """
@@ -355,7 +354,7 @@ class LogDirectory:
         """Compact a log. Raises `Interrupted`, `SyncFailed`, other OSErrors, and `KafkaError` for a log that cannot be read."""
         log = dirty.log
         # Compaction leaves gaps in the offsets, and recovery reads every gap above the recovery point as lost data. So the recovery
-        # point is first moved past the segments that are compacted, in the synced checkpoint as well.
+        # point is first moved past the segments that are compacted, and its checkpoint is synced.
         yield from settle([log])
         self.checkpoints.write_recovery_points(self._last_stop)
         yield self.checkpoints.sync_recovery_points
@@ -367,14 +366,14 @@ class LogDirectory:
         return done
 
     def abandon(self) -> None:
-        """Close all logs and unlock the directory without writing anything, as after a start that fails."""
+        """Close all logs and unlock the directory without writing anything, for example after a failed start."""
         for log in self.logs.values():
             with suppress(OSError):
                 log.abandon()
         self._let_go()
 
     def _let_go(self) -> None:
-        """Unlock the directory. All logs refuse appends first: a timer that still fires must not write beside another broker."""
+        """Make all logs refuse appends, then unlock the directory. A late timer must not write to another broker's log."""
         for log in self.logs.values():
             log.is_failed = True
         self._unlock()
@@ -384,12 +383,12 @@ class LogDirectory:
             self.fs.unlock(self.lock)
 
     def close(self, broker_epoch: int = 0) -> list[str]:
-        """Stop: close all logs, write all checkpoints, unlock the directory. Returns a line for each failed write.
+        """Close all logs, write all checkpoints and unlock the directory. Returns a line for each failed write.
 
-        ``broker_epoch`` is the one with which a controller elsewhere has registered the broker.
+        ``broker_epoch`` is the epoch with which a remote controller registered the broker.
 
-        The clean-shutdown file is written last, and only where every other write has succeeded: without that file the next start
-        recovers as after a crash. Nothing is written where the lock no longer protects the directory.
+        The clean-shutdown file is written last, and only if every other write succeeded: without that file the next start recovers
+        as after a crash. Nothing is written if the lock no longer protects the directory.
         """
         unwritten: list[str] = []
         if not self.is_ours():

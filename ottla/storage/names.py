@@ -1,4 +1,4 @@
-"""The names of partitions' directories, and of snapshots of the metadata log."""
+"""The names of partition directories, and of snapshots of the metadata log."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ottla.protocol.topic_partition import MAX_PARTITION, TopicPartition
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
-"""The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A start removes directories
-with such a name, and no others."""
+"""The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A start removes only
+directories with such a name."""
 
 _STRAY_NAME = re.compile(r"(.+-[0-9]+)\.[0-9a-f]{32}" + STRAY_SUFFIX, re.ASCII)
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
@@ -18,9 +18,9 @@ _PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition that a directory is named after; None for every name that this broker gives to no partition.
+    """The partition that a directory is named after; None for a name that this broker does not give to a partition.
 
-    Each partition has exactly one name: ``t-00`` and ``t-99999999999`` name no partition.
+    Each partition has exactly one name: ``t-00`` and ``t-99999999999`` are not names of partitions.
     """
     parts = _PARTITION_NAME.fullmatch(name)
     if parts is None or int(parts[2]) > MAX_PARTITION:
@@ -29,7 +29,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 def name_before_stray(name: str) -> str | None:
-    """The name that a directory had before `LogDirectory.set_aside` renamed it, which cuts a long topic's name off.
+    """The name that a directory had before `LogDirectory.set_aside` renamed it, which truncates long topic names.
 
     None for other names.
     """
@@ -38,7 +38,7 @@ def name_before_stray(name: str) -> str | None:
 
 
 def snapshot_name(end_offset: int, epoch: int) -> str:
-    """The file name of a snapshot of the metadata log. Names are in the order of their end offsets and epochs."""
+    """The file name of a snapshot of the metadata log. Names sort by end offset, then epoch."""
     return f"{end_offset:020}-{epoch:010}.checkpoint"
 
 

@@ -1,4 +1,4 @@
-"""Files and directories that were renamed to be removed, and are removed after `file.delete.delay.ms`."""
+"""Files and directories that were renamed for deletion and are removed after `file.delete.delay.ms`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from ottla.storage.filesystem import Filesystem
 
 
 class Trash:
-    """The paths that one log directory is to remove, and when.
+    """The paths that are to be removed from one log directory, and when.
 
-    The list is kept in memory only. After a restart, a start recognises the files and directories by their names and removes them.
+    The list is kept in memory only. The next start recognises the files and directories by their names and removes them.
     """
 
     __slots__ = ("_due", "_fs")
 
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
-        # For each path: the time from which it may be removed in ms, the path, and whether it is a directory.
+        # For each path: the time in ms from which it may be removed, the path, and whether it is a directory.
         self._due: list[tuple[int, str, bool]] = []
 
     def add_files(self, paths: list[str], due_ms: int) -> None:
@@ -26,7 +26,7 @@ class Trash:
         self._due.append((due_ms, path, True))
 
     def empty(self, now_ms: int) -> Steps[list[tuple[str, str]]]:
-        """Remove the paths that are due, beside the event loop, because removing a large file takes long.
+        """Remove the paths that are due, in a worker thread, because removing a large file takes long.
 
         Returns each path that could not be removed, with the reason; the next start tries again.
         """

@@ -1,4 +1,4 @@
-"""Renames of a log's segments that the disk may refuse half-way: each is tried again until it is done."""
+"""Renames of a log's segments, each retried until it succeeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.storage.segment import DELETED_SUFFIX, Segment
 
 
 class OwedRenames:
-    """The renames of one log's segments that are not done yet, in order, and the renamed files that are to be removed."""
+    """The pending renames of one log's segments, in order, and the renamed files that are to be removed."""
 
     __slots__ = ("_owed", "_retired")
 
@@ -18,7 +18,7 @@ class OwedRenames:
 
     @property
     def are_owed(self) -> bool:
-        """Whether renames are left that the disk has refused."""
+        """Whether there are renames to retry."""
         return bool(self._owed)
 
     @property
@@ -26,11 +26,11 @@ class OwedRenames:
         return bool(self._retired)
 
     def add(self, segments: Iterable[Segment], suffix: str) -> None:
-        """Add renames that give the files of these segments a suffix; the empty suffix is the one of a segment in service."""
+        """Add renames that give the files of these segments a suffix; the empty suffix is that of a segment in service."""
         self._owed += [(segment, suffix) for segment in segments]
 
     def finish(self) -> None:
-        """Do the renames. Raises OSError where the disk refuses a rename; the next call tries that rename first."""
+        """Do the renames. Raises OSError if a rename fails; the next call retries it first."""
         while self._owed:
             segment, suffix = self._owed[0]
             segment.close()

@@ -19,7 +19,7 @@ from ottla.protocol.transaction_states import TV2
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200
-"""How many producers with refused batches a partition remembers (`note_unverified`): clients may send any producer id."""
+"""Maximum number of producers whose refused batches a partition remembers (`note_unverified`). Clients may send any producer id."""
 
 
 class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
@@ -42,7 +42,7 @@ class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
 
 NO_BATCH = BatchMetadata(NO_SEQUENCE, 0, -1, -1)
 _SEEN = Struct("<qi")
-"""The time of the producer's last batch or marker in ms, and the coordinator epoch of its last marker."""
+"""The time in ms of the producer's last batch or marker, and the coordinator epoch of its last marker."""
 _BATCH = Struct("<iiqq")
 _TIME = Struct("<q")
 _FULL_BYTES = _SEEN.size + DUPLICATE_WINDOW_BATCHES * _BATCH.size
@@ -116,7 +116,7 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 
 
 class Unverified(msgspec.Struct, gc=False, frozen=True):
-    """The lowest sequence of an epoch that verification has refused (VerificationStateEntry)."""
+    """The lowest sequence of an epoch whose batch failed verification (VerificationStateEntry)."""
 
     epoch: int
     sequence: int
@@ -133,16 +133,16 @@ class ProducerState:
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        # Each producer id once, in the order in which expiry checks them. So expiry may pause while producers are added.
+        # Each producer id once, in the order in which expiry checks them, so that producers may be added while expiry is paused.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # By producer id, in the order of each producer's first refused batch.
+        # By producer id, ordered by each producer's first refused batch.
         self._unverified: dict[int, Unverified] = {}
-        # By producer id, in the order of each producer's first question.
+        # Verification guards by producer id, oldest first.
         self._verifying: dict[int, object] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
-        """Replace the whole state by the entries of a snapshot."""
+        """Replace the whole state with the entries of a snapshot."""
         self.entries = {e.producer_id: e for e in entries}
         self._rounds = deque(self.entries)
         ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
@@ -162,7 +162,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """First offset of the oldest open transaction; None where no transaction is open."""
+        """First offset of the oldest open transaction; None if no transaction is open."""
         for offset in self.open_txns.values():
             return offset
         return None
@@ -170,7 +170,7 @@ class ProducerState:
     # data
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The stored batch that ``header`` repeats; None where the batch is not a retry of one of the last five."""
+        """The stored batch that ``header`` repeats; None if the batch is not a retry of one of the last five."""
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -193,10 +193,10 @@ class ProducerState:
             )
 
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
-        """Raises `KafkaError` where a data batch may not be appended.
+        """Raises `KafkaError` if a data batch may not be appended.
 
         INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a batch outside the producer's open
-        transaction. ``implicit_add``: the batch came by transaction version 2, whose producers always begin at sequence 0.
+        transaction. ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.
         """
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)
@@ -219,7 +219,7 @@ class ProducerState:
             )
 
     def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
-        """Remember that verification has refused a batch: no later batch may be appended before the producer sends it again.
+        """Remember that a batch failed verification: no later batch may be appended before the producer sends this one again.
 
         See KAFKA-14359 and VerificationStateEntry.
         """
@@ -230,9 +230,10 @@ class ProducerState:
             del self._unverified[next(iter(self._unverified))]
 
     def verifying(self, producer_id: int) -> object:
-        """The guard of a producer whose transaction another broker is asked about (VerificationGuard).
+        """The guard of a producer while another broker verifies its transaction (VerificationGuard).
 
-        A marker or a batch of the producer ends it. A batch may be appended on the strength of the answer only while it stands.
+        A marker or a batch of the producer invalidates the guard. A batch may be appended after verification only if its guard is
+        still valid.
         """
         guard = self._verifying.setdefault(producer_id, object())
         if len(self._verifying) > MAX_UNVERIFIED:
@@ -240,14 +241,14 @@ class ProducerState:
         return guard
 
     def is_verifying(self, producer_id: int, guard: object) -> bool:
-        """Whether no marker and no batch of the producer has come since it got this guard."""
+        """Whether no marker or batch of the producer was appended since the guard was created."""
         return self._verifying.get(producer_id) is guard
 
     def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
-        """Note an appended data batch. ``timestamp_ms`` is the batch's own timestamp; at ``seen_ms`` the broker received the batch.
+        """Record an appended data batch. ``timestamp_ms`` is the batch's timestamp; the broker received the batch at ``seen_ms``.
 
-        A producer expires by ``seen_ms`` (rule IDM-22, docs/rules.md). Kafka expires it by the batch's timestamp, and so forgets a
-        producer of old records while the producer writes.
+        A producer expires by ``seen_ms`` (rule IDM-22, docs/rules.md). Kafka uses the batch's timestamp, and so forgets a producer
+        that writes records with old timestamps.
         """
         producer_id = header.producer_id
         entry = self._entry(producer_id)
@@ -266,7 +267,7 @@ class ProducerState:
     # markers
 
     def check_marker(self, marker: EndTxnMarker, transaction_version: int) -> None:
-        """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch for a marker of this transaction version."""
+        """Check producer epoch and coordinator epoch of a marker (ProducerAppendInfo.checkProducerEpoch, checkCoordinatorEpoch)."""
         entry = self.entries.get(marker.producer_id)
         if entry is None:
             return
@@ -287,7 +288,7 @@ class ProducerState:
             )
 
     def completed_by(self, marker: EndTxnMarker, offset: int) -> CompletedTxn | None:
-        """The transaction that a marker at ``offset`` would end; None where the producer has no open transaction here."""
+        """The transaction that a marker at ``offset`` would end; None if the producer has no open transaction in this partition."""
         first = self.open_txns.get(marker.producer_id)
         return None if first is None else CompletedTxn(marker.producer_id, first, offset, not marker.commit)
 
@@ -312,7 +313,7 @@ class ProducerState:
     # housekeeping
 
     def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
-        """Forget producers that were idle for ``expiration_ms`` and have no open transaction. A step checks ``at_once`` of them."""
+        """Remove producers that were idle for ``expiration_ms`` and have no open transaction. A step checks ``at_once`` of them."""
         limit_ms = now_ms - expiration_ms
         entries, rounds = self.entries, self._rounds
         left = len(rounds)
@@ -329,11 +330,11 @@ class ProducerState:
         self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
 
     def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:
-        """Whether an open transaction had no batch for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""
+        """Whether an open transaction has had no batch for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""
         return any(now_ms - self.entries[p].last_timestamp_ms > limit_ms for p in self.open_txns)
 
     def drop_open_before(self, log_start_offset: int) -> None:
-        """Open transactions that began before the new log start now begin at the log start (rule STO-24, docs/rules.md)."""
+        """Move the first offset of open transactions that began before the new log start to it (rule STO-24, docs/rules.md)."""
         for producer_id, first in list(self.open_txns.items()):
             if first < log_start_offset:
                 self.open_txns[producer_id] = log_start_offset

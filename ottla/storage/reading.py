@@ -20,20 +20,20 @@ from ottla.storage.unchecked import CHECKED_BATCHES
 from ottla.storage.walk import DamagedBatch, SoundBatches
 
 MAX_RECORD_BYTES = 64 << 20
-"""The largest record that `records_of` reads."""
+"""Size in bytes of the largest record that `records_of` reads."""
 SMALL_BYTES = 1 << 20
-"""Up to this size `records_of` decodes an uncompressed batch as a whole."""
+"""Up to this size, in bytes, `records_of` decodes an uncompressed batch as a whole."""
 BATCH_WORK = 2
 WORK_BYTES_SHIFT = 14
 """The cost of reading a batch without decoding it, in the units of `Pace`: `BATCH_WORK`, and one unit for each 16 KiB."""
 
 
 class Slice(msgspec.Struct, gc=False):
-    """Batches, beginning with the batch that holds the fetch offset. ``aborted`` is None for read_uncommitted.
+    """Batches, beginning with the batch that contains the fetch offset. ``aborted`` is None for read_uncommitted.
 
-    The last batch may be cut off by the size limit of the read, as in Kafka.
-    ``has_more``: the read stopped before its bound and its size limit, and another read goes on there. The next segment begins at
-    or below the bound, or the batches that follow were not checked yet, or they are damaged.
+    The last batch may be cut off by the size limit of the read, as in Kafka. ``has_more``: the read stopped before its bound and
+    its size limit, and another read can continue there: the next segment begins at or below the bound, or the next batches were not
+    checked yet, or they are damaged.
     """
 
     data: Buffer
@@ -43,7 +43,7 @@ class Slice(msgspec.Struct, gc=False):
     aborted: list[AbortedTxn] | None = None
     has_more: bool = False
     checked_batches: int = 0
-    """How many batches of an earlier process the read has checked."""
+    """Number of batches of an earlier process that this read has checked."""
 
 
 class ReadOptions(TypedDict):
@@ -70,14 +70,14 @@ def read(
 ) -> Slice:
     """Read batches from ``fetch_offset`` up to the high watermark or, with ``committed``, up to the last stable offset.
 
-    With ``to_end``, as for a follower, up to the log end (FetchIsolation).
+    With ``to_end``, for a follower, read up to the log end (FetchIsolation).
 
-    Reads at most ``max_bytes``, of one segment. With ``min_one_batch`` the first batch is read as a whole also where it is larger.
-    Data and aborted transactions share one bound, which is read once (KAFKA-9807). Checks ``most_checks`` batches of an earlier
-    process at most, and ends after them.
+    Reads at most ``max_bytes`` of one segment. With ``min_one_batch`` the first batch is read whole even if it is larger. Data and
+    aborted transactions share one bound, which is read once (KAFKA-9807). Checks at most ``most_checks`` batches of an earlier
+    process, and stops after them.
 
-    Raises OFFSET_OUT_OF_RANGE, and `DamagedBatch` where the log is damaged at ``fetch_offset``. Batches before damage are returned
-    without the damaged bytes; Apache Kafka leaves it to the client to find them.
+    Raises OFFSET_OUT_OF_RANGE, and `DamagedBatch` if the log is damaged at ``fetch_offset``. Batches before damage are returned
+    without the damaged bytes; Apache Kafka returns damaged bytes as well.
     """
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
@@ -118,9 +118,9 @@ def read(
 
 
 def _end_position(log: Log, at: int, bound: int) -> int:
-    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size where there is none.
+    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size without such a batch.
 
-    Where the log is damaged before that batch: the position of the damage.
+    If the log is damaged before that batch, the position of the damage.
     """
     segment = log.segments[at]
     if bound >= log.log_end_offset or (at + 1 < len(log.segments) and log.segments[at + 1].base_offset <= bound):
@@ -149,8 +149,8 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
     """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
 
-    Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, `RecordTooLarge`, UNKNOWN_TOPIC_OR_PARTITION where the log
-    is deleted between two steps, and KAFKA_STORAGE_ERROR where it goes offline.
+    Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, `RecordTooLarge`, UNKNOWN_TOPIC_OR_PARTITION if the log is
+    deleted between two steps, and KAFKA_STORAGE_ERROR if it goes offline.
     """
     pace, reached = Pace(), log.log_start_offset
     while reached < bound and log.segments:
@@ -179,10 +179,10 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
 def _first_in(
     log: Log, segment: Segment, timestamp_ms: int, offsets: range, limit: int, pace: Pace, *, also_deleted: bool = False
 ) -> Steps[TimestampedOffset | int | None]:
-    """The first record of a segment at or after a timestamp; None where the segment, which ends at ``limit``, has no such record.
+    """The first record of a segment at or after a timestamp; None if the segment, which ends at ``limit``, has no such record.
 
-    ``also_deleted``: the record may lie below the log start offset.
-    Where the segment is deleted, replaced or truncated between two steps: the offset up to which the segment has no such record.
+    ``also_deleted``: the record may be below the log start offset. If the segment is deleted, replaced or truncated between two
+    steps, returns the offset up to which the segment has no such record.
     """
     reached, truncations = offsets.start, log.truncations
     position = segment.offset_index.lookup(max(segment.offset_below(timestamp_ms), reached))
@@ -206,7 +206,7 @@ def _first_in(
 
 
 def _check_there(log: Log) -> None:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION where the topic was deleted between two steps, and KAFKA_STORAGE_ERROR."""
+    """Raises UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted between two steps, and KAFKA_STORAGE_ERROR."""
     if log.is_deleted:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     log.check_online()
@@ -223,7 +223,7 @@ def _first_at(
 ) -> Steps[TimestampedOffset | None]:
     """The first record of a batch at or after a timestamp, up to ``bound``, exclusive.
 
-    Begins at the log start offset, or at the start of the batch with ``also_deleted``.
+    Begins at the log start offset, or with ``also_deleted`` at the start of the batch.
     """
 
     def lowest() -> int:
@@ -252,7 +252,7 @@ def _first_at(
 
 
 def _decoded(header: BatchHeader, records: bytes, count: int) -> Steps[list[DefaultRecord]]:
-    """``count`` whole records of a batch, also those whose headers have keys that are not UTF-8."""
+    """Decode ``count`` whole records of a batch, including records that have header keys that are not UTF-8."""
     try:
         return list(DefaultRecordBatch(plain(header, records, count)))
     except UnicodeDecodeError:
@@ -263,9 +263,9 @@ def _decoded(header: BatchHeader, records: bytes, count: int) -> Steps[list[Defa
 
 
 def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | None]:
-    """The first record that has the largest timestamp of the log; None where that record is not below ``bound``.
+    """The first record that has the largest timestamp of the log; None if that record is not below ``bound``.
 
-    As in Kafka, the record may lie below the log start offset, as long as its segment is there, and its timestamp may be unset.
+    As in Kafka, the record may be below the log start offset as long as its segment exists, and its timestamp may be unset.
     """
     best: Segment | None = None
     for segment in log.segments:
@@ -282,9 +282,9 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of every batch of a log, segment by segment, for a start that reads a log once and trusts it afterwards.
+    """Yield header and bytes of every batch of a log, for a start that reads the log once and trusts it afterwards.
 
-    Raises `Damaged` where a batch cannot be read, has a wrong CRC, or has an offset below the batch before.
+    Raises `Damaged` if a batch cannot be read, has a wrong CRC, or has an offset below the batch before it.
     """
     next_offset = 0
     for segment in log.segments:
@@ -301,7 +301,7 @@ def leader_epoch_at_start(log: Log) -> int:
 
 
 def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """The records of a stored batch one by one. Keeps a piece of the batch and one record in memory, and never lets other work run.
+    """Yield the records of a stored batch. Keeps a piece of the batch and one record in memory, and never lets other work run.
 
     Raises CORRUPT_MESSAGE for a batch that cannot be read, and for a record larger than `MAX_RECORD_BYTES`.
     """
@@ -309,7 +309,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         try:
             records = read_records(batch)
         except KafkaError:
-            # The stream reads keys of headers that are not UTF-8, or says what is wrong.
+            # The stream can read header keys that are not UTF-8, and reports other faults.
             pass
         else:
             yield from records
@@ -322,9 +322,9 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
 
 
 def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> Steps[list[Record]]:
-    """The next records of a batch, decoded; none at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
+    """The next records of a batch, decoded; empty at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
 
-    A record larger than ``max_record_bytes`` comes alone, as its stand-in; `RecordStream.large_bytes` is its size then.
+    A record larger than ``max_record_bytes`` is returned alone, as a placeholder; `RecordStream.large_bytes` is then its size.
     """
     try:
         records, count = yield from stream.next_whole()

@@ -1,4 +1,4 @@
-"""Files of the operating system. No other module of this package imports ``os``."""
+"""Implements `Filesystem` with the files of the operating system. No other module of this package imports ``os``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ottla.protocol.primitives import Buffer
 from ottla.storage.filesystem import Damaged, is_shortage
 
 MAX_OPEN_FILES = 2_000
-"""How many descriptors are kept open where the caller gives no limit."""
+"""Default maximum number of open descriptors."""
 
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Flags of every open. A symbolic link is not followed, because its target is not a file of the broker. Opening a pipe does not
-wait for the pipe's other end."""
+"""Flags for opening any file. A symbolic link is not followed, because its target is not a file of the broker. Opening a pipe does
+not wait for the other end of the pipe."""
 
 
 class RealFile:
@@ -64,8 +64,8 @@ class RealFile:
     def _read_on(self, data: bytes, size: int, offset: int) -> bytes:
         """Read the rest of a short read.
 
-        A read is short at the end of the file, or where the operating system returns no more at once. Raises `Damaged` where
-        the file ends before ``self.size``.
+        A read is short at the end of the file, or if the operating system returns only a part. Raises `Damaged` if the file ends
+        before ``self.size``.
         """
         wanted = max(min(size, self.size - offset), 0)
         while len(data) < wanted:
@@ -116,14 +116,14 @@ class RealFile:
 
 
 def _check_plain(path: str, status: os.stat_result) -> None:
-    """Raises `Damaged` for anything but a plain file."""
+    """Raises `Damaged` for anything but a regular file."""
     if not stat.S_ISREG(status.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a directory" if stat.S_ISDIR(status.st_mode) else "a device"
         raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} is in the place of a file")
 
 
 def _opened_to_sync(path: str, flags: int) -> int:
-    """Raises `FileNotFoundError`, OSError where no descriptor is left, and `Damaged` for everything else."""
+    """Open a path to sync it. Raises `FileNotFoundError`, OSError if no descriptor is left, and `Damaged` for other errors."""
     try:
         return os.open(path, os.O_RDONLY | flags)
     except FileNotFoundError:
@@ -139,23 +139,23 @@ class RealFilesystem:
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES, *, read_only: bool = False) -> None:
         self._read_only = read_only
-        # In the order of opening: the file that was opened first is closed first.
+        # In order of opening: the file that was opened first is closed first.
         self._open_files: dict[RealFile, None] = {}
         self.max_open_files = max_open_files
 
     @property
     def open_files(self) -> int:
-        """How many files are kept open."""
+        """Number of files that are kept open."""
         return len(self._open_files)
 
     def opened(self, file: RealFile) -> int:
-        """Open a descriptor for a file. Raises `Damaged` where the path does not hold the file of before."""
+        """Open a descriptor for a file. Raises `Damaged` if the path is no longer the same file."""
         while len(self._open_files) >= self.max_open_files:
             next(iter(self._open_files)).close()
         if self._read_only:
             flags = os.O_RDONLY
         else:
-            # A file that had content is never created again: an append behind its old length would fill the new file with zeros.
+            # A file that had content is never created again: an append at its old length would fill the new file with zeros.
             flags = os.O_RDWR | (0 if file.size else os.O_CREAT)
         try:
             fd = self._descriptor(file.path, flags)
@@ -177,7 +177,7 @@ class RealFilesystem:
         return fd
 
     def _descriptor(self, path: str, flags: int) -> int:
-        """Open a path. Where no descriptor is left, close files that are kept open until the open succeeds."""
+        """Open a path. If no descriptor is left, close files that are kept open until the open succeeds."""
         while True:
             try:
                 return os.open(path, flags | _PLAIN, 0o644)
@@ -217,7 +217,7 @@ class RealFilesystem:
                 file.write(data)
             os.replace(temporary, path)
         except OSError:
-            # A half-written file must not keep the last free bytes of a full disk.
+            # A half-written file must not occupy the last free bytes of a full disk.
             with suppress(OSError):
                 os.unlink(temporary)
             raise

@@ -1,6 +1,6 @@
-"""What a log's batches say again: producers, open transactions, transaction indexes and leader epochs.
+"""Rebuilds state from a log's batches: producers, open transactions, transaction indexes and leader epochs.
 
-A start uses this after a crash, and a truncation for what lies below the offset at which it cuts.
+A start uses this after a crash, and a truncation for the part of the log that it keeps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.storage.walk import DamagedBatch
 
 
 def drop_snapshots(log: Log, behind: int) -> None:
-    """Remove the producer snapshots at offsets above ``behind``, which the log no longer has (deleteProducerSnapshots)."""
+    """Remove the producer snapshots above ``behind``, at offsets that the log no longer has (deleteProducerSnapshots)."""
     for offset in snapshot.offsets(log.fs, log.directory):
         if offset > behind:
             log.fs.unlink(snapshot.path_of(log.directory, offset))
@@ -28,7 +28,7 @@ def drop_snapshots(log: Log, behind: int) -> None:
 def history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
     """Fill ``log.producers`` from the newest snapshot and the batches before offset ``at_most``; returns the history read.
 
-    At ``at_most`` a segment begins or the log ends.
+    ``at_most`` is the base offset of a segment or the log end.
     """
     start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
     # Begin with the first segment, not with the log start: batches that DeleteRecords has deleted are still in the file, and a
@@ -43,9 +43,9 @@ def history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
 
 
 def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
-    """The batches from offset ``start`` up to ``end``, where a segment begins or ends. The segments must be loaded.
+    """Yield the batches from offset ``start`` to ``end``, the beginning or end of a segment. The segments must be loaded.
 
-    Raises `Damaged` where a batch is damaged: what the batch said of its producer is unknown.
+    Raises `Damaged` if a batch is damaged, because its effect on the state of its producer is unknown.
     """
     for segment in log.segments[log.segment_at(start) :] if start < end else ():
         if segment.base_offset >= end:
@@ -59,7 +59,7 @@ def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, B
 
 
 def take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:
-    """Apply the next batch, of a segment whose transaction index is rebuilt: an aborted transaction gets its entry."""
+    """Apply the next batch of a segment whose transaction index is rebuilt, and add an entry if it aborts a transaction."""
     _note_epoch(log, header)
     completed = history.apply(header, raw)
     if completed is not None and completed.is_aborted:
@@ -75,9 +75,9 @@ def _note_epoch(log: Log, header: BatchHeader) -> None:
 def remake_transaction_indexes(log: Log, remade: list[int]) -> None:
     """Rebuild the transaction indexes of the segments with the numbers ``remade`` from the segments' batches.
 
-    An entry needs the first offset of its transaction, which may lie in an earlier segment. So the batches are applied to a second
-    `ProducerState` that begins below these segments; the log's own state already stands at the log end. The second state begins
-    with a snapshot where one exists, because only a snapshot has the producers whose records retention or compaction has deleted
+    An entry needs the first offset of its transaction, which may be in an earlier segment. So the batches are applied to a second
+    `ProducerState` that begins below these segments; the log's own state is already that of the log end. The second state begins
+    with a snapshot if one exists, because only a snapshot has the producers whose records retention or compaction has deleted
     (LogLoader.recoverSegment).
     """
     if not remade:
@@ -97,7 +97,7 @@ def remake_transaction_indexes(log: Log, remade: list[int]) -> None:
 
 
 def reload_producers(log: Log, now_ms: int) -> None:
-    """Make the producers' state anew from the newest snapshot and the batches behind it (ProducerStateManager.truncateAndReload).
+    """Rebuild the producers' state from the newest snapshot and the batches after it (ProducerStateManager.truncateAndReload).
 
     Also finds the transactions with a marker at or above the high watermark.
     """
@@ -111,10 +111,10 @@ def reload_producers(log: Log, now_ms: int) -> None:
 
 
 def find_unreplicated(log: Log) -> None:
-    """Find the transactions with a marker at or above the high watermark, which hold the last stable offset (`Log.unreplicated`).
+    """Find the transactions with a marker at or above the high watermark, which limit the last stable offset (`unreplicated`).
 
-    The newest snapshot may lie above the high watermark, and does not say which transactions were open there. So these are found
-    with a second state that begins below. Raises OSError where the log cannot be read.
+    The newest snapshot may be above the high watermark, and then lacks the transactions that were open there. So a second state is
+    built from an earlier snapshot. Raises OSError if the log cannot be read.
     """
     log.unreplicated.clear()
     if not log.segments or log.high_watermark == log.log_end_offset:

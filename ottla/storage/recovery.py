@@ -1,8 +1,8 @@
 """Opens a log: after a clean stop from its index files, after a crash by reading every batch that may be torn (LogLoader).
 
-The recovery point is the offset up to which the log was certainly on the disk. A crash cannot tear a batch below the recovery
-point, so damage there was done later. The batches behind such damage were acknowledged, so nothing is cut: `Damaged` takes the
-partition offline. Damage above the recovery point may come from a crash, and the log is cut there, as by Apache Kafka. A clean stop
+The recovery point is the offset up to which the log was synced. A crash cannot tear a batch below the recovery point, so damage
+there was done later. The batches after such damage were acknowledged, so nothing is truncated: `Damaged` takes the partition
+offline. Damage above the recovery point may come from a crash, and the log is truncated there, as by Apache Kafka. A clean stop
 moves the recovery point to the log end.
 """
 
@@ -44,15 +44,15 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 class RecoveryReport(msgspec.Struct):
     """The result of opening a log.
 
-    ``losses`` has a line for each part that was cut or removed. ``rebuilt`` names the indexes and other files that did not fit the
-    log and were rebuilt from its batches. ``history`` has the transactions of the batches that were read.
+    ``losses`` has a line for each part that was truncated or removed. ``rebuilt`` names the indexes and other files that did not
+    match the log and were rebuilt from its batches. ``history`` has the transactions of the batches that were read.
     """
 
     segments_recovered: int = 0
     losses: list[str] = msgspec.field(default_factory=list)
     rebuilt: list[str] = msgspec.field(default_factory=list)
     has_false_start: bool = False
-    """Whether the given log start offset lies behind the end of a cleanly closed log, and was ignored."""
+    """Whether the given log start offset was beyond the end of a cleanly closed log, and was ignored."""
     history: TransactionHistory | None = None
 
 
@@ -67,12 +67,12 @@ def open_log(
     may_be_compacted: bool = False,
     high_watermark: int | None = None,
 ) -> RecoveryReport:
-    """Fill a new `Log` from its directory. Raises OSError, and its subclass `Damaged` where a file is not as it was written.
+    """Fill a new `Log` from its directory. Raises OSError, and its subclass `Damaged` if a file is not as it was written.
 
-    ``clean``: the directory had a clean stop. A log with the recovery point 0 counts as not closed all the same.
-    ``aborted_checksum``: the `checksum_of` its aborted transactions at that stop; None where unknown. ``may_be_compacted``: a
-    compaction may have left gaps also above the recovery point, so that no gap counts as lost data. ``high_watermark``: the
-    checkpoint's; None for a log without other replicas, all of which is committed.
+    ``clean``: the directory had a clean stop. A log with the recovery point 0 counts as not closed nevertheless.
+    ``aborted_checksum``: the `checksum_of` its aborted transactions at that stop; None if unknown. ``may_be_compacted``: compaction
+    may have left gaps also above the recovery point, so that no gap counts as lost data. ``high_watermark``: the one in the
+    checkpoint; None for a log without other replicas, whose records are all committed.
     """
     report = RecoveryReport()
     clean = clean and recovery_point > 0
@@ -114,7 +114,7 @@ def open_log(
     end = log.log_end_offset
     log.high_watermark = end if high_watermark is None else min(max(high_watermark, log.log_start_offset), end)
     if not clean:
-        # A truncation that a crash has interrupted may have left snapshots of what the log no longer has.
+        # A truncation that a crash interrupted may have left snapshots at offsets that the log no longer has.
         drop_snapshots(log, end)
     snapshots = snapshot.offsets(log.fs, log.directory)
     report.history = history_up_to(log, log.log_end_offset, now_ms) if history is None else history
@@ -131,7 +131,7 @@ def _refill_epochs(log: Log) -> None:
 
 
 def _lacks_epochs(log: Log) -> bool:
-    """Whether records lie below the first leader epoch: they were deleted, and a crash came before the log's start was noted."""
+    """Whether the log has records below its first leader epoch, because a crash undid the deletion of those records."""
     entries = log.epochs.entries
     if not entries or entries[0][1] <= log.log_start_offset:
         return False
@@ -140,7 +140,7 @@ def _lacks_epochs(log: Log) -> bool:
 
 
 def _check_end(log: Log, recovery_point: int, *, clean: bool) -> None:
-    """Raises `Damaged` where the log ends before its recovery point, or has no files after a clean stop."""
+    """Raises `Damaged` if the log ends before its recovery point, or has no files after a clean stop."""
     if log.log_end_offset < recovery_point or (clean and not log.segments):
         raise _other_end(log, recovery_point, clean=clean)
 
@@ -152,7 +152,7 @@ def _other_end(log: Log, recovery_point: int, *, clean: bool) -> Damaged:
 
 
 def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
-    """Finish or undo replacements of segments by cleaned ones that a crash has interrupted (LogLoader.load, first three passes).
+    """Finish or undo replacements of segments by cleaned ones that a crash interrupted (LogLoader.load, first three passes).
 
     A cleaned segment whose log is still called ``*.cleaned`` is removed. A segment whose log is called ``*.swap`` replaces all
     segments in its range of offsets.
@@ -177,7 +177,7 @@ def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
         swapped.rename("")
     for name in fs.list_dir(directory):
         # `Segment.rename` renames the indexes first and the log last. A file that is still called *.swap here is an index whose log
-        # has its final name already.
+        # already has its final name.
         if name.endswith(SWAP_SUFFIX):
             fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 
@@ -202,9 +202,9 @@ def _load_segments(
 ) -> tuple[TransactionHistory | None, list[int]]:
     """Load the segments that a clean stop or the recovery point covers, and recover the others.
 
-    To recover a segment is to read it once, which checks its batches, rebuilds its indexes and updates the producers. Returns the
-    history of the recovered segments, None where there are none. Also returns the numbers of the covered segments whose indexes did
-    not fit their log: the caller must rebuild their transaction indexes.
+    Recovering a segment reads it once, checks its batches, rebuilds its indexes and updates the producers. Returns the history of
+    the recovered segments, None without any. Also returns the numbers of the covered segments whose indexes did not match their
+    log: the caller must rebuild their transaction indexes.
     """
     history: TransactionHistory | None = None
     remade: list[int] = []
@@ -225,11 +225,11 @@ def _load_segments(
         on_batch = None if history is None else partial(take, log, segment, history)
         sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
         reason = sound.reason
-        # Compaction leaves gaps only below the recovery point, which it moves before. A recovery point of 0 in a compacted log may
+        # Compaction leaves gaps only below the recovery point, which it moves first. A recovery point of 0 in a compacted log may
         # mean that the recovery point was lost.
         may_have_gaps = below_point or not is_gapless or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and sound.next_offset < log.segments[at + 1].base_offset:
-            # A power cut has removed the end of this segment, exactly between two batches.
+            # A power cut removed the end of this segment, exactly from a batch boundary on.
             reason = f"it ends at offset {sound.next_offset}, before the next segment begins"
         if reason is not None:
             lost = _lost_behind(log, at, sound)
@@ -244,10 +244,10 @@ def _load_segments(
 
 
 def missing_end(segment: Segment, limit: int) -> int | None:
-    """The offset from which on batches are missing that a segment's indexes name; None where there is no sign of that.
+    """The end offset of a segment whose indexes name later batches that are missing; None if no batches are missing.
 
-    ``limit`` is the base offset of the next segment: an index that names offsets from there on is damaged itself. Changes
-    nothing, so that the sign stays.
+    ``limit`` is the base offset of the next segment: an index with offsets at or above it is damaged itself. Changes no file, so
+    that a later start finds the same.
     """
     ends = [segment.base_offset]
     for index in (segment.offset_index, segment.time_index):
@@ -256,7 +256,7 @@ def missing_end(segment: Segment, limit: int) -> int | None:
     if not segment.base_offset < max(ends) <= limit:
         return None
     next_offset = segment.base_offset
-    # Where the log is damaged before its end, `Segment.recover` says so.
+    # If the log is damaged before its end, `Segment.recover` reports it.
     with suppress(DamagedBatch):
         for _, header in segment.headers(0):
             next_offset = header.next_offset
@@ -266,7 +266,7 @@ def missing_end(segment: Segment, limit: int) -> int | None:
 
 
 def _check_is_not_cut(segment: Segment, following: int) -> None:
-    """Raises `Damaged` where the disk had more of a segment than its file has now, exactly up to a batch."""
+    """Raises `Damaged` if a segment's file lost its last batches, exactly from a batch boundary on."""
     missing = missing_end(segment, following)
     if missing is not None:
         wrong = f"it ends at offset {missing}, and its index goes on; the next segment begins at offset {following}"
@@ -274,11 +274,11 @@ def _check_is_not_cut(segment: Segment, following: int) -> None:
 
 
 def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None:
-    """Check the batches of a cleanly closed log behind its recovery point. Raises `Damaged`.
+    """Check the batches of a cleanly closed log above its recovery point. Raises `Damaged`.
 
-    Such a log has got an older checkpoint, or another broker has appended to it. No data is lost, and Apache Kafka serves the log.
-    But no stop has vouched for those batches. So their CRCs are checked. The CRC does not cover offsets, so the last segment, which
-    is never compacted, must also have every offset.
+    Such a log has an older checkpoint, or another broker has appended to it. No data is lost, and Apache Kafka serves the log. But
+    no clean stop recorded those batches, so their CRCs are checked. The CRC does not cover offsets, so the last segment, which is
+    never compacted, must also have every offset.
     """
     for segment in log.segments[log.segment_at(recovery_point) :]:
         sound = SoundBatches(segment.log, segment.base_offset)
@@ -292,7 +292,7 @@ def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None
 
 
 def _recover_all(log: Log, report: RecoveryReport) -> list[int]:
-    """Rebuild all indexes of a cleanly closed log, because the transaction indexes lack some aborted transactions.
+    """Rebuild all indexes of a cleanly closed log whose transaction indexes lack some aborted transactions.
 
     Returns the numbers of all segments, whose transaction indexes the caller must fill. Raises `Damaged`.
     """
@@ -305,7 +305,7 @@ def _recover_all(log: Log, report: RecoveryReport) -> list[int]:
 
 
 def _lost_behind(log: Log, at: int, sound: Recovered) -> str:
-    """How much data lies behind the sound part of segment ``at``, in words for a person who may want to restore it."""
+    """Describe how much data is after the sound part of segment ``at``, for a person who may want to restore it."""
     size_bytes = log.segments[at].size_bytes - sound.size_bytes
     batches = whole_batches_behind(log.segments[at].log, sound.size_bytes, sound.damaged_offset).batch_count
     doomed = log.segments[at + 1 :]
@@ -317,10 +317,10 @@ def _lost_behind(log: Log, at: int, sound: Recovered) -> str:
 
 
 def _cut_after(log: Log, at: int, sound: Recovered) -> None:
-    """Remove everything behind the sound part of segment ``at``, later segments included (LogLoader.recoverLog).
+    """Remove everything after the sound part of segment ``at``, including later segments (LogLoader.recoverLog).
 
-    The bad batch itself is cut last. So wherever a crash interrupts this function, the next start reads the bad batch again, cuts
-    again and reports the loss.
+    The bad batch itself is removed last. So if a crash interrupts this function, the next start reads the bad batch again,
+    truncates again and reports the loss.
     """
     doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
     for segment in reversed(doomed):
@@ -340,7 +340,7 @@ def _restart_at(log: Log, offset: int, now_ms: int) -> None:
 
 
 def _write_rebuilt(log: Log) -> None:
-    """Write the rebuilt files. A full disk does not stop the start: then the files are written before the next sync of segments.
+    """Write the rebuilt files. A full disk does not stop the start: the files are then written before the next sync of segments.
 
     Raises `Damaged` and other errors that mean that the disk cannot be trusted (`is_damage`).
     """

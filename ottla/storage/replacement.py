@@ -1,9 +1,9 @@
-"""Replaces all data in a data directory by other data, so that a crash leaves either the old data or the new data.
+"""Replaces all data in a data directory, so that a crash leaves either the old data or the new data.
 
-The new data is built in a subdirectory, and then takes the place of the old data by renames. The data directory itself cannot be
-renamed: it may be a mount point, it holds the lock, and it may hold files of other programs. So the progress is recorded on the
-disk, and the next start completes or undoes an interrupted replacement (`finish_replacement`). The record is the name of the
-directory that holds the new data:
+The new data is built in a subdirectory, and then moved to its place by renames. The data directory itself cannot be renamed: it may
+be a mount point, it contains the lock, and it may contain files of other programs. So the progress is recorded on disk, and the
+next start completes or undoes an interrupted replacement (`finish_replacement`). The record is the name of the directory that
+contains the new data:
 
 - ``incoming``: the old data is in the data directory or already in ``outgoing``. A start moves the old data back.
 - ``arriving``: all old data is in ``outgoing``. A start moves the rest of the new data into the data directory.
@@ -23,18 +23,18 @@ from ottla.storage.names import DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 
 REPLACEMENT_DIRECTORY = ".ottla-replacement"
 CHECKPOINT_SUFFIX = "-checkpoint"
-"""The ending of the names of all checkpoints, Kafka's and ottla's."""
+"""Suffix of the names of all checkpoints, Kafka's and ottla's."""
 
 
 def is_broker_data(name: str) -> bool:
-    """Whether a broker has created a file or directory of this name in its data directory. The lock does not count."""
+    """Whether a file or directory of this name in a data directory was created by a broker. The lock does not count."""
     if name in (CLEAN_FILE, META_FILE) or name.endswith(CHECKPOINT_SUFFIX):
         return True
     return parse_directory_name(name) is not None or bool(DELETED_NAME.fullmatch(name)) or name.endswith(STRAY_SUFFIX)
 
 
 def finish_replacement(fs: Filesystem, directory: str) -> None:
-    """Complete or undo a replacement that a crash has interrupted. The caller holds the directory's lock. Raises OSError."""
+    """Complete or undo a replacement that a crash interrupted. The caller holds the directory's lock. Raises OSError."""
     base = f"{directory}/{REPLACEMENT_DIRECTORY}"
     if not fs.is_dir(base):
         return
@@ -50,12 +50,12 @@ def finish_replacement(fs: Filesystem, directory: str) -> None:
         _move_data(fs, f"{base}/arriving", directory)
     sync_names(fs, directory)
     with suppress(OSError):
-        # What cannot be removed now is not needed any longer, and the next start tries again.
+        # The data left here is no longer needed, and the next start retries.
         fs.remove_dir(base)
 
 
 def check_not_replacing(fs: Filesystem, directory: str) -> None:
-    """Raises `DirectoryError` where a replacement was interrupted, so that the directory may hold only a part of its data."""
+    """Raises `DirectoryError` if a replacement was interrupted, because the directory may contain only a part of its data."""
     if fs.is_dir(f"{directory}/{REPLACEMENT_DIRECTORY}"):
         raise DirectoryError(f"A reset or restore of {directory} was interrupted; start ottla serve on it once to complete it.")
 
@@ -63,8 +63,8 @@ def check_not_replacing(fs: Filesystem, directory: str) -> None:
 class Replacement:
     """One replacement of a directory's data. Call `build`, `exchange`, and then `complete` or `undo`.
 
-    The caller holds the directory's lock, and after `build` no broker uses the directory. With ``is_synced`` each step is on the
-    disk before the next step, so that also a power cut leaves the old or the new data.
+    The caller holds the directory's lock, and after `build` no broker uses the directory. With ``is_synced`` each step is synced
+    before the next step, so that a power cut, too, leaves the old or the new data.
     """
 
     def __init__(self, fs: Filesystem, directory: str, *, is_synced: bool) -> None:
@@ -74,14 +74,14 @@ class Replacement:
         self._is_synced = is_synced
 
     def build(self, fill: Callable[[str], None]) -> None:
-        """Have ``fill`` create the new data in the directory that it is given. Where that fails, nothing is left of the new data.
+        """Have ``fill`` create the new data in the directory passed to it. If that fails, the new data is removed.
 
-        ``fill`` syncs what it creates. The names that `is_broker_data` does not know are lost. Raises OSError, and the errors of
-        ``fill``.
+        ``fill`` syncs the files that it creates. Files whose names `is_broker_data` does not know are lost. Raises OSError, and the
+        errors of ``fill``.
         """
         fs, incoming = self._fs, f"{self._base}/incoming"
         if fs.is_dir(self._base):
-            # A start, or an earlier `complete`, could not remove this directory, whose data is not needed any longer.
+            # A start, or an earlier `complete`, could not remove this directory, whose data is no longer needed.
             fs.remove_dir(self._base)
         try:
             fs.make_dir(incoming)
@@ -94,7 +94,7 @@ class Replacement:
             raise
 
     def exchange(self) -> None:
-        """Move the old data out of the directory, and the new data in. Raises OSError; then call `undo`."""
+        """Move the old data out of the directory, and the new data in. Raises OSError; the caller must then call `undo`."""
         fs, base = self._fs, self._base
         _move_data(fs, self._directory, f"{base}/outgoing")
         self._sync(f"{base}/outgoing", self._directory)
@@ -104,14 +104,14 @@ class Replacement:
         self._sync(f"{base}/arriving", self._directory)
 
     def undo(self) -> None:
-        """Put the old data back, also where a broker has already started on the new data. Raises OSError."""
+        """Put the old data back, even if a broker has already started on the new data. Raises OSError."""
         if self._fs.is_dir(f"{self._base}/arriving"):
             self._fs.rename(f"{self._base}/arriving", f"{self._base}/rejected")
             self._sync(self._base)
         finish_replacement(self._fs, self._directory)
 
     def complete(self) -> None:
-        """Remove the old data. Never raises OSError: what cannot be removed now is removed by the next start."""
+        """Remove the old data. Never raises OSError: the next start retries a failed removal."""
         with suppress(OSError):
             self._fs.remove_dir(self._base)
 

@@ -10,10 +10,10 @@ from ottla.storage.segment import DELETED_SUFFIX, Segment
 
 
 def delete_old(log: Log, now_ms: int, at_most: int) -> list[str]:
-    """Remove at most ``at_most`` of the oldest segments that are too old, exceed retention.bytes, or lie below the log start.
+    """Remove at most ``at_most`` of the oldest segments that are too old, exceed retention.bytes, or are below the log start.
 
-    Returns the renamed files, which the caller unlinks later. Raises OSError where the disk refuses a rename: the segments are
-    then out of service already, and the next call tries the renames again.
+    Returns the renamed files, which the caller unlinks later. Raises OSError if a rename fails: the segments are then already out
+    of service, and the next call retries the renames.
     """
     log.renames.finish()
     if log.renames.has_retired:
@@ -26,7 +26,7 @@ def delete_old(log: Log, now_ms: int, at_most: int) -> list[str]:
             try:
                 log.roll(now_ms)
             except OSError:
-                # A full disk may have no room for a new segment. Remove the other segments all the same, to free space.
+                # A full disk may have no room for a new segment. Remove the other segments nevertheless, to free space.
                 gone -= 1
     if gone == 0:
         return []
@@ -41,7 +41,7 @@ def delete_old(log: Log, now_ms: int, at_most: int) -> list[str]:
 
 
 def _removable(log: Log, now_ms: int) -> int:
-    """How many of the oldest segments are to be removed."""
+    """Number of the oldest segments that are to be removed."""
     if not log.segments:
         return 0
     gone = 0
@@ -53,9 +53,9 @@ def _removable(log: Log, now_ms: int) -> int:
 
 
 def expired_count(segments: Sequence[Segment], config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> int:
-    """How many of the oldest segments retention removes, by ``retention.ms`` or ``retention.bytes``.
+    """Number of the oldest segments that ``retention.ms`` or ``retention.bytes`` removes.
 
-    Only segments that lie wholly below the high watermark are removed.
+    Only segments that are wholly below the high watermark are removed.
     """
     deletable = sum(1 for segment in segments[1:] if segment.base_offset <= high_watermark)
     if log_end_offset <= high_watermark:

@@ -27,7 +27,7 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 LOOKUP_BYTES = 1 << 15
 MAX_ABORTED = 1 << 20
-"""How many entries the transaction index of a segment may have where the segment has fewer batches than that."""
+"""Number of entries that a segment's transaction index may always have, even if the segment has fewer batches."""
 
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -40,7 +40,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 def parse_file_name(name: str, suffix: str) -> int | None:
-    """The offset in a file's name; None for every name that `file_name` does not make with this suffix."""
+    """The offset in a file's name; None for a name that `file_name` does not return for this suffix."""
     parts = _FILE_NAME.fullmatch(name)
     if parts is None or parts[2] != suffix or int(parts[1]) > MAX_OFFSET:
         return None
@@ -48,14 +48,14 @@ def parse_file_name(name: str, suffix: str) -> int | None:
 
 
 def astray(path: str, entry: str) -> Damaged:
-    """The error for an index that does not fit its log. Either of the two may be damaged."""
+    """The error for an index that does not match its log. Either of the two may be damaged."""
     return Damaged(path, f"the entry of {entry} leads astray; remove the file, and the next start makes it anew")
 
 
 class Recovered(NamedTuple):
-    """The sound part of a segment: the offset and the byte at which the part ends, and what is wrong there.
+    """The sound part of a segment: the offset and the byte at which it ends, and the fault there.
 
-    ``reason`` is None where the whole segment is sound. ``damaged_offset`` is the lowest offset that the damaged part may hold.
+    ``reason`` is None if the whole segment is sound. ``damaged_offset`` is the lowest offset that the damaged part may contain.
     """
 
     next_offset: int
@@ -65,7 +65,7 @@ class Recovered(NamedTuple):
 
 
 class Segment:
-    """The batches of a log from ``base_offset`` on. An append writes the log's file at once; `flush_indexes` writes the indexes."""
+    """The batches of a log from ``base_offset``. An append writes the log's file at once; `flush_indexes` writes the indexes."""
 
     __slots__ = (
         "_bytes_since_index",
@@ -97,9 +97,9 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
         self.is_behind = False
-        """Whether recovery has rebuilt the indexes in memory, and their files may lack entries."""
+        """Whether recovery has rebuilt the indexes in memory and their files may lack entries."""
         self.damage: DamagedBatch | None = None
-        """The first damaged batch that a reader has met."""
+        """The first damaged batch that a reader has found."""
         self._unchecked = Unchecked(0)
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
@@ -151,9 +151,9 @@ class Segment:
         return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
 
     def flush_indexes(self) -> None:
-        """Write the indexes as a closed segment has them, with a last entry of the time index (onBecomeInactiveSegment).
+        """Write the indexes with the last time index entry that a closed segment has (onBecomeInactiveSegment).
 
-        Cuts off surplus bytes of refused writes first. Raises OSError, and may then be called again.
+        First cuts off surplus bytes of failed writes. Raises OSError, and may then be called again.
         """
         for file in self.files():
             file.cut_surplus()
@@ -166,7 +166,7 @@ class Segment:
         self.is_behind = False
 
     def sync_transactions(self) -> None:
-        """Bring the transaction index to the disk. May run in another thread than the event loop's."""
+        """Sync the transaction index. May run in a worker thread."""
         with suppress(FileNotFoundError):
             sync_file(self._fs, self.txn_index.file.path)
             sync_dir(self._fs, self._directory)
@@ -182,7 +182,7 @@ class Segment:
     def scan(
         self, position: int = 0, *, piece_bytes: int = PIECE_BYTES, limit: int | None = None
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of each batch from a file position on. Checks CRCs, and raises `DamagedBatch`.
+        """Yield position, header and bytes of each batch from a file position. Checks CRCs, and raises `DamagedBatch`.
 
         ``limit`` is the offset at which the next segment begins.
         """
@@ -195,8 +195,8 @@ class Segment:
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``.
 
-        None where the segment has no such batch. Raises `DamagedBatch` where the log is damaged before that batch, and `Damaged`
-        where an index entry does not lead to the batch that it names, since a wrong entry would hide batches.
+        None if the segment has no such batch. Raises `DamagedBatch` if the log is damaged before that batch, and `Damaged` if an
+        index entry does not point to the batch that it names, because a wrong entry would hide batches.
         """
         for position, header in self._headers_near(offset):
             if header.last_offset >= offset:
@@ -204,7 +204,7 @@ class Segment:
         return None
 
     def _headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from the last index entry at or below ``offset`` on, as `position_of`."""
+        """Yield position and header of each batch from the last index entry at or below ``offset``. Raises as `position_of`."""
         indexed, start = self.offset_index.floor(offset)
         found = headers(self.log, self.base_offset, start, LOOKUP_BYTES)
         if indexed >= 0:
@@ -218,13 +218,13 @@ class Segment:
             yield from found
 
     def _blame(self, indexed: int, position: int) -> NoReturn:
-        """Raise `DamagedBatch` for damage between the index entry before and a position, else `Damaged`: the entry is wrong."""
+        """Raise `DamagedBatch` for damage between the previous index entry and a position, else `Damaged` for a wrong entry."""
         _, start = self.offset_index.floor(indexed - 1)
         next((at for at, _ in self.headers(start) if at >= position), None)
         raise astray(self.offset_index.file.path, f"offset {indexed}")
 
     def readable_bytes(self, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
-        """How many of the next ``size`` bytes can be served, as `Unchecked.readable_bytes`. Raises `DamagedBatch`."""
+        """Number of the next ``size`` bytes that can be served (`Unchecked.readable_bytes`). Raises `DamagedBatch`."""
         with self._noting_damage():
             return self._unchecked.readable_bytes(self.log, position, size, offsets, most_checks)
 
@@ -237,11 +237,11 @@ class Segment:
             raise
 
     def note_damage(self, damage: DamagedBatch) -> None:
-        """Keep the first damage that is found. A copy is kept, because a raised exception refers to the frames that it passed."""
+        """Keep a copy of the first damage that is found. The raised exception itself would keep its stack frames in memory."""
         self.damage = self.damage or DamagedBatch(damage.path, damage.position, damage.offset, damage.reason)
 
     def offset_below(self, timestamp_ms: int) -> int:
-        """The offset from which on to search for a record at or after ``timestamp_ms``. Raises the errors of `position_of`."""
+        """The offset at which to begin a search for a record at or after ``timestamp_ms``. Raises the errors of `position_of`."""
         timestamp, offset = self.time_index.lookup(timestamp_ms)
         if timestamp >= 0 and not self._has_timestamp(timestamp, offset):
             raise astray(self.time_index.file.path, f"timestamp {timestamp}")
@@ -253,18 +253,17 @@ class Segment:
         return place is not None and place[1].max_timestamp_ms == timestamp_ms
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from a file position on, as `walk.headers`. Raises `DamagedBatch`."""
+        """Yield position and header of each batch from a file position (`walk.headers`). Raises `DamagedBatch`."""
         with self._noting_damage():
             yield from headers(self.log, self.base_offset, position, LOOKUP_BYTES)
 
     # start
 
     def load(self, index_interval_bytes: int) -> bool:
-        """Read the indexes after a clean stop; False where they must be rebuilt. Checks only their last entries against the log."""
+        """Read the indexes after a clean stop; False if they must be rebuilt. Checks only their last entries against the log."""
         at_most = self.log.size // HEADER_BYTES
         # An index with more entries than the segment can have batches is not read, because it could take any amount of memory. The
-        # transaction index may have more entries than batches, because compaction may leave an entry whose batches are not in the
-        # segment.
+        # transaction index may have more entries than batches: compaction may leave an entry whose batches are in another segment.
         if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MAX_ABORTED):
             return False
         sound = self.offset_index.load() and self.time_index.load() and self.txn_index.load(self.base_offset)
@@ -283,9 +282,9 @@ class Segment:
     def _reach_end(self, index_interval_bytes: int) -> bool:
         """Whether the indexes cover the segment up to its end.
 
-        The offset index does where the part of the log behind its last entry is no longer than appends leave it. That is
-        ``index.interval.bytes``, or the smallest distance between two entries where the interval was larger when they were written.
-        The time index does where no batch in that part has a larger timestamp than its last entry.
+        The offset index does if the part of the log after its last entry is no longer than appends leave it. That is
+        ``index.interval.bytes``, or the smallest distance between two entries if the interval was larger when they were written.
+        The time index does if no batch in that part has a larger timestamp than its last entry.
         """
         position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = self.log.size - position
@@ -297,13 +296,13 @@ class Segment:
         return gap_bytes <= index_interval_bytes or gap_bytes < self.offset_index.least_gap_bytes()
 
     def recover(self, index_interval_bytes: int, known_end: int = 0, on_batch: OnBatch | None = None) -> Recovered:
-        """Check every batch up to the first bad one, and rebuild offset and time index in memory. Changes no byte of the log.
+        """Check every batch up to the first bad one, and rebuild offset and time index in memory. Does not change the log.
 
         The transaction index is empty afterwards; ``on_batch``, which is called with each sound batch, may fill it. ``known_end``
-        is an offset at which the log once ended. A batch with offsets on both sides of it is bad, although its CRC is right: the
-        CRC does not cover offsets.
+        is an earlier log end offset. A batch with offsets on both sides of it is bad, although its CRC is right: the CRC does not
+        cover offsets.
         """
-        # The time index is cleared first: wherever this start is killed, the next one recovers a segment without time index again.
+        # The time index is cleared first: if this start is killed, the next one again recovers a segment without time index.
         self.time_index.clear()
         self.offset_index.clear()
         self.txn_index.clear()
@@ -326,17 +325,17 @@ class Segment:
         return Recovered(sound.next_offset, sound.end, reason, sound.damaged_offset)
 
     def last_next_offset(self) -> int:
-        """The offset behind the last batch, which is found from the last entry of the offset index."""
+        """The offset after the last batch, which is found from the last entry of the offset index."""
         last = self._last_batch()
         return self.base_offset if last is None else last[1].next_offset
 
     def last_leader_epoch(self, otherwise: int) -> int:
-        """The leader epoch of the last batch; ``otherwise`` where the segment has no batch."""
+        """The leader epoch of the last batch; ``otherwise`` if the segment has no batch."""
         last = self._last_batch()
         return otherwise if last is None else last[1].leader_epoch
 
     def ends_soundly(self) -> bool:
-        """Whether the last batch, which is found from the last entry of the offset index, is sound and ends where the file does."""
+        """Whether the last batch, found from the last entry of the offset index, is sound and ends at the end of the file."""
         try:
             last = self._last_batch()
         except DamagedBatch:
@@ -352,7 +351,7 @@ class Segment:
     # truncation
 
     def cut_at(self, offset: int) -> tuple[int, int]:
-        """Where to cut off every batch that reaches ``offset``: the file position, and the offset behind the last batch that stays.
+        """The file position that removes every batch with ``offset`` or a later one, and the end offset of the batches that stay.
 
         Raises the errors of `position_of`.
         """
@@ -366,8 +365,8 @@ class Segment:
     def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
         """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
 
-        The indexes come first: a start after a crash rebuilds those of a log's last segment, but an entry for a batch that another
-        one has replaced would lead astray. Raises OSError, and the next start must recover the segment then.
+        The indexes come first: a start after a crash rebuilds those of a log's last segment, but an old entry would point into a
+        batch that was appended later. After an OSError the next start must recover the segment.
         """
         self.time_index.truncate(end_offset)
         self.offset_index.truncate(end_offset)
@@ -400,7 +399,7 @@ class Segment:
         return self.rename(DELETED_SUFFIX)
 
     def rename(self, suffix: str) -> list[str]:
-        """Give the files another suffix behind their names; returns the new paths. A rename that stopped half-way may be repeated.
+        """Give the files another suffix after their names; returns the new paths. A rename that failed half-way may be repeated.
 
         A start recognises a segment by the name of its ``.log`` file. So that file is renamed first on deletion, and otherwise
         last.

@@ -1,10 +1,10 @@
 """Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
 
 Apache Kafka writes one entry for each producer, with the producer's last batch. ottla also writes entries for the batches before
-the last, oldest first. The reason: a client may have five batches in flight, and after a restart sends all batches again that were
-stored but not acknowledged. Where the broker knows only the last batch, the first one looks out of order. A Java producer without a
-transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: of several entries
-with one producer id it keeps the last.
+the last, oldest first. The reason: a client may have five batches in flight, and after a broker's restart it retries all batches
+that were stored but not acknowledged. If the broker knows only the last batch, the first retry looks out of order. A Java producer
+without a transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: of
+several entries with one producer id it keeps the last.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
 MAX_WHOLE_PRODUCERS = 10_000
-"""How many producers have their earlier batches written as well. The producers that wrote last are chosen, because a producer that
-has been silent for long does not retry."""
+"""Maximum number of producers whose earlier batches are written as well. These are the producers that wrote last, because a
+producer that has been idle for long does not retry."""
 
 
 def path_of(directory: str, offset: int) -> str:
@@ -68,7 +68,7 @@ def _encoded(entry: ProducerEntry, batch: BatchMetadata) -> bytes:
 
 
 def decode(raw: bytes) -> list[ProducerEntry] | None:
-    """The producers in a snapshot; None where the file is not a sound snapshot of a known version."""
+    """The producers in a snapshot; None if the file is not a sound snapshot of a known version."""
     try:
         version, crc, count = _HEAD.unpack_from(raw)
         if version != VERSION or crc32c(memoryview(raw)[_CRC_START:]) != crc:
@@ -90,14 +90,14 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
 
 
 def max_size_bytes(offset: int) -> int:
-    """The largest snapshot that can be true: each entry stands for a batch or a marker, at an offset of its own below this one."""
+    """The largest possible size of a snapshot at an offset: each entry is for a batch or a marker at a lower offset of its own."""
     return _HEAD.size + offset * _ENTRY.size
 
 
 def read(fs: Filesystem, directory: str, offset: int) -> list[ProducerEntry] | None:
-    """The producers in the snapshot at an offset; None where it is not sound.
+    """The producers in the snapshot at an offset; None if it is not sound.
 
-    A file that is too large to be true is not read: it may take any amount of memory.
+    A file above the possible size is not read, because it may take any amount of memory.
     """
     path = path_of(directory, offset)
     file = fs.open(path)
@@ -121,7 +121,7 @@ def write(fs: Filesystem, directory: str, state: ProducerState, offset: int) -> 
 def load_newest(fs: Filesystem, directory: str, state: ProducerState, at_most: int) -> int | None:
     """Fill ``state`` from the newest sound snapshot at or below the offset ``at_most``.
 
-    Returns the snapshot's offset; None where there is no such snapshot. Deletes unsound snapshots that it reads, as Kafka does.
+    Returns the snapshot's offset; None without such a snapshot. Deletes unsound snapshots that it reads, as Kafka does.
     """
     for offset in reversed(offsets(fs, directory)):
         if offset > at_most:

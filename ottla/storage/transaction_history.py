@@ -1,6 +1,6 @@
-"""The transactions of a log as its batches record them: the producers' state, and every marker that was read.
+"""The transactions recorded in a log's batches: the producers' state and every marker.
 
-Recovery builds a history of the batches that it reads anyway, ``ottla audit`` one of a whole log.
+Recovery builds a history of the batches that it reads, and ``ottla audit`` builds one of a whole log.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class TransactionHistory:
     )
 
     def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool, read_ms: int = 0) -> None:
-        """``is_contiguous``: ``producers`` has the effect of every batch before ``start_offset``.
+        """``is_contiguous``: ``producers`` includes the effect of every batch before ``start_offset``.
 
-        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. A caller that drops ``producers``
-        afterwards need not give it.
+        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. A caller that does not keep
+        ``producers`` may omit it.
         """
         self.producers = producers
         self._read_ms = read_ms
-        # Whether every offset was there so far. Compaction and retention leave gaps.
+        # Whether no offset was missing so far. Compaction and retention leave gaps.
         self.is_contiguous = is_contiguous
-        # The timestamp of the first marker behind the last gap; None without such a marker.
+        # The timestamp of the first marker after the last gap; None without such a marker.
         self.first_marker_ms: int | None = None
         self.first_batch_ms: int | None = None
         self._next_offset = start_offset
@@ -81,9 +81,9 @@ class TransactionHistory:
             self._at_start[header.producer_id] = self._now(header.producer_id)
         producers, timestamp_ms = self.producers, header.max_timestamp_ms
         if marker is None:
-            # A stored batch does not say when the broker received it, and a client chooses its timestamp freely. So the age of an
-            # idempotent producer counts from now on, and the producer's retry is still recognised. An open transaction must keep
-            # its age across a restart, so there the batch's timestamp counts.
+            # A stored batch does not contain the time when the broker received it, and clients choose timestamps freely. So the age
+            # of an idempotent producer counts from the time of reading, and the producer's retry is still recognised. An open
+            # transaction must keep its age across a restart, so there the batch's timestamp counts.
             seen_ms = timestamp_ms if header.is_transactional else self._read_ms
             producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, seen_ms)
             return None
@@ -102,7 +102,7 @@ class TransactionHistory:
         return None if entry is None else ProducerAtStart(entry.epoch, entry.last_timestamp_ms)
 
     def producer_at_start(self, producer_id: int) -> ProducerAtStart | None:
-        """The producer's state where reading began; None where the producer was unknown there."""
+        """The producer's state at the offset where reading began; None if the producer was unknown there."""
         if not self._had_producers:
             return None
         return self._at_start[producer_id] if producer_id in self._at_start else self._now(producer_id)

@@ -1,7 +1,7 @@
-"""Truncates a follower's log to where it agrees with its leader's (KIP-101, KIP-279; LocalLog.truncateTo, truncateFullyAndStartAt).
+"""Truncates a follower's log to the offset up to which it agrees with its leader's (KIP-101, KIP-279; LocalLog.truncateTo).
 
-A crash in the middle leaves the log as it was, or less of its end. For that the checkpoint's recovery point must be at or below the
-new end before anything is removed, as `LogDirectory.truncate` sees to: the next start then reads what is left batch by batch.
+A crash during a truncation leaves the log whole or truncated in part. `LogDirectory.truncate` first lowers the checkpoint's
+recovery point to the new end, so that the next start checks the remaining batches one by one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ottla.storage.walk import DamagedBatch
 
 
 def end_after(log: Log, offset: int) -> int:
-    """Where the log will end after `truncate_to`: at ``offset``, or before the batch that has records on both sides of it.
+    """The log end after `truncate_to`: ``offset``, or the base offset of a batch that has records on both sides of ``offset``.
 
-    Raises `Damaged` where an index leads astray, and `DamagedBatch`.
+    Raises `Damaged` if an index entry is wrong, and `DamagedBatch`.
     """
     if offset >= log.log_end_offset:
         return log.log_end_offset
@@ -33,13 +33,13 @@ def end_after(log: Log, offset: int) -> int:
 
 
 def truncate_to(log: Log, offset: int, now_ms: int) -> None:
-    """Remove every batch that reaches ``offset``, and make everything that followed from the batches anew.
+    """Remove every batch that has ``offset`` or a later offset, and rebuild the state derived from the batches.
 
-    The log never ends inside a batch, so that the next fetch brings the batch as a whole. Where nothing is left above the log
-    start, the log begins anew. Raises OSError, and the log is offline then.
+    The log never ends inside a batch, so that the next fetch returns the whole batch. If no batch is left above the log start, the
+    log becomes empty. Raises OSError and takes the log offline if the truncation fails.
     """
     if offset >= log.log_end_offset:
-        # A leader that has lost its office before its first batch may have left its epoch.
+        # This broker may have been a leader that resigned before its first batch; then its epoch is still in the cache.
         log.epochs.truncate_end(log.log_end_offset)
         return
     end = end_after(log, offset)
@@ -52,16 +52,16 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> None:
         doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
         _remove(log, doomed)
         position, _ = log.segments[at].cut_at(offset)
-        # A reader that pauses between two steps compares segments, and must not take what follows for what it was reading.
+        # A reader that paused between two steps compares segment objects. The copy shows it that the batches have changed.
         log.segments[at] = copy(log.segments[at])
         log.segments[at].truncate(position, end, now_ms)
         _end_at(log, end, now_ms)
 
 
 def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
-    """Remove everything, and go on at ``offset``: the leader has nothing left of what the follower needs next, or ends before it.
+    """Remove all batches and continue at ``offset``, because the leader no longer has the next batch, or its log ends before it.
 
-    Raises OSError, and the log is offline then.
+    Raises OSError and takes the log offline if the truncation fails.
     """
     with _offline_where_refused(log):
         was_written = bool(log.segments)
@@ -74,20 +74,20 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
             log.epochs.refill(())
         if was_written:
             following = Segment(log.fs, log.directory, offset, now_ms)
-            # The name of the file tells a start where the log ends.
+            # The next start reads the log end from the name of this file.
             following.log.append(b"")
             log.segments = [following]
         _end_at(log, offset, now_ms)
 
 
 def _forget_behind(log: Log, end: int) -> None:
-    """Remove the producer snapshots behind the new end first: later batches at their offsets would make them wrong."""
+    """Remove the producer snapshots above the new end first: later batches at the same offsets would make them wrong."""
     drop_snapshots(log, end)
     log.high_watermark = min(log.high_watermark, end)
 
 
 def _remove(log: Log, doomed: list[Segment]) -> None:
-    """Remove segments from the newest on, so that a crash leaves no gap."""
+    """Remove segments, the newest first, so that a crash leaves no gap."""
     for segment in reversed(doomed):
         for path in segment.mark_deleted():
             log.fs.unlink(path)
@@ -107,7 +107,7 @@ def _end_at(log: Log, end: int, now_ms: int) -> None:
 
 @contextmanager
 def _offline_where_refused(log: Log) -> Iterator[None]:
-    """What the disk has refused half-way is settled by the next start, which reads the log's end batch by batch."""
+    """Take the log offline if a truncation fails half-way. The next start checks the end of the log batch by batch."""
     try:
         try:
             yield

@@ -1,4 +1,4 @@
-"""The aborted-transaction index of a segment (``.txnindex``): 34 bytes for each transaction, in the order of last offsets."""
+"""The aborted-transaction index of a segment (``.txnindex``): 34 bytes for each transaction, sorted by last offset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _packed(entry: AbortedTxn) -> bytes:
 
 
 class TxnIndex:
-    """The index in memory and its file (TransactionIndex). The file exists only where a transaction was aborted in the segment."""
+    """The index in memory and its file (TransactionIndex). The file exists only if a transaction was aborted in the segment."""
 
     __slots__ = ("_entries", "_file", "_fs")
 
@@ -41,7 +41,7 @@ class TxnIndex:
         self._entries: list[AbortedTxn] = []
 
     def load(self, base_offset: int) -> bool:
-        """Read the file; False where the file is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
+        """Read the file; False if the file is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
         if self._file.size == 0:
             return True
         if self._file.size % ENTRY_BYTES:
@@ -71,13 +71,13 @@ class TxnIndex:
         return reversed(self._entries)
 
     def append(self, entry: AbortedTxn) -> None:
-        """Add an entry and write it at once: the last stable offset may pass the marker only when the file has the entry."""
+        """Add an entry and write it at once: the last stable offset may pass the marker only after the entry is in the file."""
         self.flush()
         self._file.append(_packed(entry))
         self._entries.append(entry)
 
     def restore(self, entry: AbortedTxn) -> None:
-        """Add an entry that recovery has read in the log. `flush` writes it later, because a full disk may refuse it now."""
+        """Add an entry that recovery found in the log. `flush` writes it later, because the disk may be full now."""
         self._entries.append(entry)
 
     def flush(self) -> None:
@@ -87,7 +87,7 @@ class TxnIndex:
             self._file.append(b"".join(map(_packed, unwritten)))
 
     def take_back(self) -> None:
-        """Remove the last entry, because the disk has refused the marker that the entry belongs to."""
+        """Remove the last entry, because writing its marker failed."""
         self._entries.pop()
         self._file.take_back(self._file.size - ENTRY_BYTES)
 
@@ -99,7 +99,7 @@ class TxnIndex:
             self._file.truncate(at * ENTRY_BYTES)
 
     def collect(self, fetch_offset: int, upper_bound: int, into: list[AbortedTxn]) -> bool:
-        """Add the transactions that overlap [fetch_offset, upper_bound) to ``into``; True where no later segment has more."""
+        """Add the transactions that overlap [fetch_offset, upper_bound) to ``into``; True if no later segment has more of them."""
         entries = self._entries
         for at in range(bisect_left(entries, fetch_offset, key=attrgetter("last_offset")), len(entries)):
             entry = entries[at]
@@ -119,7 +119,7 @@ class TxnIndex:
 def checksum_of(indexes: Iterable[TxnIndex]) -> int:
     """The CRC of all entries of a log's indexes.
 
-    The files themselves have no CRC, and where an entry is missing, consumers read aborted records as committed.
+    The files themselves have no CRC, and without an entry consumers would read aborted records as committed.
     """
     checksum = 0
     for index in indexes:

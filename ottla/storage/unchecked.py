@@ -1,7 +1,7 @@
-"""Checks the bytes of a segment that an earlier process has written, when they are read for the first time.
+"""Checks the bytes of a segment that an earlier process wrote, when they are read for the first time.
 
-A start checks only the end of each settled segment. The bytes before may have been damaged since, and a client does not notice
-everything: several clients check no CRC, and a batch whose offsets are too low is dropped by all of them without an error.
+A start checks only the end of a segment that was synced before. Earlier bytes may have been damaged since, and clients do not
+notice all damage: several clients check no CRC, and all of them drop a batch whose offsets are too low without an error.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ from ottla.storage.filesystem import File
 from ottla.storage.walk import SoundBatches
 
 CHECKED_BATCHES = 1_000
-"""How many batches are checked in one stretch at most, in about 5 ms."""
+"""Maximum number of batches that are checked without a pause, which takes about 5 ms."""
 CHECKED_PIECE_BYTES = 1 << 16
 
 
 class Unchecked:
-    """The bytes of a segment below ``end``, and which neighbouring batches among them were checked. Reads mostly go forwards."""
+    """The bytes of a segment below ``end``, and one range among them that was checked. Most reads continue the range."""
 
     __slots__ = ("_checked_from", "_checked_to", "_next_offset", "end")
 
     def __init__(self, end: int) -> None:
         self.end = end
         self._checked_from = self._checked_to = -1
-        # The offset behind the checked batches.
+        # The offset after the last checked batch.
         self._next_offset = 0
 
     def readable_bytes(self, file: File, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
-        """How many of ``size`` bytes can be served, from a batch at ``position`` on: up to the first damaged batch.
+        """Number of bytes from the batch at ``position`` that can be served: ``size``, or fewer if a batch is damaged.
 
-        ``offsets`` begin with the batch's and end where the segment does. Checks ``most_checks`` batches at most, and counts only
-        what was checked. Also returns how many batches were checked now. Raises `DamagedBatch` where the first one is damaged.
+        ``offsets`` is the range from the batch's base offset to the end of the segment. Checks at most ``most_checks`` batches, and
+        counts only checked bytes. Also returns how many batches this call checked. Raises `DamagedBatch` if the first batch is
+        damaged.
         """
         if position >= self.end:
             return size, 0

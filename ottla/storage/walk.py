@@ -1,9 +1,9 @@
-"""Reads the batches of a segment's file in pieces: a segment of any size needs the memory of one piece, or of its largest batch.
+"""Reads the batches of a segment's file in pieces, so that memory is bounded by one piece or the largest batch.
 
 `batches` does not check CRCs and stops at the first batch that is not whole. `SoundBatches` also checks each batch, for files that
-were not checked before, as after a crash. `Segment.headers` reads only headers.
+were not checked before, such as after a crash. `Segment.headers` reads only headers.
 
-A reader that serves or changes a log must not take damaged bytes for the end of a segment: the records behind them would be lost
+A reader that serves or changes a log must not take damaged bytes for the end of a segment: the records after them would be lost
 without an error. It raises `DamagedBatch` there, as `Segment.headers` and `Segment.scan` do.
 """
 
@@ -34,24 +34,24 @@ MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 """The largest distance of an offset from its segment's base: the indexes store the distance in four bytes."""
 FIRST_SEARCHED_BYTES = 4096
 SEARCHED_BYTES = 256 << 20
-"""How many bytes of false batches, which only look like batches, `whole_batches_behind` examines before it gives up."""
+"""Number of bytes that look like batches but are not, after which `whole_batches_behind` stops the search."""
 
 PLACE_BYTES = 1 << 12
-"""The least number of bytes that the search counts for each place that it examines: to examine a place takes longer than the CRC of
-so many bytes."""
+"""Minimum number of bytes that the search counts for each position that it examines: examining a position takes longer than the CRC
+of that many bytes."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _MAGIC_AT = 16
 
 MayRead = Callable[[int, BatchHeader], bool]
-"""Gets the position and the header of a batch that is larger than a piece; returns whether the batch may be read as a whole."""
+"""Takes position and header of a batch that is larger than a piece; returns whether the batch may be read as a whole."""
 
 
 class DamagedBatch(KafkaError):
-    """Bytes that belong to a log are not a sound batch. A client gets CORRUPT_MESSAGE, as from Apache Kafka.
+    """Bytes in a log are not a sound batch. A client gets CORRUPT_MESSAGE, as from Apache Kafka.
 
-    Unlike `Damaged` the error leaves the partition in service, because the records before and after the bytes can still be read.
-    ``offset`` is the lowest offset that a reader lacks.
+    Unlike `Damaged`, the error leaves the partition in service, because the records before and after the bytes can still be read.
+    ``offset`` is the lowest offset that cannot be read.
     """
 
     def __init__(self, path: str, position: int, offset: int, reason: str) -> None:
@@ -62,14 +62,14 @@ class DamagedBatch(KafkaError):
         self.reason = reason
 
     def as_lasting(self) -> Damaged:
-        """The error that takes the partition offline, for readers that cannot go on without the bytes."""
+        """The error that takes the partition offline, for readers that cannot continue without the bytes."""
         return Damaged(self.path, f"it is damaged at byte {self.position}, offset {self.offset}: {self.reason}")
 
 
 def fault_of(header: BatchHeader, next_offset: int, room_bytes: int) -> str | None:
-    """What is wrong with the header of a batch that follows offset ``next_offset`` - 1; None if nothing is. Checks no CRC.
+    """The fault in the header of a batch that must begin at ``next_offset`` or later; None without a fault. Checks no CRC.
 
-    ``room_bytes`` counts the bytes from the header up to the end of the file.
+    ``room_bytes`` is the number of bytes from the header to the end of the file.
     """
     if header.batch_length < MIN_BATCH_LENGTH or header.size_bytes > room_bytes:
         return f"the batch length is {header.batch_length}"
@@ -81,7 +81,7 @@ def fault_of(header: BatchHeader, next_offset: int, room_bytes: int) -> str | No
 
 
 class Piece(NamedTuple):
-    """Neighbouring whole batches, from ``position`` in a file on. Between two ``bounds``, indexes into ``data``, lies one batch."""
+    """Adjacent whole batches from file position ``position``. Two adjacent ``bounds``, indexes into ``data``, delimit a batch."""
 
     position: int
     data: bytes
@@ -97,12 +97,12 @@ def pieces(
     may_read: MayRead | None = None,
     must_reach_end: bool = False,
 ) -> Iterator[Piece]:
-    """The batches of a file from a position on, in pieces, up to the first batch that is not whole.
+    """Yield the batches of a file from ``position``, in pieces, up to the first batch that is not whole.
 
-    A damaged length may make a batch appear as long as the rest of the file. So ``may_read`` is asked before a batch that is larger
-    than a piece is read. With ``must_reach_end`` raises `Damaged` for a batch that is not whole, for callers that must not ignore
-    the bytes behind it. The loop ends: each turn passes a batch or reads more than the turn before, because a read returns all
-    bytes that it is asked for, or raises.
+    A damaged length may make a batch appear as long as the rest of the file. So ``may_read`` is called before a batch that is
+    larger than a piece is read. With ``must_reach_end`` an incomplete batch raises `Damaged`, for callers that must not ignore the
+    bytes after it. The loop ends: each turn passes a batch or reads more than the turn before, because a read returns all bytes
+    that it is asked for, or raises.
     """
     end = file.size if end is None else end
     wanted, is_readable = max(piece_bytes, HEADER_BYTES), True
@@ -141,7 +141,7 @@ def batches(
     may_read: MayRead | None = None,
     must_reach_end: bool = False,
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of each batch, as `pieces` reads them. A batch is a view that keeps its piece in memory."""
+    """Yield position, header and bytes of each batch, as `pieces` reads them. A batch is a view that keeps its piece in memory."""
     for start, data, bounds in pieces(
         file, position, end, piece_bytes=piece_bytes, may_read=may_read, must_reach_end=must_reach_end
     ):
@@ -151,10 +151,10 @@ def batches(
 
 
 def headers(file: File, base_offset: int, position: int, window_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch of a segment from a file position on. Reads in windows, and skips large batches.
+    """Yield position and header of each batch of a segment from a file position. Reads windows, and skips large batches.
 
-    Raises `DamagedBatch` where bytes up to the end of the file are not a batch, as far as the headers tell.
-    The loop ends: each turn reads at least one header, because a read returns all bytes that it is asked for, or raises.
+    Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each turn reads at least one
+    header, because a read returns all bytes that it is asked for, or raises.
     """
     end, next_offset = file.size, base_offset
     while position < end:
@@ -176,11 +176,11 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
 class SoundBatches:
     """The batches of a segment's file up to the first that is not sound: torn, with a wrong CRC, or out of order.
 
-    Iterate once. Afterwards ``end`` is the file position behind the last sound batch, and ``next_offset`` the offset behind it.
-    ``reason`` says what is wrong with the batch at ``end``; None where no whole batch stands there. ``damaged_offset`` is the
-    lowest offset that the damaged part may hold: where a batch has a lower offset than the batch before, either of the two may be
-    wrong, and ``damaged_offset`` is the lower offset. Memory is bounded even where a length is damaged: a batch that is larger than
-    a piece is read as a whole only after its CRC was computed in pieces and is right.
+    Iterate once. Afterwards ``end`` is the file position after the last sound batch, and ``next_offset`` the offset after it.
+    ``reason`` describes the fault of the batch at ``end``; None if there is no whole batch. ``damaged_offset`` is the lowest offset
+    that the damaged part may contain: if a batch has a lower offset than the batch before it, either of the two may be wrong, and
+    ``damaged_offset`` is the lower offset. Memory is bounded even if a length is damaged: a batch that is larger than a piece is
+    read as a whole only after its CRC was computed in pieces and is right.
     """
 
     __slots__ = (
@@ -199,9 +199,9 @@ class SoundBatches:
     def __init__(
         self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES, limit: int | None = None
     ) -> None:
-        """``base_offset`` is the segment's; at the file position ``position`` a batch begins.
+        """``base_offset`` is the segment's; ``position`` is the file position of a batch.
 
-        ``limit`` is the offset at which the next segment begins, above which no batch reaches.
+        ``limit`` is the base offset of the next segment, below which every batch must end.
         """
         self.file = file
         self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
@@ -211,12 +211,12 @@ class SoundBatches:
         self.end = self._position = position
         self.reason: str | None = None
         self.is_gapless = True
-        """Whether the sound batches have every offset from the segment's base on. No CRC covers the offsets."""
+        """Whether the sound batches have no gap in their offsets from the segment's base offset. No CRC covers the offsets."""
         self._piece_bytes = piece_bytes
 
     @property
     def is_whole(self) -> bool:
-        """Whether every byte that the file had at first belongs to a sound batch."""
+        """Whether every byte that the file had at the beginning belongs to a sound batch."""
         return self.end == self._stop
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
@@ -240,12 +240,12 @@ class SoundBatches:
             yield position, header, raw
 
     def damage(self) -> Damaged:
-        """The error to raise where the bytes behind ``end`` must not be ignored."""
+        """The error for callers that must not ignore the bytes after ``end``."""
         because = "" if self.reason is None else f": {self.reason}"
         return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
 
     def damaged_batch(self) -> DamagedBatch:
-        """The error to raise where the bytes behind ``end`` must not be ignored, and the partition stays in service."""
+        """As `damage`, for callers that keep the partition in service."""
         return DamagedBatch(self.file.path, self.end, self.next_offset, self.reason or "no whole batch")
 
     def _check_in_pieces(self, position: int, header: BatchHeader) -> bool:
@@ -260,17 +260,17 @@ def _wrong_crc(header: BatchHeader) -> str:
 
 
 class WholeBatches(NamedTuple):
-    """Number and total size of whole batches with right CRCs behind a damaged place."""
+    """Number and total size of the whole batches with correct CRCs after a damaged place."""
 
     batch_count: int
     size_bytes: int
 
 
 def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches:
-    """Search a file from a position on for whole batches at or above ``offset``. Any bytes may lie between the batches.
+    """Count the whole batches at or above ``offset`` in a file from a position. Any bytes may be between the batches.
 
-    A write that a crash has torn is the last write to its file. So whole batches behind a damaged place mean that the place was
-    damaged later, or that a power cut has lost a piece in the middle. In both cases the lost batches had been acknowledged.
+    A write that a crash tore is the last write to its file. So whole batches after a damaged place mean that the place was damaged
+    later, or that a power cut lost bytes in the middle of the file. In both cases the lost batches had been acknowledged.
     """
     count = size_bytes = 0
     for _, header in whole_batches(file, position, offset):
@@ -279,9 +279,9 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
 
 
 def whole_batches(file: File, position: int, offset: int, limit: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch that `whole_batches_behind` counts.
+    """Yield position and header of each batch that `whole_batches_behind` counts.
 
-    With ``limit`` only batches whose offsets are all below it.
+    With ``limit``, only batches whose offsets are all below it.
     """
     wasted = 0
     while wasted < SEARCHED_BYTES:
@@ -300,10 +300,10 @@ def whole_batches(file: File, position: int, offset: int, limit: int | None = No
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:
-    """The first place from a position on that looks like a batch: position, header, and the bytes to count for places before it.
+    """Find the next position that looks like a batch: its position and header, and the bytes to count for earlier positions.
 
-    None where there is no such place, or where more than ``at_most_bytes`` are counted. The first read is small, because the next
-    batch mostly begins right at ``position``.
+    None if there is no such position, or if more than ``at_most_bytes`` are counted. The first read is small, because the next
+    batch usually begins at ``position``.
     """
     wanted, end, examined_bytes = FIRST_SEARCHED_BYTES, file.size, 0
     magic = _magic_behind(offset)
@@ -326,15 +326,15 @@ def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> 
 def _magic_behind(offset: int) -> re.Pattern[bytes]:
     """A pattern for the magic byte of a header whose base offset may follow ``offset``.
 
-    The pattern also checks the upper half of the base offset, and that the batch length is not negative. To check each byte of
-    value 2 in Python would delay a start by an hour where a gigabyte is full of such bytes.
+    The pattern also checks the upper half of the base offset, and that the batch length is not negative. Checking each byte of
+    value 2 in Python would delay a start by an hour for a gigabyte of such bytes.
     """
     uppers = b"|".join(re.escape(upper.to_bytes(4, "big")) for upper in (offset >> 32, (offset + MAX_RELATIVE_OFFSET) >> 32))
     return re.compile(rb"\x02(?<=(?:" + uppers + rb")[\0-\xff]{4}[\0-\x7f][\0-\xff]{7}\x02)")
 
 
 def _is_likely(header: BatchHeader, offset: int, room: int) -> bool:
-    """Whether bytes may be a batch's header, by the checks that need no CRC. ``room`` counts the bytes up to the file's end."""
+    """Whether a header may be a batch's, by the checks that need no CRC. ``room`` is the number of bytes to the file's end."""
     return (
         MIN_BATCH_LENGTH <= header.batch_length <= room - LENGTH_OVERHEAD
         and offset <= header.base_offset <= offset + MAX_RELATIVE_OFFSET
