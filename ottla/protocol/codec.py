@@ -1,4 +1,4 @@
-"""Encodes and decodes whole frames of requests and responses, with their headers, and coordinators' records."""
+"""Encodes and decodes whole frames of requests and responses, with their headers, and records of coordinators."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def decode_body(
 ) -> Any:
     """Decode a message that fills the rest of ``buf``. With ``may_trail`` further bytes may follow the message.
 
-    Raises `DecodeError`, and `TooManyElements` where all arrays of the message together hold more than ``max_elements``.
+    Raises `DecodeError`, and `TooManyElements` if all arrays of the message together have more than ``max_elements``.
 
     Requests are decoded with ``may_trail``, as in Kafka: librdkafka 2.16 ends a Metadata request for all topics with three bytes
     too many.
@@ -128,7 +128,7 @@ def request_frame(key: int, version: int, correlation_id: int, client_id: str | 
 
 
 def decode_response_frame(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """Correlation id and message of a response frame. ``frame`` begins behind the frame's size."""
+    """Correlation id and message of a response frame. ``frame`` begins after the frame's size."""
     codec = api(key)
     (correlation_id,) = _CORRELATION.unpack_from(frame)
     pos = 4
@@ -145,7 +145,7 @@ def encode_record(module: Any, message: Any, version: int) -> bytes:
 
 
 def decode_record(module: Any, raw: Buffer, pos: int = 2) -> Any:
-    """The message of `encode_record`. Raises `DecodeError` for an unknown version."""
+    """Decode a key or value that `encode_record` encoded. Raises `DecodeError` for an unknown version."""
     version = int.from_bytes(raw[:2], "big", signed=True)
     if not module.MIN_VERSION <= version <= module.MAX_VERSION:
         raise DecodeError(f"record version {version}")

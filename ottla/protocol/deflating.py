@@ -12,7 +12,7 @@ from ottla.protocol.records import GZIP, LZ4, ZSTD
 _GZIP_WINDOW = 31
 _GZIP_LEVEL = -1
 LZ4_DEFAULT_LEVEL = 9
-"""The default of ``compression.lz4.level``. As in Java (Lz4BlockOutputStream) it means the fast compressor, and not level 9."""
+"""The default of ``compression.lz4.level``. As in Java (Lz4BlockOutputStream) it selects the fast compressor, not level 9."""
 _LZ4_FAST = 0
 _XERIAL_HEADER_BYTES = 16
 
@@ -32,7 +32,7 @@ class _Plain:
 
 
 class _Snappy:
-    """Writes every piece as some blocks of xerial's format. The format's header stands before the first block only."""
+    """Writes every piece as blocks of xerial's format, with the format's header only before the first block."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -52,7 +52,7 @@ class _Lz4:
     def __init__(self, level: int) -> None:
         from lz4.frame import LZ4FrameCompressor
 
-        # Java's reader refuses dependent blocks, which are the library's default.
+        # Java's reader refuses linked blocks, which are the library's default.
         self._stream = LZ4FrameCompressor(block_linked=False, compression_level=level)
         self._head: bytes = self._stream.begin()
 
@@ -83,15 +83,15 @@ def _stream(compression: int, level: int | None, size_bytes: int | None) -> _Str
 class Deflated:
     """A payload that is compressed while it grows. ``compression`` is the number in a batch's attributes, 0 for none.
 
-    ``level`` is the level of compression as in Kafka's configs; None for the default. ``size_bytes`` is the size of all data that
-    will be added, where that is known.
+    ``level`` is the compression level as in Kafka's configs; None for the default. ``size_bytes`` is the total size of the data
+    that will be added, if known.
     """
 
     def __init__(self, compression: int, level: int | None = None, size_bytes: int | None = None) -> None:
         self._stream = _stream(compression, level, size_bytes)
         self._parts: list[bytes] = []
         self.deflated_bytes = 0
-        """The size of the compressed data so far. The compressor may hold back more."""
+        """The size of the compressed data so far. The compressor may buffer more."""
 
     def add(self, data: bytes | bytearray) -> None:
         self._keep(self._stream.compress(bytes(data)))

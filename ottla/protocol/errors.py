@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class DecodeError(ValueError):
-    """Bytes that cannot be decoded as a message. Where a client has sent them, the broker closes the connection."""
+    """Bytes cannot be decoded as a message. If a client sent them, the broker closes the connection."""
 
 
 class Code(IntEnum):
@@ -152,7 +152,7 @@ class Code(IntEnum):
 
 
 def known_code(code: int) -> Code:
-    """The error of another broker's answer; UNKNOWN_SERVER_ERROR for one that a later release has."""
+    """The error code in another broker's response; UNKNOWN_SERVER_ERROR for a code of a later release."""
     try:
         return Code(code)
     except ValueError:
@@ -160,8 +160,8 @@ def known_code(code: int) -> Code:
 
 
 MAX_MESSAGE_CHARS = 1_000
-"""The longest error message in characters. A message may quote names that clients have sent, and must fit into a string of every
-version of the protocol."""
+"""Maximum length of an error message in characters. A message may quote names that clients sent, and must fit into a string in
+every version of the protocol."""
 
 
 def clipped(message: str) -> str:
@@ -170,7 +170,7 @@ def clipped(message: str) -> str:
 
 
 class KafkaError(Exception):
-    """An error that a client may see: the response gets ``code``, and also ``message`` where its version has a field for it."""
+    """An error that a client may see: the response has ``code``, and also ``message`` if its version has a field for it."""
 
     def __init__(self, code: Code, message: str | None = None) -> None:
         self.code = code

@@ -1,7 +1,7 @@
 """Inflates the members of a gzip payload, as Java does (GZIPInputStream).
 
 Apache Kafka's broker and its Java consumers read all members. Bytes after a member that do not begin with a header are ignored, and
-so are the last bytes in the reader's buffer where they are too few for a member. A damaged member is an error.
+so are the last bytes in the reader's buffer if they are too few for a member. A damaged member is an error.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 _SHORT = Struct("<H")
 _TRAILER = Struct("<II")
 _BUFFER_BYTES = 8192
-"""The buffer that Kafka gives Java's reader (GzipCompression)."""
+"""Size in bytes of the buffer with which Kafka creates Java's reader (GzipCompression)."""
 _LEAST_AFTER_MEMBER = 26
-"""Bytes after a member's deflated data: its trailer of 8, and 18 that cannot be a member."""
+"""Number of bytes after a member's deflated data: its trailer of 8, and 18 that are too few for a member."""
 _TEXT_BYTES = 256
-"""How many bytes of a file name or comment are looked at at a time."""
+"""Number of bytes of a file name or comment that are searched at a time."""
 
 
 def inflated(payload: memoryview, input_bytes: int, piece_bytes: int) -> Iterator[bytes]:
@@ -45,7 +45,7 @@ def inflated(payload: memoryview, input_bytes: int, piece_bytes: int) -> Iterato
 
 
 def _member(payload: memoryview, at: int, input_bytes: int, piece_bytes: int) -> Generator[bytes, None, int]:
-    """Inflate one member from the end of its header on; returns the end of its deflated data, at which the trailer begins."""
+    """Inflate one member from the end of its header; returns the end of its deflated data, where the trailer begins."""
     stream = zlib.decompressobj(wbits=_RAW_DEFLATE)
     rest: memoryview | bytes = b""
     checksum = size = 0

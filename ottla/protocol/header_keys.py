@@ -1,4 +1,4 @@
-"""Makes records readable whose header keys are not UTF-8, on which aiokafka's C codec fails. Such keys are rare."""
+"""Makes records with header keys that are not UTF-8 readable for aiokafka's C codec, which fails on them. Such keys are rare."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ottla.protocol.record_stream import malformed, varint, whole_headers, zigza
 from ottla.protocol.steps import Steps
 
 _READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
-"""How many headers `with_readable_headers` reads at a time, and what a record without headers costs, in headers."""
+"""Number of headers that `with_readable_headers` reads at a time, and the cost of a record without headers, in headers."""
 
 
 def with_readable_headers(records: bytes, *, keeps_headers: bool) -> Steps[bytes]:
-    """Whole records with U+FFFD in place of what is not UTF-8 in the keys of their headers, or without headers.
+    """Whole records without headers or, with ``keeps_headers``, with U+FFFD for bytes in header keys that are not UTF-8.
 
-    Kafka stores the keys of headers as they are, and Java reads them so; aiokafka's C codec fails on them. Raises INVALID_RECORD.
+    Kafka stores header keys unchanged, and Java replaces such bytes when it reads them. Raises INVALID_RECORD.
     """
     out: list[bytes] = []
     at = work = 0
@@ -54,7 +54,7 @@ def with_readable_headers(records: bytes, *, keeps_headers: bool) -> Steps[bytes
 
 
 def _readable(data: bytes, at: int, count: int) -> bytes:
-    """``count`` whole headers, the first at ``at``, with keys of UTF-8."""
+    """``count`` whole headers, the first at ``at``, with keys in valid UTF-8."""
     out: list[bytes] = []
     for _ in range(count):
         size, start = varint(data, at)

@@ -1,12 +1,13 @@
-"""Inflates the payload of a record batch piece by piece: time and memory for a piece are bounded, however large the payload is.
+"""Inflates the payload of a record batch piece by piece, with bounded time and memory for each piece.
 
-C code inflates each piece and releases the interpreter's lock, so that a thread may do so beside the event loop.
+C code inflates each piece and releases the GIL, so a worker thread may do it.
 
-A payload may consist of what Java's readers accept, which Apache Kafka's broker and its consumers use: several zstd frames, several
-gzip members (`gzip_members`), several xerial streams, but one lz4 frame (`lz4_frames`). Bytes after the end of gzip and lz4 are
+Accepts the same payloads as the Java readers of Apache Kafka's broker and consumers: several zstd frames, several gzip members
+(`gzip_members`), several xerial streams, but only one lz4 frame (`lz4_frames`). Bytes after the end of gzip and lz4 data are
 ignored.
 
-What one compression needs is imported at first use: most brokers get no such batch, and each start would pay for the import.
+The library of each compression is imported at first use: most brokers never get such a batch, and the import would slow down every
+start.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import GZIP, LZ4, SNAPPY
 
 PIECE_BYTES = 1 << 16
-"""The largest piece of inflated data, in bytes."""
+"""Maximum size in bytes of a piece of inflated data."""
 INPUT_BYTES = 1 << 14
-"""How many compressed bytes a decompressor gets at once."""
+"""Maximum number of compressed bytes that a decompressor gets in one call."""
 SNAPPY_MAX_RATIO = 22
-"""The largest ratio of inflated to compressed bytes: in snappy three bytes inflate to 64 at most. A block that claims more is
+"""Maximum ratio of inflated to compressed bytes: in snappy three bytes inflate to at most 64. A block that claims more is
 damaged."""
 SNAPPY_BLOCK_BYTES = 64 << 20
-"""The largest inflated snappy block, in bytes. Snappy has no stream, so each block is inflated as a whole."""
+"""Maximum size in bytes of an inflated snappy block. Snappy has no streaming mode, so each block is inflated as a whole."""
 ZSTD_MAX_WINDOW_LOG = 27
-"""The base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB of history are refused, as by every
+"""Base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB of history are refused, as in every
 stock client."""
 ZSTD_FRAMES = 64
-"""How many frames are looked at to find the largest window. Any later frame is taken to need the largest window allowed."""
+"""Number of frames that are examined to find the largest window. Later frames are assumed to need the largest window allowed."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_LEAST_BYTES = 6
 _STATE_BYTES = 1 << 20
-"""The memory of a decompressor without a declared window, together with the pieces that were read ahead; an estimate."""
+"""Estimated memory in bytes of a decompressor without a declared window, including the pieces that were read ahead."""
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_MAGIC_NUMBER = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
-"""The first four bytes of xerial's header where a block's size is expected."""
+"""The first four bytes of xerial's header, read as the size of a block."""
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_LEAST_VERSION = 1
 """The lowest version that a header after the first one may have."""
@@ -56,7 +57,7 @@ class TooLarge(KafkaError):
 
 
 class Allowance:
-    """How many bytes may still be inflated for one purpose, mostly for one request."""
+    """Counts how many bytes may still be inflated, usually for one request."""
 
     __slots__ = ("left_bytes", "limit_bytes")
 
@@ -65,16 +66,16 @@ class Allowance:
         self.left_bytes = limit_bytes
 
     def take(self, size: int) -> None:
-        """Count ``size`` inflated bytes. Raises `TooLarge` where they exceed the limit."""
+        """Count ``size`` inflated bytes. Raises `TooLarge` if they exceed the limit."""
         self.left_bytes -= size
         if self.left_bytes < 0:
             raise TooLarge
 
 
 def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes]:
-    """The inflated payload in pieces. An empty piece only means that the decompressor needs more input.
+    """Yield the inflated payload in pieces. An empty piece only means that the decompressor needs more input.
 
-    Raises `TooLarge`, and CORRUPT_MESSAGE where the payload does not have the named compression.
+    Raises `TooLarge`, and CORRUPT_MESSAGE if the payload does not have the given compression.
     """
     try:
         if compression == GZIP:
@@ -101,7 +102,7 @@ def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes
 
 
 def memory_bytes(payload: memoryview, compression: int) -> int:
-    """How much memory inflating a payload may need, in bytes: for zstd the window that its header declares, for snappy a block."""
+    """Memory in bytes that inflating may need: for zstd the window declared in the frame's header, for snappy a block."""
     if compression == SNAPPY:
         return min(SNAPPY_MAX_RATIO * len(payload), SNAPPY_BLOCK_BYTES) + _STATE_BYTES
     if compression in (0, GZIP):
@@ -112,7 +113,7 @@ def memory_bytes(payload: memoryview, compression: int) -> int:
 
 
 def _zstd_window_bytes(payload: memoryview) -> int:
-    """The largest window in bytes that one of the zstd frames declares. Skippable frames have none."""
+    """Size in bytes of the largest window that a zstd frame declares. Skippable frames have none."""
     from ottla.protocol.zstd import zstd
 
     at = largest = 0
@@ -149,7 +150,7 @@ def _parts(payload: memoryview, size: int) -> Iterator[memoryview]:
 
 
 def _lz4(stream: Any, payload: memoryview) -> Iterator[bytes]:
-    """Inflate one frame. As in Java, neither the content's size nor its checksum is compared."""
+    """Inflate one frame. As in Java, neither the content's size nor its checksum is checked."""
     from ottla.protocol import lz4_frames
 
     head, begin = lz4_frames.without_content_fields(payload)
@@ -181,8 +182,8 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
 def _snappy(payload: memoryview) -> Iterator[memoryview]:
     """Inflate raw snappy, or the blocks of xerial's format that the Java client writes.
 
-    As in Java (SnappyInputStream), only the magic bytes of the first header are checked, another header may come in place of a
-    block, and at the end fewer than the four bytes of a block's size are ignored.
+    As in Java (SnappyInputStream), only the magic bytes of the first header are checked, further headers may appear between blocks,
+    and fewer than four bytes at the end, the size of a block's length, are ignored.
     """
     if bytes(payload[:8]) != _XERIAL_MAGIC or len(payload) < _XERIAL_HEADER_BYTES:
         yield from _parts(_snappy_block(payload), PIECE_BYTES)

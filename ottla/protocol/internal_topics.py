@@ -1,4 +1,4 @@
-"""Names of the logs in which a cluster keeps its own state (org.apache.kafka.common.internals.Topic)."""
+"""Names of the logs in which a cluster stores its own state (org.apache.kafka.common.internals.Topic)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java's hash of a string, by which Kafka assigns a group id or a transactional id to a partition of its coordinator's log."""
+"""Java's hash of a string, by which Kafka assigns a group id or a transactional id to a partition of its coordinator's topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 def java_hash(text: str) -> int:
     """String.hashCode of Java, over UTF-16 code units, as a signed 32-bit number.
 
-    The hash is computed in blocks to be fast: an id may have 32,767 characters, and a request may name many ids.
+    The hash is computed in blocks for speed: an id may have 32,767 characters, and a request may have many ids.
     """
     units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
     value, first = 0, len(units) % _BLOCK
@@ -26,7 +26,7 @@ def java_hash(text: str) -> int:
 
 
 HASHED_CHARACTERS = 25
-"""How many characters of an id `java_hash` hashes in one unit of work (`protocol.steps.Pace`)."""
+"""Number of characters that `java_hash` hashes in one unit of work (`protocol.steps.Pace`)."""
 
 
 def id_work(text: str) -> int:

@@ -1,8 +1,8 @@
 """The header of an lz4 frame, as Java reads it (Lz4BlockInputStream).
 
-Java's reader takes less than the format allows: the blocks must be independent, and there is no dictionary. It takes more, too: it
-compares neither the content's size nor its checksum, and ignores bytes after the frame, so that a second frame is not read. Apache
-Kafka's broker and its Java consumers share this reader.
+Java's reader accepts less than the format allows: the blocks must be independent, and dictionaries are not supported. It is also
+more lenient: it checks neither the content's size nor its checksum, and ignores bytes after the frame, so that a second frame is
+not read. Apache Kafka's broker and its Java consumers share this reader.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from struct import Struct, error
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _VERSION_AND_INDEPENDENCE, _REQUIRED = 0xE3, 0x60
-"""Of the FLG byte: the bits with one allowed value, which are version, block independence, the reserved bit and the dictionary's,
-and their value."""
+"""Mask and required value of the bits of the FLG byte that have only one allowed value: version, block independence, reserved bit
+and dictionary."""
 _INDEPENDENCE, _BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
 _CONTENT_SIZE_BYTES = 8
 _UNUSED_OF_BD = 0x8F
@@ -22,7 +22,7 @@ _FIRST_BYTES = 6
 _SMALLEST_BLOCK_CODE = 4
 _WORD = Struct("<I")
 _IS_STORED = 0x80000000
-"""The bit of a block's size that says that the block is not compressed."""
+"""The bit of a block's size that is set if the block is not compressed."""
 _WALKED_BLOCKS = 64
 _P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
 """The primes of xxHash."""
@@ -37,7 +37,7 @@ def _rotated(value: int, by: int) -> int:
 
 
 def header_checksum(descriptor: bytes) -> int:
-    """The checksum byte of a frame descriptor of up to 15 bytes: the second byte of its xxHash of 32 bits."""
+    """The checksum byte of a frame descriptor of up to 15 bytes: the second byte of its xxHash-32."""
     value = _P5 + len(descriptor)
     words = len(descriptor) & ~3
     for at in range(0, words, 4):
@@ -50,7 +50,7 @@ def header_checksum(descriptor: bytes) -> int:
 
 
 def check_header(payload: memoryview, *, may_be_linked: bool = False) -> None:
-    """Raise ValueError for a frame whose header Java refuses. The header's checksum is left to the decompressor."""
+    """Raise ValueError for a frame whose header Java refuses. The decompressor checks the header's checksum."""
     if len(payload) <= _FIRST_BYTES or bytes(payload[:4]) != _MAGIC:
         raise ValueError("no lz4 frame")
     flags, sizes = payload[4], payload[5]
@@ -65,9 +65,9 @@ def _descriptor_end(flags: int) -> int:
 
 
 def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
-    """The blocks of a frame from the first one at ``at`` on, each with its size and checksum; the last one is the end mark.
+    """Yield the blocks of a frame from the first one at ``at``, each with its size and checksum; the last is the end mark.
 
-    As in Java, a block without content ends the frame as well. Raises ValueError for a frame that is cut off.
+    As in Java, a block without content also ends the frame. Raises ValueError for a frame that is cut off.
     """
     between = 8 if payload[4] & _BLOCK_CHECKSUM else 4
     while True:
@@ -90,12 +90,12 @@ def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
 
 
 def _is_empty(payload: memoryview, at: int, word: int) -> bool:
-    """Whether a block is the one that inflates to nothing."""
+    """Whether a block inflates to nothing."""
     return word == 1 and payload[at + _WORD.size] == 0
 
 
 def is_one_frame(payload: memoryview) -> bool:
-    """Whether a payload that `check_header` accepts ends with its first frame. False as well for a frame of very many blocks."""
+    """Whether a payload that `check_header` accepts ends with its first frame. False also for a frame of too many blocks."""
     try:
         flags = payload[4]
         at, between = _descriptor_end(flags) + 1, 8 if flags & _BLOCK_CHECKSUM else 4
@@ -113,7 +113,7 @@ def is_one_frame(payload: memoryview) -> bool:
 
 
 def without_content_fields(payload: memoryview) -> tuple[bytes, int]:
-    """The frame's header without size and checksum of the content, and the position of the first block.
+    """The frame's header without the content's size and checksum, and the position of the first block.
 
     The blocks may be linked: older brokers may have stored such frames. Raises ValueError for anything else that `check_header`
     refuses.

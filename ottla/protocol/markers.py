@@ -1,4 +1,4 @@
-"""Transaction markers as they are read from stored control batches."""
+"""Reads transaction markers from stored control batches."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ottla.protocol.record_stream import plain
 from ottla.protocol.records import HEADER_BYTES, BatchHeader, EndTxnMarker, marker_of, read_records
 
 MAX_CONTROL_BYTES = 1 << 16
-"""What a compressed control batch may inflate to. Brokers do not compress them, and a marker has some twenty bytes."""
+"""Maximum size in bytes of an inflated control batch. Brokers do not compress them, and a marker has about twenty bytes."""
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch, or None for a control batch of another kind or one that compaction has emptied.
+    """The marker in a control batch; None for a control batch of another kind or one that compaction emptied.
 
-    Raises CORRUPT_MESSAGE for what is no control batch.
+    Raises CORRUPT_MESSAGE for bytes that are not a control batch.
     """
     if header.record_count <= 0:
         return None

@@ -1,11 +1,11 @@
 """Readers and writers for the primitive types of Kafka's wire protocol.
 
-A reader takes a buffer and a position, and returns the value and the next position. No reader allocates memory by a declared
-length: a wrong length only yields a slice that is too short. Generated code calls these functions; `protocol.codec` turns the
-exceptions that they raise into `DecodeError`.
+A reader takes a buffer and a position, and returns the value and the next position. No reader allocates memory according to a
+declared length: a wrong length only yields a slice that is too short. Generated code calls these functions; `protocol.codec` turns
+the exceptions that they raise into `DecodeError`.
 
-Nearly every size, count and tag takes one byte. Functions that run many times a request handle this byte themselves, because a call
-costs more than the rest of their work.
+Nearly every size, count and tag takes one byte. Functions that run many times per request read this byte inline, because a call
+takes longer than the rest of their work.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
-"""The largest number of tagged fields in one section. Kafka has no such limit, so that a client can make it read millions of them
+"""Maximum number of tagged fields in one section. Kafka has no such limit, so a client can make it read millions of them
 (CVE-2026-111115)."""
 MAX_ELEMENTS = 250_000
-"""The largest number of elements in all arrays of one message. An element takes about a hundred bytes of memory, and as little as
-one byte in the request (CVE-2026-111108)."""
+"""Maximum number of elements in all arrays of one message. An element takes about a hundred bytes of memory, but as little as one
+byte in the request (CVE-2026-111108)."""
 
 MAX_STRING_BYTES = 0x7FFF
-"""The longest string in bytes, in every version. A compact string could be longer, but an older version could not carry it."""
+"""Maximum size of a string in bytes, in every version. A compact string could be longer, but not be sent in an older version."""
 
 _H = Struct(">h")
 _I = Struct(">i")
@@ -63,10 +63,10 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def _repaired(raw: Buffer) -> str:
-    """The text of bytes that are no UTF-8, with U+FFFD for what cannot be read, as Java reads them.
+    """Decode bytes that are not valid UTF-8, with U+FFFD for invalid bytes, as Java does.
 
-    Stock clients send such bytes: librdkafka copies an offset's metadata without its final zero, and confluent-kafka reads on
-    behind it. Raises DecodeError for a text that is too long to be sent back, because each character of it takes three bytes.
+    Stock clients send such bytes: librdkafka copies an offset's metadata without its final zero, and confluent-kafka reads past its
+    end. Raises DecodeError if the text would be too long for a response, because each U+FFFD takes three bytes.
     """
     text = str(raw, "utf-8", "replace")
     if len(text.encode()) > MAX_STRING_BYTES:
@@ -161,7 +161,7 @@ def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, in
 
 
 def read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
-    """Record data as a slice of the buffer. Where the buffer is a memoryview, code that keeps the slice longer must copy it."""
+    """Record data as a slice of the buffer. If the buffer is a memoryview, code that stores the slice must copy it."""
     (size,) = _unpack_i(buf, pos)
     pos += 4
     if size < 0:
@@ -179,7 +179,7 @@ def read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
 
 
 class TooManyElements(DecodeError):
-    """The arrays of a message hold more elements than are allowed."""
+    """The arrays of a message have more elements than allowed."""
 
 
 class _Count:
@@ -193,11 +193,11 @@ class _Count:
 
 
 _message: ContextVar[_Count] = ContextVar("message", default=_Count())  # noqa: B039
-"""The default counts for the event loop. Decoding in another thread needs a count of its own: see `count_apart`."""
+"""The default is for the event loop. Decoding in a worker thread needs a separate count (`count_apart`)."""
 
 
 def begin_message(max_elements: int = MAX_ELEMENTS) -> None:
-    """Start counting the elements of the next message, which may have ``max_elements``."""
+    """Reset the count of elements for the next message, which may have ``max_elements``."""
     count = _message.get()
     count.elements = 0
     count.limit = max_elements
@@ -209,7 +209,7 @@ def message_elements() -> int:
 
 
 def count_apart(decode: Callable[[], T]) -> T:
-    """Run ``decode`` with a count of its own, so that it may run while another thread decodes."""
+    """Run ``decode`` with a separate count, so that it may run while another thread decodes."""
 
     def run() -> T:
         _message.set(_Count())
@@ -219,7 +219,7 @@ def count_apart(decode: Callable[[], T]) -> T:
 
 
 def _checked(count: int, buf: Buffer, pos: int) -> int:
-    """Check an array's element count. Raises `DecodeError`, and `TooManyElements` where the message's arrays exceed the limit.
+    """Check an array's element count. Raises `DecodeError`, and `TooManyElements` if the message's arrays exceed the limit.
 
     An element takes at least a byte in the buffer, so an array of more elements than bytes is refused. A decoded element takes far
     more memory than a byte, so the number of elements of the whole message is limited as well.
@@ -279,7 +279,7 @@ def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def read_tag(buf: Buffer, pos: int) -> tuple[int, int, int]:
-    """The tag of a tagged field, the position of the field's value, and the position behind the value."""
+    """The tag of a tagged field, the position of the field's value, and the position after the value."""
     tag = buf[pos]
     if tag < 0x80:
         pos += 1

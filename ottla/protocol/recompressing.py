@@ -1,8 +1,8 @@
-"""Compresses a client's batch anew, for a topic whose ``compression.type`` is another one than the batch has.
+"""Recompresses a client's batch for a topic with another ``compression.type``.
 
 Corresponds to LogValidator.buildRecordsAndAssignOffsets. The bytes of the records stay the same, and so do the batch's producer,
-sequence, timestamps and transactional bit; other bits of the attributes are cleared. Kafka encodes the records anew, so that the
-base timestamp of its batch always is the timestamp of the first record.
+sequence, timestamps and transactional bit; other bits of the attributes are cleared. Kafka re-encodes the records, so the base
+timestamp of its batch is always the timestamp of the first record.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from ottla.protocol.records import HEADER_BYTES, TIMESTAMP_TYPE_BIT, TRANSACTION
 from ottla.protocol.steps import Steps
 
 AT_ONCE_BYTES = 1 << 14
-"""The largest inflated payload in bytes that is compressed on the event loop, mostly in less than half a millisecond."""
+"""Maximum size in bytes of an inflated payload that is compressed on the event loop, usually in less than 0.5 ms."""
 _STATE_BYTES = 1 << 20
-"""The memory of a compressor other than zstd's, together with a piece of the payload; an estimate."""
+"""Estimated memory in bytes of a compressor other than zstd's, including a piece of the payload."""
 _COPIES = 3
-"""How often the compressed payload is in memory at the end: in parts, joined, and in the batch."""
+"""Number of copies of the compressed payload in memory at the end: in parts, joined, and in the batch."""
 _ZSTD_MAX_STATE_BYTES = 1 << 30
 _ZSTD_STATES = ((9, 8 << 20, 4), (19, 32 << 20, 8), (22, _ZSTD_MAX_STATE_BYTES, 10))
-"""The memory of zstd's compressor up to a level: so many bytes at most, and at most so many times the payload; estimates."""
+"""Estimated memory of zstd's compressor up to each level: (level, maximum bytes, maximum as a multiple of the payload)."""
 
 
 class Target(NamedTuple):
-    """A compression by its number in a batch's attributes, and its level; None where the compression has no levels."""
+    """A compression by its number in a batch's attributes, and its level; None if the compression has no levels."""
 
     compression: int
     level: int | None
 
 
 def memory_bytes(target: Target, inflated_bytes: int, limit_bytes: int) -> int:
-    """An estimate of how much memory compressing needs, in bytes, with a batch of at most ``limit_bytes`` as the result."""
+    """Estimated memory in bytes for compressing to a batch of at most ``limit_bytes``."""
     needed = _STATE_BYTES + _COPIES * min(inflated_bytes, limit_bytes)
     if target.compression == ZSTD and target.level is not None:
         most, times = next((most, times) for level, most, times in _ZSTD_STATES if target.level <= level)
@@ -47,7 +47,7 @@ def memory_bytes(target: Target, inflated_bytes: int, limit_bytes: int) -> int:
 
 
 class _Recompression:
-    """One batch while it is inflated and compressed anew."""
+    """One batch while it is inflated and recompressed."""
 
     def __init__(self, batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int) -> None:
         self._header = header
@@ -90,10 +90,10 @@ class _Recompression:
 def recompress(
     batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
 ) -> Steps[tuple[memoryview, BatchHeader]]:
-    """The batch with another compression, and its header. A large payload is compressed by steps beside the event loop.
+    """The batch with another compression, and its header. A large payload is compressed in a worker thread.
 
-    ``inflated_bytes`` is the size of the payload when inflated, which a check of the records has found. Raises MESSAGE_TOO_LARGE
-    where the result would have more than ``limit_bytes``. ``batch`` must not change meanwhile.
+    ``inflated_bytes`` is the size of the inflated payload, known from the check of the records. Raises MESSAGE_TOO_LARGE if the
+    result would have more than ``limit_bytes``. ``batch`` must not change meanwhile.
     """
     work = _Recompression(batch, header, target, inflated_bytes, limit_bytes)
     while work.batch is None:

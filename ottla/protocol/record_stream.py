@@ -1,8 +1,8 @@
-"""Reads the records of one batch, a few at a time, in bounded memory: only a piece of the payload is kept.
+"""Reads the records of one batch, a few at a time, with only a piece of the payload in memory.
 
-A record larger than `LARGE_RECORD_BYTES` is read in pieces and replaced by a stand-in: a small record with the same attributes and
-deltas, whose key and value are null where the record's are, and else empty. Inflating pieces in advance is C code that releases the
-interpreter's lock, so that a thread may do so beside the event loop.
+A record larger than `LARGE_RECORD_BYTES` is read in pieces and replaced by a placeholder: a small record with the same attributes
+and deltas, whose key and value are null if the record's are, and otherwise empty. Pieces are inflated in advance by C code that
+releases the GIL, so a worker thread may do it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ottla.protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, Batch
 from ottla.protocol.steps import Steps
 
 MIN_RECORD_BYTES = 7
-"""The size of the smallest record: a byte each for length, attributes, two deltas, two lengths and the number of headers."""
+"""Size in bytes of the smallest record: one each for length, attributes, two deltas, two lengths and the number of headers."""
 RECORDS_AT_ONCE = 2_000
-"""How many records are decoded into objects at a time, in less than a millisecond."""
+"""Number of records that are decoded at a time, in less than a millisecond."""
 LARGE_RECORD_BYTES = 4 * PIECE_BYTES
 READ_AHEAD_BYTES = 1 << 20
 READ_AHEAD_PIECES = 64
 MAX_KEY_BYTES = 1 << 20
-"""The longest key in bytes that a stand-in keeps."""
+"""Maximum size in bytes of a key that a placeholder keeps."""
 _HEADERS_AT_ONCE = 5_000
 _MAX_VARINT_BYTES = 10
 _HEAD_BYTES = 4 * _MAX_VARINT_BYTES
 MAX_RECORD_BYTES = 2_147_483_639
-"""The default of ``max.decompressed.message.bytes``, which no record exceeds."""
+"""The default of ``max.decompressed.message.bytes``. No record can be larger."""
 _NULL = b"\1"
-"""The varint of the length -1, which stands for null."""
+"""The varint of the length -1, which means null."""
 
 
 def varint(buf: Buffer, at: int) -> tuple[int, int]:
@@ -69,11 +69,11 @@ class RecordTooLarge(KafkaError):
 
 
 def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """The position behind the whole records in ``data`` from ``start`` on, and their number, at most ``at_most``."""
+    """The position after the whole records in ``data`` from ``start``, and their number, at most ``at_most``."""
     at, size = start, len(data)
     for count in range(at_most):
         try:
-            # Nearly all lengths have one or two bytes. These are read here, because a call of `varint` takes longer than the rest
+            # Nearly all lengths have one or two bytes. They are read inline, because a call of `varint` takes longer than the rest
             # of this loop.
             value, body = data[at], at + 1
             if value >= 0x80:
@@ -95,7 +95,7 @@ def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
 
 
 def whole_headers(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """The position behind a record's whole headers in ``data`` from ``start`` on, and their number, at most ``at_most``."""
+    """The position after a record's whole headers in ``data`` from ``start``, and their number, at most ``at_most``."""
     at, size = start, len(data)
     for count in range(at_most):
         try:
@@ -117,7 +117,7 @@ def _keyless() -> KafkaError:
 
 
 def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
-    """``count`` records as an uncompressed batch for aiokafka's C codec. Length and CRC stay wrong, as the codec ignores them."""
+    """``count`` records as an uncompressed batch for aiokafka's C codec. Length and CRC are wrong; the codec ignores them."""
     head = HEADER.pack(
         header.base_offset,
         header.batch_length,
@@ -137,11 +137,11 @@ def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
 
 
 class RecordStream:
-    """Reads the records of one batch. With ``keeps_keys`` a stand-in has the key of its record.
+    """Reads the records of one batch. With ``keeps_keys`` a placeholder has the key of its record.
 
     The methods raise INVALID_RECORD for bytes that are not records, and for a key longer than `MAX_KEY_BYTES` with ``keeps_keys``;
-    CORRUPT_MESSAGE where the payload cannot be inflated; `TooLarge` where it inflates to more than ``allowance``; `RecordTooLarge`
-    for a record of a compressed batch that has more than ``max_record_bytes``, after the records before it were returned.
+    CORRUPT_MESSAGE if the payload cannot be inflated; `TooLarge` if it inflates to more than ``allowance``; `RecordTooLarge` for a
+    record of a compressed batch larger than ``max_record_bytes``, after the records before it were returned.
     """
 
     __slots__ = (
@@ -175,11 +175,11 @@ class RecordStream:
         self._allowance = allowance if self._is_aside else None
         self._ready: deque[bytes | memoryview] = deque()
         self._keeps_keys = keeps_keys
-        # As in Kafka, max.message.bytes is enough of a limit for records that are not compressed.
+        # As in Kafka, max.message.bytes is the only limit for uncompressed records.
         self._max_record_bytes = max_record_bytes if self._is_aside else MAX_RECORD_BYTES
         self.large_bytes = 0
-        """The size in bytes of the large record at which `next_whole` has stopped; 0 where it has not. The record's first bytes are
-        in memory."""
+        """Size in bytes of the large record at which `next_whole` stopped; 0 if it did not stop. The record's first bytes are in
+        memory."""
         self._error: BaseException | None = None
         self._is_done = False
         self._data = b""
@@ -190,11 +190,11 @@ class RecordStream:
 
     @property
     def inflated_bytes(self) -> int:
-        """How many inflated bytes of the payload were read so far."""
+        """Number of inflated bytes of the payload that were read so far."""
         return self._base + len(self._data)
 
     def _read_ahead(self) -> None:
-        """Inflate some pieces in advance. An error is kept, and raised where the piece is needed (`_next_piece`)."""
+        """Inflate some pieces in advance. An error is stored, and raised when the piece is needed (`_next_piece`)."""
         size = 0
         try:
             for _ in range(READ_AHEAD_PIECES if self._is_aside else 1):
@@ -225,7 +225,7 @@ class RecordStream:
         return piece
 
     def _more(self, wanted_bytes: int = 1) -> Steps[bool]:
-        """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left; False where none are left."""
+        """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left; False if none are left."""
         parts: list[bytes | memoryview] = [self._data[self._at :]]
         while wanted_bytes > 0 and (piece := (yield from self._next_piece())) is not None:
             parts.append(piece)
@@ -235,7 +235,7 @@ class RecordStream:
         return len(parts) > 1
 
     def next_records(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
-        """The bytes of the next records, and their number; 0 records at the end. A large record is replaced by a stand-in."""
+        """The bytes of the next records, and their number; 0 records at the end. A large record is replaced by a placeholder."""
         records, count = yield from self.next_whole(at_most)
         if not count and self.large_bytes:
             return (yield from self._stand_in()), 1
@@ -244,7 +244,7 @@ class RecordStream:
     def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
         """The bytes of the next records, and their number; 0 records at the end.
 
-        Also 0 records before a large one: then `large_bytes` is its size, and `take` reads its bytes.
+        Also returns 0 records before a large record: `large_bytes` is then its size, and `take` reads its bytes.
         """
         self.large_bytes = 0
         while True:
@@ -266,9 +266,9 @@ class RecordStream:
                 return b"", 0
 
     def _records_within_limit(self, count: int) -> tuple[int, int]:
-        """The position behind the first ones of ``count`` whole records, up to the first that is too large, and their number.
+        """Of ``count`` whole records, the position after those before the first that is too large, and their number.
 
-        Raises `RecordTooLarge` where none is left.
+        Raises `RecordTooLarge` if the first record is too large.
         """
         at = self._at
         for done in range(count):
@@ -289,9 +289,9 @@ class RecordStream:
         return part
 
     def _next_size(self) -> tuple[int, int]:
-        """The size of the next record in bytes, and how many of its bytes are missing in memory.
+        """Size of the next record in bytes, and the number of its bytes that are not in memory yet.
 
-        (0, 1) where not even the record's length is in memory as a whole. Raises `RecordTooLarge`.
+        (0, 1) if not even the whole length prefix is in memory. Raises `RecordTooLarge`.
         """
         try:
             length, body = varint(self._data, self._at)
@@ -320,7 +320,7 @@ class RecordStream:
                 raise malformed("a field is cut off")
 
     def _stand_in(self) -> Steps[bytes]:
-        """Read one large record in pieces and return its stand-in. Raises INVALID_RECORD where its fields do not fit its length."""
+        """Read one large record in pieces and return its placeholder. Raises INVALID_RECORD if fields and length do not match."""
         length = yield from self._varint()
         end = self._base + self._at + length
         attributes = self._data[self._at]
@@ -337,7 +337,7 @@ class RecordStream:
             self._at, walked = whole_headers(self._data, self._at, min(headers, _HEADERS_AT_ONCE))
             headers -= walked
             if headers and walked < _HEADERS_AT_ONCE:
-                # The next header is not in memory as a whole.
+                # Only a part of the next header is in memory.
                 yield from self._skip_header()
                 headers -= 1
             yield None

@@ -1,6 +1,6 @@
 """Record batches (message format v2): headers, checks, control batches, and the coordinators' small batches.
 
-The broker reads the 61-byte header of a batch and treats the rest as opaque bytes. The CRC covers only the bytes behind the CRC
+The broker reads the 61-byte header of a batch and treats the rest as opaque bytes. The CRC covers only the bytes after the CRC
 field, so the broker can write base offset and leader epoch into a client's batch. aiokafka's C codec decodes and builds records.
 """
 
@@ -21,7 +21,7 @@ from ottla.protocol.primitives import Buffer
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LENGTH_OVERHEAD = 12
-"""The bytes of base offset and batch length, which ``batch_length`` does not count."""
+"""Size in bytes of base offset and batch length, which ``batch_length`` does not include."""
 MAGIC_AT = 16
 CRC_START = 21
 MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_OVERHEAD
@@ -39,9 +39,9 @@ NO_TIMESTAMP = -1
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MAX_COMPRESSION = 4
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""The names of the compressions, by their number (org.apache.kafka.common.record.CompressionType)."""
+"""The names of the compression types, indexed by their number (org.apache.kafka.common.record.CompressionType)."""
 _LZ4_FAST = 1
-"""The lz4 level that corresponds to Java's default: twenty times as fast as level 9, for a tenth more bytes."""
+"""The lz4 level that corresponds to Java's default: twenty times as fast as level 9, with 10% larger output."""
 _ENCODERS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lambda p: lz4_encode(p, level=_LZ4_FAST), ZSTD: zstd_encode}
 
 _OFFSET_AND_LENGTH = Struct(">qi")
@@ -130,14 +130,14 @@ def batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def produced_crc(records: Buffer) -> int:
-    """The right CRC of a client's batch. Takes a tenth of a millisecond for each MiB, and releases the interpreter's lock."""
+    """The correct CRC of a client's batch. Takes 0.1 ms for each MiB, and releases the GIL."""
     return int(crc32c(memoryview(records)[CRC_START:]))
 
 
 def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | None = None) -> BatchHeader:
-    """Check a client's batch as far as that needs no log, and return its header.
+    """Run the checks of a client's batch that need no log, and return its header.
 
-    ``crc`` is the result of `produced_crc` where the caller has computed it. Raises `KafkaError` as LogValidator and
+    ``crc`` is the result of `produced_crc` if the caller has computed it. Raises `KafkaError` as LogValidator and
     ProduceRequest.validateRecords do: INVALID_RECORD for anything but one well-formed data batch of magic 2, CORRUPT_MESSAGE for a
     wrong CRC, size or magic, UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce 7.
     """
@@ -212,7 +212,7 @@ def compress(payload: bytes, compression: int) -> bytes:
 
 
 def pack_batch(header: BatchHeader, payload: bytes) -> bytearray:
-    """Build a batch from a header and its payload, which is compressed already. Sets batch length and CRC."""
+    """Build a batch from a header and its payload, which is already compressed. Sets batch length and CRC."""
     batch = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         batch,
@@ -237,7 +237,7 @@ def pack_batch(header: BatchHeader, payload: bytes) -> bytearray:
 
 
 def with_attributes(batch: bytearray, attributes: int) -> bytearray:
-    """Set attribute bits of a batch that the broker has built, and renew its CRC."""
+    """Set attribute bits of a batch that the broker built, and renew its CRC."""
     (known,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, known | attributes)
     renew_crc(batch)
@@ -254,7 +254,7 @@ class Record(msgspec.Struct, gc=False):
 
 
 def read_records(batch: Buffer) -> list[Record]:
-    """Decode one batch of any compression. Raises CORRUPT_MESSAGE where the payload does not fit the header."""
+    """Decode one batch of any compression. Raises CORRUPT_MESSAGE if the payload does not match the header."""
     try:
         decoded = DefaultRecordBatch(bytes(batch))
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in decoded]
@@ -290,7 +290,7 @@ def build_batch(
 def build_batch_within(
     records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]], timestamp_ms: int, size_bytes: int
 ) -> tuple[bytearray, int]:
-    """One batch of as many (key, value, headers) records as ``size_bytes`` have room for, at least one; and how many they are."""
+    """Build a batch of at least one and at most ``size_bytes`` of (key, value, headers) records; also returns their number."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
@@ -298,7 +298,7 @@ def build_batch_within(
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
-        # A record is refused that would make the batch as large.
+        # The builder refuses a record with which the batch would have this size.
         batch_size=size_bytes + 1,
     )
     count = 0

@@ -1,6 +1,6 @@
-"""The remedies of clients for error codes, shared by `ottla.client` and `ottla.spark`. A code in none of the sets is final.
+"""Classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`. A code in none of the sets is final.
 
-Kafka's own table is the classes of exceptions behind its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
+Kafka classifies them by the exception classes of its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ RETRIABLE: Final = frozenset(
         Code.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""Errors that pass by themselves: leaders and coordinators move, and load what they need. The same request is sent again.
+"""Temporary errors: leaders and coordinators move, or are still loading. The client sends the same request again.
 
-Of Kafka's retriable ones those are left out that a wrong name gives as well (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID), those
-about fetch and share sessions, and CORRUPT_MESSAGE: over TCP the same bytes are as corrupt again.
+Some retriable errors of Kafka are left out: those that a wrong name causes as well (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID),
+those about fetch and share sessions, and CORRUPT_MESSAGE, because TCP delivers the same bytes again.
 """
 
 ABORTABLE: Final = frozenset({Code.TRANSACTION_ABORTABLE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""The transaction has to be aborted (KIP-890); the same records may be written in the next one."""
+"""The client must abort the transaction (KIP-890), and may write the same records in the next one."""
 
 FENCED: Final = frozenset(
     {
@@ -50,11 +50,11 @@ FENCED: Final = frozenset(
         Code.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""The producer's identity is another's, or nobody's, by now: its transaction is over."""
+"""Another producer owns the transactional id, or the producer id has expired: the producer's transaction is over."""
 
 
 def code_of(number: int) -> Code:
-    """UNKNOWN_SERVER_ERROR for a number that ottla does not know."""
+    """The error of a number; UNKNOWN_SERVER_ERROR for a number that ottla does not know."""
     try:
         return Code(number)
     except ValueError:

@@ -1,8 +1,8 @@
 """Rewrites a batch without some of its records, for compaction (MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader).
 
 The records that stay keep their bytes: their offsets and timestamps are deltas to base offset and base timestamp, and the batch
-keeps its base offset, last offset, sequence and producer. Only where the batch gets a delete horizon, which replaces the base
-timestamp, are the timestamp deltas written anew.
+keeps its base offset, last offset, sequence and producer. Only a delete horizon changes them: it replaces the base timestamp, so
+the timestamp deltas are rewritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.protocol.records import (
 
 
 class RawRecord(msgspec.Struct, gc=False):
-    """A record's fields and its place in the payload: [start, end), length prefix included. ``body`` is behind its timestamp."""
+    """A record's fields and its range in the payload: [start, end) with the length prefix. ``body`` follows the timestamp."""
 
     start: int
     body: int
@@ -37,7 +37,7 @@ class RawRecord(msgspec.Struct, gc=False):
 
 
 def split(records: bytes, count: int) -> Iterator[RawRecord]:
-    """The ``count`` records in ``records``, one by one. Raises CORRUPT_MESSAGE where they do not fill ``records`` exactly."""
+    """Yield the ``count`` records in ``records``. Raises CORRUPT_MESSAGE if they do not fill ``records`` exactly."""
     at = 0
     try:
         for _ in range(count):
@@ -65,15 +65,15 @@ def _record_at(payload: bytes, start: int) -> RawRecord:
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
-    """The time from which tombstones or a marker in the batch may be removed; None before the first pass of the cleaner."""
+    """The time in ms from which tombstones or a marker in the batch may be removed; None before the cleaner's first pass."""
     return header.base_timestamp_ms if header.attributes & DELETE_HORIZON_BIT else None
 
 
 class RewrittenBatch:
-    """Builds the batch of the records that stay. The caller adds them one by one; the compression stays the batch's own.
+    """Builds a batch of the records that stay, which the caller adds one by one. The compression does not change.
 
-    ``horizon_ms`` is the delete horizon to set, or None. The horizon replaces the base timestamp, so that each timestamp delta is
-    written anew.
+    ``horizon_ms`` is the delete horizon to set, or None. The horizon replaces the base timestamp, so each timestamp delta is
+    rewritten.
     """
 
     __slots__ = ("_header", "_horizon_ms", "_payload", "_waiting")
@@ -104,11 +104,11 @@ class RewrittenBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough bytes wait for a call of `compress`."""
+        """Whether `compress` should be called, because enough bytes are waiting."""
         return len(self._waiting) >= PIECE_BYTES
 
     def compress(self) -> None:
-        """Compress the waiting bytes. This is C code that releases the interpreter's lock, so that a thread may run it."""
+        """Compress the waiting bytes. This is C code that releases the GIL, so a worker thread may run it."""
         waiting, self._waiting = self._waiting, bytearray()
         self._payload.add(waiting)
 
@@ -130,7 +130,7 @@ class RewrittenBatch:
 
 
 def empty(header: BatchHeader) -> bytes:
-    """The batch without any record. Only the header is kept, for the producer's sequence or the last mapped offset."""
+    """The batch without records. The header is kept for the producer's sequence or the last mapped offset."""
     kept = header.attributes & ~(0x07 | DELETE_HORIZON_BIT)
     changed = msgspec.structs.replace(header, attributes=kept, base_timestamp_ms=-1, record_count=0)
     return bytes(pack_batch(changed, b""))

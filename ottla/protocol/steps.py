@@ -18,7 +18,7 @@ class Pause:
         self._then: Callable[[], None] | None = None
 
     def then(self, go_on: Callable[[], None]) -> None:
-        """Call ``go_on`` when the pause ends, or at once where it has ended already."""
+        """Call ``go_on`` when the pause ends, or at once if it has already ended."""
         if self._is_over:
             go_on()
         else:
@@ -33,18 +33,18 @@ class Pause:
 Step = Callable[[], None] | Pause | None
 """The values that a generator of steps yields: None to let other work run, a function that blocks, or a `Pause` to wait for.
 
-The scheduler runs a blocking function in another thread, so the function must touch no state of the event loop. An exception that
-the function raises is raised again at the ``yield``.
+The scheduler runs a blocking function in a worker thread, so the function must not access state of the event loop. An exception
+that the function raises is raised again at the ``yield``.
 """
 
 Steps = Generator[Step, None, T]
 
 WORK_A_STEP = 1_000
-"""How much work one step does, in units of about two microseconds."""
+"""Work of one step, in units of about two microseconds."""
 
 
 class Pace:
-    """Counts work, and says when a step is over.
+    """Counts work, and determines when a step is over.
 
     With ``double_first`` the first step is twice as long, so that short work needs no second step.
     """
@@ -81,7 +81,7 @@ def run(steps: Steps[T]) -> T:
 
 
 def run_first_step(steps: Steps[T]) -> T | Steps[T]:
-    """Start the work. Returns the result where the work ends within its first step, else the remaining steps."""
+    """Start the work. Returns the result if the work ends within its first step, else the remaining steps."""
     try:
         first = next(steps)
     except StopIteration as ended:

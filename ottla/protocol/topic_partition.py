@@ -5,4 +5,4 @@ from __future__ import annotations
 TopicPartition = tuple[str, int]
 """Topic name and partition index."""
 MAX_PARTITION = 0x7FFFFFFF
-"""Messages have a partition index in 32 bits, with a sign."""
+"""The largest partition index: messages have it as a signed 32-bit number."""

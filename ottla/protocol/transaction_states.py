@@ -1,4 +1,4 @@
-"""The states of a transactional id, with their numbers in ``__transaction_state``, and the version of transactions."""
+"""The states of a transactional id, with their numbers in ``__transaction_state``, and ``transaction.version`` 2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 TV2: Final = 2
-"""transaction.version 2 (KIP-890): each transaction ends with a raised epoch, which its markers carry."""
+"""transaction.version 2 (KIP-890): each transaction ends with a bumped producer epoch, which its markers have."""
 
 
 class TxnState(IntEnum):

@@ -1,4 +1,4 @@
-"""Kafka's UUIDs: their text, and which ones are given out (org.apache.kafka.common.Uuid)."""
+"""Kafka's UUIDs: their text, and which ones are valid ids (org.apache.kafka.common.Uuid)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def parse_uuid(text: str) -> bytes:
 def typeable_uuid(random_uuid: Callable[[], bytes]) -> bytes:
     """A UUID whose text does not begin with a dash.
 
-    ``random_uuid`` gives 16 random bytes. Kafka gives out no id with a dash in front, because its tools take such an argument for
-    an option: one in 64 clusters could not be named to ``kafka-storage format -t``.
+    ``random_uuid`` returns 16 random bytes. Kafka never generates an id that begins with a dash, because its tools take such an
+    argument for an option: one in 64 cluster ids could not be passed to ``kafka-storage format -t``.
     """
     while True:
         uuid = random_uuid()

@@ -1,7 +1,7 @@
-"""Checks a client's records one by one before they are stored (LogValidator), and refuses records that consumers could not read.
+"""Checks a client's records before they are stored (LogValidator), and refuses records that consumers could not read.
 
-Small batches are checked at once by aiokafka's C codec. Larger batches are inflated in pieces and checked a few records at a time:
-memory is bounded whatever the header declares, and no record is stored unchecked.
+aiokafka's C codec checks small batches at once. Larger batches are inflated in pieces and checked a few records at a time: memory
+is bounded whatever the header declares, and no record is stored unchecked.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ottla.protocol.steps import Steps
 
 SMALL_RECORDS = 5_000
 SMALL_BYTES = 1 << 18
-"""The limits of a batch that is checked without a pause: records, and bytes both compressed and inflated. The check mostly takes
-one or two milliseconds, and up to ten where the records consist of headers of two bytes each."""
+"""Limits of a batch that is checked without a pause: records, and bytes both compressed and inflated. The check usually takes one
+or two milliseconds, and up to ten if the records consist of two-byte headers."""
 BLAMED_AT_ONCE = 2_000
-"""A batch of more records than this, of which some are bad, is checked again in steps, because naming the error of each record
+"""A batch of more records than this that has bad records is checked again in steps, because collecting the error of each record
 takes longer."""
 MAX_RECORD_ERRORS = 10_000
-"""How many bad records of one batch a response names. Further bad records are counted only."""
+"""Maximum number of bad records of one batch in a response. Further bad records are only counted."""
 _SHOWN_ERRORS = 3
 
 _scratch = bytearray()
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """A topic's rules for records. Timestamps must lie in [earliest_ms, latest_ms], except with LogAppendTime."""
+    """A topic's rules for records. Timestamps must be in [earliest_ms, latest_ms], except with LogAppendTime."""
 
     partition: str
     keys_wanted: bool
@@ -42,18 +42,18 @@ class Rules(msgspec.Struct, frozen=True):
     earliest_ms: int
     latest_ms: int
     max_record_bytes: int = MAX_RECORD_BYTES
-    """The largest record in a compressed batch, in bytes (``max.decompressed.message.bytes``)."""
+    """Maximum size in bytes of a record in a compressed batch (``max.decompressed.message.bytes``)."""
 
 
 class RecordError(NamedTuple):
-    """Why a record was refused (KIP-467). ``batch_index`` is the record's index in the batch."""
+    """The reason that a record was refused (KIP-467). ``batch_index`` is the record's index in the batch."""
 
     batch_index: int
     message: str
 
 
 class RecordsRefused(KafkaError):
-    """The batch has bad records: INVALID_TIMESTAMP where a timestamp is bad, else INVALID_RECORD. ``count`` is their number."""
+    """The batch has bad records: INVALID_TIMESTAMP if a timestamp is bad, else INVALID_RECORD. ``count`` is their number."""
 
     def __init__(self, errors: list[RecordError], count: int, *, is_timestamp: bool) -> None:
         self.errors = errors
@@ -69,10 +69,10 @@ class RecordsRefused(KafkaError):
 
 
 def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> list[int]:
-    """The timestamps of the records that have the right offset, and have a key if ``keys_wanted``.
+    """The timestamps of the records that have the correct offset, and have a key if ``keys_wanted``.
 
-    Raises INVALID_RECORD, and UnicodeDecodeError where the key of a header is not UTF-8. No record object is kept, which is faster
-    than a list of records and saves its memory.
+    Raises INVALID_RECORD, and UnicodeDecodeError if a header key is not UTF-8. No record object is kept, which is faster than a
+    list of records and saves its memory.
     """
     try:
         records = enumerate(DefaultRecordBatch(plain_batch), first_offset)
@@ -100,9 +100,9 @@ class _Check:
         self.max_timestamp_ms = NO_TIMESTAMP
 
     def inspect(self, plain_batch: bytes, count: int) -> None:
-        """Check the next ``count`` records. Raises INVALID_RECORD where their offsets do not follow one another.
+        """Check the next ``count`` records. Raises INVALID_RECORD if their offsets are not consecutive.
 
-        Raises UnicodeDecodeError, with nothing checked, where the key of a header is not UTF-8.
+        Raises UnicodeDecodeError, with nothing checked, if a header key is not UTF-8.
         """
         highest = _sound(plain_batch, self._header, self._rules, self.checked, count)
         if highest is None:
@@ -157,7 +157,7 @@ class _Check:
 
 
 def _sound(plain_batch: bytes, header: BatchHeader, rules: Rules, first: int, count: int) -> int | None:
-    """The largest timestamp of ``count`` records; None where one of them is bad. Raises the same as `_timestamps`."""
+    """The largest timestamp of ``count`` records; None if one of them is bad. Raises the same errors as `_timestamps`."""
     stamps = _timestamps(plain_batch, header.base_offset + first, keys_wanted=rules.keys_wanted)
     if len(stamps) != count or header.attributes & TIMESTAMP_TYPE_BIT:
         return None
@@ -171,8 +171,8 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     """Check a small batch without a pause: every record must be whole, at its offset, with an allowed key and timestamp.
 
     Returns the largest timestamp of the records; None for a batch that `check_in_steps` must check. Raises INVALID_RECORD for
-    records that do not fit the header, CORRUPT_MESSAGE for a payload that cannot be inflated, MESSAGE_TOO_LARGE where it inflates
-    to more than ``allowance``, and `RecordsRefused`.
+    records that do not match the header, CORRUPT_MESSAGE for a payload that cannot be inflated, MESSAGE_TOO_LARGE if it inflates to
+    more than ``allowance``, and `RecordsRefused`.
     """
     count, left_bytes = header.record_count, allowance.left_bytes
     _check_head(batch, header, allowance)
@@ -181,7 +181,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     if header.compression:
         payload = _small(memoryview(batch)[HEADER_BYTES:], header.compression)
         if payload is None or len(payload) > rules.max_record_bytes:
-            # One of the records may be too large. The stream of `check_in_steps` finds out.
+            # A record may be too large, which `check_in_steps` checks.
             return None
         try:
             allowance.take(len(payload))
@@ -243,9 +243,9 @@ def _too_large(allowance: Allowance) -> KafkaError:
 
 
 def _check_head(batch: Buffer, header: BatchHeader, allowance: Allowance) -> None:
-    """Refuse a batch that declares more records than its bytes can hold, before any record is decoded.
+    """Refuse a batch that declares more records than its bytes can contain, before any record is decoded.
 
-    Raises INVALID_RECORD, MESSAGE_TOO_LARGE where so many records would inflate to more than ``allowance``, and CORRUPT_MESSAGE for
+    Raises INVALID_RECORD, MESSAGE_TOO_LARGE if that many records would inflate to more than ``allowance``, and CORRUPT_MESSAGE for
     an lz4 frame that Java cannot read.
     """
     least = header.record_count * MIN_RECORD_BYTES
@@ -264,7 +264,7 @@ def _check_head(batch: Buffer, header: BatchHeader, allowance: Allowance) -> Non
 
 
 def _small(payload: memoryview, compression: int) -> Buffer | None:
-    """The inflated payload; None where it is larger than `SMALL_BYTES`, or must be inflated in pieces to find the error."""
+    """The inflated payload; None if it is larger than `SMALL_BYTES`, or must be inflated in pieces to find the error."""
     global _scratch  # noqa: PLW0603
     if not _scratch:
         _scratch = bytearray(SMALL_BYTES)

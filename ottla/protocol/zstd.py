@@ -1,4 +1,4 @@
-"""zstd as Python has it from 3.14 on, and before it by a package that is the same."""
+"""zstd from Python's standard library (3.14 and later) or its backport."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
 def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> Steps[list[Record]]:
     """The next records of a batch, decoded; empty at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
 
-    A record larger than ``max_record_bytes`` is returned alone, as a placeholder; `RecordStream.large_bytes` is then its size.
+    A record larger than ``max_record_bytes`` is returned alone, as its placeholder; `RecordStream.large_bytes` is then its size.
     """
     try:
         records, count = yield from stream.next_whole()

@@ -16,7 +16,7 @@ _OWN_NAMES = {"buf", "flex", "m", "pos", "put", "version"}
 
 @dataclass(slots=True)
 class MessageShape:
-    """A struct to be emitted: its class name, fields, and the section whose versions it follows."""
+    """A struct to emit: its class name, its fields, and the section whose versions it has."""
 
     name: str
     fields: list[Field]
@@ -24,7 +24,7 @@ class MessageShape:
 
 
 class Emitter:
-    """Writes one module. ``source()`` is the whole of it."""
+    """Writes one module, whose text `source` returns."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -106,7 +106,7 @@ class Emitter:
 
     @staticmethod
     def _flex(section: Section) -> str | None:
-        """None: never, "": always, else the condition."""
+        """The condition for a flexible version in the generated code: None for never, "" for always."""
         if section.flexible > section.high:
             return None
         return "" if section.flexible <= section.low else f"version >= {section.flexible}"
@@ -127,7 +127,7 @@ class Emitter:
         return compact if flex == "" else f"({compact} if flex else {plain})"
 
     def _runs(self, shape: MessageShape) -> list[list[Field]]:
-        """Untagged fields, neighbours of fixed width and equal versions together."""
+        """Untagged fields; adjacent fields of fixed width with the same versions are grouped."""
         runs: list[list[Field]] = []
         for item in shape.fields:
             if item.tag is not None:
@@ -208,7 +208,7 @@ class Emitter:
             else:
                 out.append(f"{indent}{_local(item)}, pos = _read_{snake(item.type)}(buf, pos, version)")
         else:
-            # Records that must be there are read as bytes, whose reading refuses null.
+            # Records that are not nullable are read as bytes, because `read_bytes` refuses null.
             kind = "bytes" if item.type == "records" and not item.nullable else item.type
             nullable = "nullable_" if item.nullable and kind != "records" else ""
             fn = self._choose(flex, f"read_compact_{nullable}{kind}", f"read_{nullable}{kind}")
@@ -387,7 +387,7 @@ class Emitter:
 
 
 def _local(item: Field) -> str:
-    """The variable that a reader reads a field into: its name, where the generated code does not use that itself."""
+    """The variable into which a reader reads a field: the field's name, unless the generated code uses that name itself."""
     return f"{item.name}_" if item.name in _OWN_NAMES else item.name
 
 

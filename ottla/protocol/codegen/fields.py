@@ -1,4 +1,4 @@
-"""How a field looks in Python: its annotation and its default."""
+"""The Python annotation and default of a field."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Reads the schema notation.
 
-One file is one API (``api NAME KEY``, a ``request`` and a ``response`` section) or one record (``record NAME KEY``
-and a ``data`` section). A section line gives its versions and from which on it is flexible. A field line is
-``name type[?[V+]] [versions] [tag=N] [=default]``, two blanks deeper per level; ``?`` is nullable (``?7+``: since
-version 7), ``[]`` an array; ``struct NAME`` declares a shape used twice.
+One file is one API (``api NAME KEY``, a ``request`` and a ``response`` section) or one record (``record NAME KEY`` and a ``data``
+section). A section line gives its versions and its first flexible version. A field line is ``name type[?[V+]] [versions] [tag=N]
+[=default]``, indented by two spaces per level; ``?`` is nullable (``?7+``: since version 7), ``[]`` an array; ``struct NAME``
+declares a struct that is used twice.
 """
 
 from __future__ import annotations
