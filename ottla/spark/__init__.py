@@ -1,7 +1,7 @@
-"""Exactly once from Spark into any Kafka: the sink, the sources and what they need of a session.
+"""Writes Spark streams and frames into any Kafka cluster exactly once: the sink, the sources and the session setup.
 
 - `errors`: the errors of a pipeline.
-- `versions`: the table of versions that are used together.
+- `versions`: the versions of Spark and its packages that are tested together.
 - `worker`: prepares a Python worker of Spark for the tasks of this package, so that each task costs milliseconds.
 """
 

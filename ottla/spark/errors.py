@@ -1,4 +1,4 @@
-"""The errors of a pipeline. Each text is one line for a person that says what happened and what to do."""
+"""The errors of a pipeline. Each text is one line for a person: what happened and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PipelineError(Exception):
 
 
 class Fenced(PipelineError):
-    """Another pipeline has taken over the transactional id, so this pipeline must stop."""
+    """Another pipeline uses the transactional id now, so this pipeline must stop."""
 
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
@@ -27,13 +27,13 @@ class Fenced(PipelineError):
 
 
 class MustAbort(RuntimeError):
-    """The transaction cannot be committed any more. The batch may be tried again in the next transaction."""
+    """The transaction can no longer be committed. The batch may be retried in the next transaction."""
 
 
 class IdExpired(MustAbort):
-    """The cluster has forgotten the transactional id, because it was idle for long, so that none of its transactions was open.
+    """The transactional id had expired (transactional.id.expiration.ms), so none of its transactions was open.
 
-    The id was taken over anew.
+    The producer has initialized the id again.
     """
 
     def __init__(self, transactional_id: str) -> None:
@@ -41,7 +41,7 @@ class IdExpired(MustAbort):
 
 
 class BrokerRefused(PipelineError):
-    """The broker has answered with an error that does not pass by itself."""
+    """The broker answered with an error that a retry does not fix."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         said = " ".join((message or "").split())
@@ -61,7 +61,7 @@ class NotServed(PipelineError):
 
 
 def refusal(transactional_id: str, what: str, code: int, message: str | None = None) -> Exception:
-    """The error of a transactional producer for an error code that does not pass by itself: `Fenced`, `MustAbort` or
+    """Return the error of a transactional producer for an error code that is not retriable: `Fenced`, `MustAbort` or
     `BrokerRefused`."""
     if code in FENCED:
         return Fenced(transactional_id)
@@ -73,16 +73,15 @@ _TRAVELLING: tuple[type[Exception], ...] = (Fenced, BrokerRefused, PipelineError
 
 
 def label_of(error: Exception) -> str:
-    """An error as one line of text, from which `raised_in_task` makes the error again."""
+    """Format an error as one line of text, which `raised_in_task` parses."""
     kind = next(kind for kind in _TRAVELLING if isinstance(error, kind))
     return f"{_label(kind)}{' '.join(str(error).split())}"
 
 
 def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbort | None:
-    """The error of this module that a task has raised, from Spark's text about the failure or from `label_of`; None where there is
-    none.
+    """Parse the error of this module that a task has raised, from Spark's text about the failure or from `label_of`.
 
-    A final error would occur in each attempt, others may not occur again, so the kind of a task's error is kept.
+    Returns None if the text contains no such error. The type is kept, because only some errors are worth a retry.
     """
     for line in reversed(text.splitlines()):
         for kind in _TRAVELLING:
@@ -95,7 +94,8 @@ def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbor
 
 
 def cause_of(text: str) -> str:
-    """The part of Spark's text that a person needs: the line of an error of this module, or the loss of data, or the first line."""
+    """Return the part of Spark's text that a person needs: the line of an error of this module, or the loss of data, or the first
+    line."""
     lines = text.strip().splitlines()
     for line in reversed(lines):
         for kind in _TRAVELLING:

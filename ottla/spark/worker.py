@@ -12,7 +12,7 @@ from ottla.storage.memory import keep_freed_memory
 
 HIGHEST_FD = 64
 _prepared = threading.Event()
-"""Set once this worker's imported objects are hidden from the garbage collector."""
+"""Set when this worker's imported objects are hidden from the garbage collector."""
 
 
 def prepare() -> None:
@@ -24,29 +24,30 @@ def prepare() -> None:
 
 
 def _keep_archives() -> None:
-    """Keep the directories of archives that were read.
+    """Keep the directory listings of the archives that were imported.
 
-    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``), and an archive's directory is then read
-    again for every package in it, which takes 0.15 s. An archive that has changed gets another name from Spark.
+    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``). An archive's directory would then be read
+    again for every package in it, which takes 0.15 s. Spark gives a changed archive another name.
     """
     zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
 
 
 def _spare_the_collector() -> None:
-    """Hide imported objects from the garbage collector, once in each worker. Spark collects garbage after each task, which takes
-    0.05 s with all imported objects.
+    """Hide imported objects from the garbage collector, once per worker. Spark collects garbage after each task, which takes 0.05 s
+    with all imported objects.
 
-    ``gc.get_freeze_count`` would say whether that was done, but walks over all those objects, which takes 5 ms in every task."""
+    ``gc.get_freeze_count`` would show whether that was done, but takes 5 ms because it walks over all those objects.
+    """
     if not _prepared.is_set():
         _prepared.set()
         gc.freeze()
 
 
 def _hold_nothing_back() -> None:
-    """Acknowledge each piece at once. Executor and worker send small pieces with Nagle's algorithm on, so that each piece waits up
-    to 40 ms for an acknowledgement.
+    """Disable delayed acknowledgements and Nagle's algorithm. Executor and worker exchange small pieces, which would otherwise wait
+    up to 40 ms each.
 
-    The worker's sockets belong to Spark, and the setting must be made again and again.
+    The sockets belong to Spark, and the kernel resets TCP_QUICKACK, so each task sets the options again.
     """
     if not hasattr(socket, "TCP_QUICKACK"):
         return

@@ -1,7 +1,7 @@
-"""Reads Spark's checkpoint: which batch a stream is at, and up to which offsets a batch reads.
+"""Reads Spark's checkpoint: the number of a stream's current batch, and the offsets up to which the batch reads.
 
-- `checkpoint`: reads from Spark's checkpoint up to which offsets a batch reads each source (OffsetSeqLog of Spark).
+- `checkpoint`: reads from Spark's checkpoint the offsets up to which a batch reads each source (OffsetSeqLog of Spark).
 - `checkpoint_files`: reads a checkpoint in a process without a JVM, with pyarrow's file systems.
-- `file_sources`: reads from Spark's checkpoint which files a batch has read (FileStreamSourceLog of Spark).
-- `query`: finds the stream that a batch belongs to in Spark's JVM.
+- `file_sources`: reads from Spark's checkpoint the names of the files that a batch has read (FileStreamSourceLog of Spark).
+- `query`: finds the running stream of a batch in Spark's JVM.
 """

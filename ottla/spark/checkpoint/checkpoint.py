@@ -1,4 +1,4 @@
-"""Reads from Spark's checkpoint up to which offsets a batch reads each source (OffsetSeqLog of Spark)."""
+"""Reads from Spark's checkpoint the offsets up to which a batch reads each source (OffsetSeqLog of Spark)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_SHOWN_BYTES: Final = 1_500
-"""The largest input ends, in bytes, that a mark contains as text. Larger ones, as of hundreds of partitions, are replaced by a
-digest, because a broker takes 4 KiB of metadata with an offset (offset.metadata.max.bytes)."""
+"""Larger input ends, in bytes, are stored in a progress record as a digest, because a broker accepts 4 KiB of metadata with an
+offset (offset.metadata.max.bytes). Hundreds of partitions exceed that."""
 
 
 class InputEnds(msgspec.Struct, frozen=True):
-    """The ends of a batch's input. ``text`` is equal for equal ends; ``offsets`` are those of sources that are Kafka topics.
+    """The end of a batch's input. ``text`` is equal for equal ends; ``offsets`` are those of Kafka sources.
 
-    ``begin`` is where the input of the stream's first batch begins, in the form of ``text``, where that is asked for. ``content``
-    is a digest of the files that were read. All are empty where they are unknown. ``at`` is the topic in ``offsets`` at which
-    `standing.MarkPlace` puts the batch's mark. ``planned_ms`` is when Spark has planned the batch, by its driver's clock.
+    ``begin`` is the start of the stream's first batch, in the form of ``text``, if it was read. ``content`` is a digest of the
+    files that were read. All are empty if unknown. ``at`` is the topic in ``offsets`` that `mark_topic.MarkPlace` has chosen for
+    the batch's progress record. ``planned_ms`` is the time at which Spark planned the batch, by the driver's clock.
     """
 
     text: str = ""
@@ -38,19 +38,19 @@ class InputEnds(msgspec.Struct, frozen=True):
     planned_ms: int = 0
 
     def topics(self) -> set[str]:
-        """The topics of the input, as far as they are on the cluster that is written to."""
+        """The input topics that exist on the cluster that the sink writes to."""
         return {topic for topic, _ in self.offsets} - {self.at}
 
     def committed_beside(self) -> int:
-        """How many of the input's offsets are committed with the batch."""
+        """Number of input offsets that are committed with the batch."""
         return len(self.offsets) - bool(self.at)
 
 
 class Checkpoint:
-    """The checkpoint of a stream, on any file system that Spark knows.
+    """The checkpoint of a stream, on any file system that Spark supports.
 
-    What stays the same for all its files is asked of the JVM once, because each question costs a batch up to a millisecond. All
-    methods raise `PipelineError`.
+    Objects of the JVM that all reads share are looked up once, because each call to the JVM costs up to a millisecond per batch.
+    All methods raise `PipelineError`.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
@@ -65,32 +65,32 @@ class Checkpoint:
         self._keeps_state = False
 
     def input_of(self, batch: int) -> InputEnds:
-        """The input ends of a batch."""
+        """Read the end of a batch's input."""
         text = self._read(f"offsets/{batch}")
         if text is None:
             raise PipelineError(f"the checkpoint {self.root} has no offsets of batch {batch}")
         return with_content(parse_input(text, batch), text, batch, self._read)
 
     def first_begin(self) -> str:
-        """Where the input of the stream's first batch begins, as `InputEnds.begin`."""
+        """Read the start of the stream's first batch, as `InputEnds.begin`."""
         return parse_begin(self._begins())
 
     def begin_of(self, batch: int) -> dict[tuple[str, int], int]:
-        """Where a batch's input begins, of sources that are Kafka topics; empty where that is unknown."""
+        """Read the start offsets of a batch's Kafka sources; empty if unknown."""
         if batch == 0:
             return begin_offsets(self._begins())
         text = self._read(f"offsets/{batch - 1}")
         return {} if text is None else parse_input(text, batch - 1).offsets
 
     def keeps_state(self) -> bool:
-        """Whether the stream keeps state between batches, such as totals and windows. No stream ceases to."""
+        """Whether the stream keeps state between batches, such as totals and windows. This never changes from true to false."""
         if not self._keeps_state:
             with self._reading("state"):
                 self._keeps_state = bool(self._filesystem.exists(self._states))
         return self._keeps_state
 
     def has_committed(self) -> bool:
-        """Whether Spark has noted any batch as done."""
+        """Whether Spark has recorded a batch as done."""
         with self._reading("commits"):
             where = self._path(f"{self.root}/commits")
             return self._filesystem.exists(where) and any(
@@ -98,15 +98,14 @@ class Checkpoint:
             )
 
     def _begins(self) -> list[str]:
-        """Where the sources began, which the connector for Kafka writes for each source (KafkaSourceInitialOffsetWriter of
-        Spark)."""
+        """Read the start of each Kafka source, which the connector writes (KafkaSourceInitialOffsetWriter of Spark)."""
         begins: list[str] = []
         while (text := self._read(f"sources/{len(begins)}/0")) is not None:
             begins.append(text)
         return begins
 
     def _read(self, name: str) -> str | None:
-        """The text of a file; None where the file is missing."""
+        """Read the text of a file; None if it is missing."""
         with self._reading(name):
             where = self._path(f"{self.root}/{name}")
             if not self._filesystem.exists(where):
@@ -119,7 +118,7 @@ class Checkpoint:
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        """Errors of the JVM inside the block are raised as `PipelineError`."""
+        """Convert errors of the JVM inside the block to `PipelineError`."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -131,8 +130,8 @@ class Checkpoint:
 
 
 def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
-    """The ends with the digest of the files that were read. ``text`` are the batch's offsets; ``read`` returns a file of the
-    checkpoint. Raises `PipelineError`."""
+    """Add the digest of the files that were read. ``text`` has the batch's offsets; ``read`` returns a file of the checkpoint.
+    Raises `PipelineError`."""
     if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
         return ends
     before = read(f"offsets/{batch - 1}") if batch else None
@@ -140,13 +139,14 @@ def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], s
 
 
 def parse_begin(texts: Sequence[str]) -> str:
-    """The offsets of each text, which consists of a zero byte, a version and the offsets; "" where a text has another form."""
+    """Parse texts that consist of a zero byte, a version and offsets; returns the offsets as text, or "" if a text has another
+    form."""
     sources = _begins_of(texts)
     return _shown(sources) if sources else ""
 
 
 def begin_offsets(texts: Sequence[str]) -> dict[tuple[str, int], int]:
-    """The same, by topic and partition; empty where a text has another form."""
+    """Parse the same texts to offsets by topic and partition; empty if a text has another form."""
     return {where: offset for source in _begins_of(texts) for where, offset in offsets_of(source)}
 
 
@@ -155,20 +155,20 @@ def _begins_of(texts: Sequence[str]) -> list[Any]:
         sources = [json.loads(text[text.index("{") :]) for text in texts]
     except ValueError:
         return []
-    # Sources of files write such notes as well, which have no offsets to begin at.
+    # File sources write a file of this name as well, without start offsets.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
     return sources if are_kafkas else []
 
 
 def parse_input(text: str, batch: int) -> InputEnds:
-    """The input ends in a batch's offsets. Raises `PipelineError`."""
+    """Parse the input ends in a batch's offsets. Raises `PipelineError`."""
     ends = parse_sources(text, batch)
     offsets = {where: offset for source in ends for where, offset in offsets_of(source)}
     return InputEnds(_shown(ends), offsets, planned_ms=_planned_ms(text))
 
 
 def _planned_ms(text: str) -> int:
-    """The time in a batch's settings (OffsetSeqMetadata of Spark); 0 where there is none."""
+    """Return the time in a batch's settings (OffsetSeqMetadata of Spark); 0 if there is none."""
     try:
         return int(json.loads(text.splitlines()[1])["batchTimestampMs"])
     except (LookupError, TypeError, ValueError):
@@ -176,7 +176,7 @@ def _planned_ms(text: str) -> int:
 
 
 def parse_sources(text: str, batch: int) -> list[Any]:
-    """The offset of each source that has one. Raises `PipelineError`."""
+    """Parse the offset of each source that has one. Raises `PipelineError`."""
     try:
         return [json.loads(line) for line in text.splitlines()[HEAD_LINES:] if line.strip() not in ("", "-")]
     except ValueError:

@@ -13,7 +13,7 @@ from ottla.spark.errors import PipelineError
 
 
 def query_in(checkpoint: str) -> str:
-    """The id of the stream, which stays the same over restarts. Raises `PipelineError`."""
+    """Read the id of the stream, which restarts do not change. Raises `PipelineError`."""
     try:
         return str(json.loads(_read(f"{checkpoint}/metadata"))["id"])
     except (ValueError, LookupError, TypeError):
@@ -23,21 +23,21 @@ def query_in(checkpoint: str) -> str:
 
 
 def input_in(checkpoint: str, batch: int) -> InputEnds:
-    """The input ends of a batch. Raises `PipelineError`."""
+    """Read the end of a batch's input. Raises `PipelineError`."""
     text = _read(f"{checkpoint}/offsets/{batch}")
     return with_content(parse_input(text, batch), text, batch, lambda name: _read_if_there(f"{checkpoint}/{name}"))
 
 
 def last_batch_in(checkpoint: str) -> int | None:
-    """The number of the last batch that Spark has planned, which happens before the batch runs; None before the first. Raises
+    """Return the number of the last batch that Spark has planned, perhaps not run yet; None before the first. Raises
     `PipelineError`."""
     return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
 
 
 def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
-    """The end of the last planned batch in the source that reads a topic; None before the first batch.
+    """Return the end of the last planned batch in the source that reads a topic; None before the first batch.
 
-    Raises `PipelineError`, also where there is no checkpoint, because Spark makes the checkpoint before it asks its sources.
+    Raises `PipelineError`, also if the checkpoint does not exist, because Spark creates it before it calls its sources.
     """
     query_in(checkpoint)
     batch = last_batch_in(checkpoint)
@@ -55,7 +55,7 @@ def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
 
 
 def _names(directory: str) -> list[str]:
-    """The names of a directory's files. Raises `PipelineError`."""
+    """List the names in a directory. Raises `PipelineError`."""
     from pyarrow import fs
 
     with _filesystem(directory) as (filesystem, name):
@@ -63,13 +63,13 @@ def _names(directory: str) -> list[str]:
 
 
 def _read(path: str) -> str:
-    """The text of a file. Raises `PipelineError`."""
+    """Read the text of a file. Raises `PipelineError`."""
     with _filesystem(path) as (filesystem, name), filesystem.open_input_stream(name) as stream:
         return bytes(stream.read()).decode()
 
 
 def _read_if_there(path: str) -> str | None:
-    """The text of a file; None where the file is missing. Raises `PipelineError`."""
+    """Read the text of a file; None if it is missing. Raises `PipelineError`."""
     from pyarrow import fs
 
     with _filesystem(path) as (filesystem, name):
@@ -81,11 +81,11 @@ def _read_if_there(path: str) -> str | None:
 
 @contextmanager
 def _filesystem(path: str) -> Iterator[tuple[Any, str]]:
-    """A file system of pyarrow and the path on it. Errors inside the block are raised as `PipelineError`."""
+    """Open a file system of pyarrow; yields it and the path on it. Errors inside the block become `PipelineError`."""
     from pyarrow import fs
 
     try:
-        # These are Hadoop's names of Amazon's object store.
+        # Hadoop's names for Amazon S3.
         uri = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
         yield fs.FileSystem.from_uri(uri if "://" in uri or uri.startswith("file:") else str(Path(uri).absolute()))
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Reads from Spark's checkpoint which files a batch has read (FileStreamSourceLog of Spark).
+"""Reads from Spark's checkpoint the names of the files that a batch has read (FileStreamSourceLog of Spark).
 
-The offset of a source of files only counts the source's batches. Its files must be compared as well, because a checkpoint that was
-set back plans other files under the same number.
+The offset of a file source only counts the source's batches. The names are compared as well, because a checkpoint that was restored
+from a backup may plan other files under the same number.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any, Final
 from ottla.spark.errors import PipelineError
 
 HEAD_LINES: Final = 2
-"""The lines before the sources: a version, and the batch's settings."""
+"""Lines before the sources: a version, and the batch's settings."""
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""How many batches of a source one batch of the stream may have. A start that fails before its batch is planned leaves a number."""
+"""Upper bound on the batches of a source in one batch of the stream. A start that fails before its batch is planned leaves a
+number."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
-    """A digest of the files of a batch with the offsets ``text``; "" where no source reads files, or where the checkpoint does not
-    name the files.
+    """Return a digest of the files of a batch with the offsets ``text``; "" if no source reads files or the checkpoint does not
+    name them.
 
-    ``before`` are the offsets of the previous batch. ``read`` returns a file of the checkpoint by its relative path, and None where
-    it is missing. Raises `PipelineError`.
+    ``before`` has the offsets of the previous batch. ``read`` returns a file of the checkpoint by its relative path, or None.
+    Raises `PipelineError`.
     """
     ends = _numbers(text)
     starts = _numbers(before or "")
@@ -39,7 +40,7 @@ def files_digest(text: str, before: str | None, read: Callable[[str], str | None
 
 
 def _numbers(text: str) -> dict[int, int]:
-    """The batch numbers of sources of files, by the index of the source."""
+    """Parse the batch numbers of file sources, by the index of the source."""
     numbers: dict[int, int] = {}
     for source, line in enumerate(text.splitlines()[HEAD_LINES:]):
         offset = _parsed(line) if line.startswith("{") else None
@@ -49,8 +50,8 @@ def _numbers(text: str) -> dict[int, int]:
 
 
 def _entries(source: int, number: int, last: int, read: Callable[[str], str | None]) -> list[str]:
-    """The files that the source has noted under a number: in a file of its own, or in a compacted file that has all entries up to
-    the number in its name."""
+    """Return the files that the source has recorded under a number: in a file of its own, or in a compacted file, whose name is the
+    last number that it contains."""
     for name in (str(number), *(f"{later}.compact" for later in range(number, last + 1))):
         text = read(f"sources/{source}/{name}")
         if text is not None:

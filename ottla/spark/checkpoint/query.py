@@ -1,4 +1,4 @@
-"""Finds the stream that a batch belongs to in Spark's JVM."""
+"""Finds the running stream of a batch in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _GROUP: Final = "spark.jobGroup.id"
-"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark). The group of its jobs is
-named after the start of the stream, unless the function of foreachBatch has named another."""
+"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark). The job group is the id of
+the stream's run, unless the function of foreachBatch has set another."""
 
 
 class RunningQuery:
-    """A stream in one of its batches. ``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where
-    it keeps what it knows. ``batch`` is the number of the running batch as Spark's text, None where Spark does not say."""
+    """A stream that runs a batch. ``id`` stays the same over restarts, ``run`` identifies this start. ``batch`` is the number of
+    the running batch as text, None if Spark does not set it."""
 
     id: str
     run: str
@@ -28,8 +28,8 @@ class RunningQuery:
     _query: Any
 
     def __init__(self, spark: SparkSession, before: RunningQuery | None = None) -> None:
-        """``before`` is the stream in an earlier batch: what is known of it is asked of the JVM again only where this is another
-        start. Raises `PipelineError` outside of a batch."""
+        """``before`` is the stream in an earlier batch. Its values are reused while ``run`` is the same, which saves calls to the
+        JVM. Raises `PipelineError` outside of a batch."""
         context = spark.sparkContext
         query_id = context.getLocalProperty(_QUERY_ID)
         if before is not None and (query_id, context.getLocalProperty(_GROUP)) == (before.id, before.run):
@@ -43,20 +43,20 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        """False as soon as somebody stops it, while its last batch may still be under way."""
+        """False once the stream was stopped, even if its last batch is still running."""
         from py4j.protocol import Py4JError
 
         try:
             return bool(self._query.isActive())
         except (Py4JError, OSError):
-            # Spark's JVM has ended, and with it the stream.
+            # Spark's JVM has exited, which ends the stream.
             return False
 
 
 def _running(spark: SparkSession, query_id: str | None) -> Any:
-    """The stream with an id, in the JVM. Raises `PipelineError` where there is none."""
+    """Return the running stream with an id, in the JVM. Raises `PipelineError` if there is none."""
     jvm: Any = spark.sparkContext._jvm
-    # A batch has a copy of the session that has no streams. The state that all sessions share has them.
+    # The session of a batch is a copy without streams. The state that all sessions share has them.
     session: Any = spark._jsparkSession
     running = session.sharedState().activeStreamingQueries()
     query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
@@ -66,7 +66,8 @@ def _running(spark: SparkSession, query_id: str | None) -> Any:
 
 
 def check_number(given: int, running: str | None) -> None:
-    """Raises `PipelineError` for a number other than that of the running batch, because batches are recognised by their numbers."""
+    """Raises `PipelineError` if ``given`` is not the number of the running batch. Committed batches are recognised by their
+    numbers."""
     if running is not None and str(given) != running:
         raise PipelineError(
             f"the sink was given batch {given}, and the stream runs batch {running}: give it the number that foreachBatch gives"

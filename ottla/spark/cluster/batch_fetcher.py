@@ -14,7 +14,7 @@ FETCH_BYTES: Final = 8 << 20
 
 
 def fetched(cluster: ClusterClient, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of offsets [``at``, ``end``). Raises `PipelineError`."""
+    """Fetch the batches of offsets [``at``, ``end``). Raises `PipelineError`."""
     while at < end:
         wanted = FetchPartition(partition, fetch_offset=at, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic, partitions=[wanted])])

@@ -1,4 +1,4 @@
-"""Asks the broker for the largest batch of a topic, so that a record that is too large is noticed before it stops a transaction."""
+"""Reads max.message.bytes of the topics, so that the sink builds batches that the broker accepts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ottla.spark.errors import BrokerRefused, NotServed
 DEFAULT_LIMIT_BYTES = 1_048_588
 """Kafka's default of message.max.bytes and max.message.bytes."""
 PRODUCERS_LIMIT_BYTES = 1_000_000
-"""The largest record, in bytes, by librdkafka's default of message.max.bytes, which the writer in the driver has."""
+"""Largest record, in bytes, that librdkafka's default of message.max.bytes allows to the writer in the driver."""
 BATCH_BYTES = 256 << 10
-"""How many bytes of records, before compression, a batch of the sink has."""
+"""Target size of the sink's batches, in bytes before compression."""
 _OVERHEAD_BYTES = 128
-"""How many bytes a batch adds to its records, and a codec to data that it cannot compress. A codec also adds a small part of the
-data's size."""
+"""Bytes that a batch adds to its records, plus those that a codec adds to incompressible data. A codec also adds a small part of
+the data's size."""
 _OVERHEAD_PART = 64
 _TOPIC = 2
 _LIMIT = "max.message.bytes"
 
 
 def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
-    """The max.message.bytes of each topic; Kafka's default where this client may not ask. Raises `PipelineError`."""
+    """Read the max.message.bytes of each topic; Kafka's default if this client is not authorized to. Raises `PipelineError`."""
     wanted = [DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[_LIMIT]) for topic in topics]
 
     def code_of(answer: Any) -> int:
@@ -42,7 +42,7 @@ def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, 
 
 
 def small_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
-    """How many bytes a batch may have for topics that accept less than `BATCH_BYTES`; empty where the broker does not say."""
+    """Return the size limit of batches, in bytes, for topics that accept less than `BATCH_BYTES`; empty if unknown."""
     if not topics:
         return {}
     try:

@@ -1,6 +1,6 @@
-"""The address of a cluster and the client's credentials, from Kafka's property names as Spark's ``kafka.*`` options have them.
+"""Parses the address of a cluster and the client's credentials from Spark's ``kafka.*`` options, which have Kafka's property names.
 
-The same options work for Spark's own source for Kafka and for the sink, unless they name Java classes: certificate stores are PEM
+The same options work for Spark's own Kafka source and for the sink, unless they name Java classes: certificate stores are PEM
 (KIP-651), and a token comes from a function. No ``repr`` shows a secret, and errors name an option but not its value.
 """
 
@@ -32,7 +32,7 @@ JAAS: Final = "sasl.jaas.config"
 HOSTNAMES: Final = "ssl.endpoint.identification.algorithm"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 FUNCTION: Final = "sasl.oauthbearer.token.function"
-"""An option of ottla, in place of Java's ``sasl.login.callback.handler.class``."""
+"""An option of ottla that replaces Java's ``sasl.login.callback.handler.class``."""
 
 TAKEN: Final = frozenset(
     {
@@ -66,7 +66,7 @@ TAKEN: Final = frozenset(
         "ssl.enabled.protocols",
     }
 )
-"""Java's names of the options, and librdkafka's where Java has no option for PEM in files."""
+"""Java's option names, and librdkafka's where Java has no option for PEM in files."""
 WITHOUT_EFFECT: Final = frozenset(
     {
         "ssl.protocol",
@@ -83,7 +83,7 @@ WITHOUT_EFFECT: Final = frozenset(
         "sasl.login.retry.backoff.max.ms",
     }
 )
-"""Options by which Java does what is done here in another way. They are ignored."""
+"""Options of Java's client for which this client has no equivalent. They are ignored."""
 NOT_TAKEN: Final = MappingProxyType(
     {
         "ssl.truststore.password": "a PEM store has no password",
@@ -99,13 +99,13 @@ NOT_TAKEN: Final = MappingProxyType(
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
-"""How similar a name must be to a known one to count as a misspelling. Less similar names may be options of a producer."""
+"""Similarity from which an unknown name counts as a misspelling. Less similar names may be options of a producer."""
 
 _CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A text that no ``repr`` shows."""
+    """A text that ``repr`` does not show."""
 
     text: str
 
@@ -114,7 +114,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class Pem(msgspec.Struct, frozen=True):
-    """PEM text, in a file on the machine that connects or as the option's value. ``option`` is the name of that option."""
+    """PEM text, in a file on the connecting machine or as the value of ``option``."""
 
     option: str
     location: str = ""
@@ -122,7 +122,7 @@ class Pem(msgspec.Struct, frozen=True):
 
 
 class Tls(msgspec.Struct, frozen=True):
-    """TLS settings. Without ``trusted`` certificates the system's are used; ``certificate`` and ``key`` are the client's own, for
+    """TLS settings. Without ``trusted`` the system's certificates are used; ``certificate`` and ``key`` are the client's, for
     mutual TLS."""
 
     trusted: Pem | None = None
@@ -146,7 +146,7 @@ TokenFunction = Callable[[], "Token | str | tuple[str, float]"]
 
 
 class TokenEndpoint(msgspec.Struct, frozen=True):
-    """The endpoint from which OAuth's client credentials grant gets tokens (KIP-768)."""
+    """An OAuth endpoint that issues tokens with the client credentials grant (KIP-768)."""
 
     url: str
     client_id: str
@@ -159,7 +159,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
 
 
 class Sasl(msgspec.Struct, frozen=True):
-    """The client's credentials. ``token`` is a function, or ``module:function`` to import one; only OAUTHBEARER has it."""
+    """The client's credentials. ``token``, only for OAUTHBEARER, is a function or the ``module:function`` to import."""
 
     mechanism: str
     username: str = ""
@@ -168,7 +168,7 @@ class Sasl(msgspec.Struct, frozen=True):
 
 
 class Connecting(msgspec.Struct, frozen=True):
-    """All that a connection to a broker of the cluster needs. Executors get it pickled."""
+    """The settings for a connection to any broker of the cluster. Executors get it pickled."""
 
     bootstrap: str
     tls: Tls | None = None
@@ -180,7 +180,8 @@ class Connecting(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Connecting:
-        """The connection settings in ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and so on. Other options are ignored.
+        """Parse ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and the other connection options. Other options are
+        ignored.
 
         Raises `PipelineError` for an option of the connection that is unknown or not supported, or that contradicts another.
         """
@@ -195,7 +196,7 @@ class Connecting(msgspec.Struct, frozen=True):
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
-                # Java ignores such options and connects.
+                # Java's client ignores such options.
                 raise PipelineError(
                     f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give"
                     f" {' or '.join(_protocols_for(name, protocol))}"
@@ -204,14 +205,14 @@ class Connecting(msgspec.Struct, frozen=True):
 
 
 def _protocols_for(option: str, protocol: str) -> list[str]:
-    """The protocols that use an ``ssl.`` or ``sasl.`` option, and all that ``protocol`` uses."""
+    """Return the protocols that use an ``ssl.`` or ``sasl.`` option and everything that ``protocol`` uses."""
     has_tls = protocol.endswith("SSL") or option.startswith("ssl.")
     has_sasl = protocol.startswith("SASL") or option.startswith("sasl.")
     return [p for p in PROTOCOLS if p.endswith("SSL") >= has_tls and p.startswith("SASL") >= has_sasl]
 
 
 def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
-    """The addresses in a list of host:port. Raises `PipelineError`."""
+    """Parse a list of host:port. Raises `PipelineError`."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         text = part.strip()
@@ -228,7 +229,7 @@ def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Addr
 
 
 def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options that are in `TAKEN`, without their prefix."""
+    """Return the given options that are in `TAKEN`, without their prefix."""
     given: dict[str, Any] = {}
     for option, value in options.items():
         name = option.lower()
@@ -296,7 +297,7 @@ def _check_type(given: Mapping[str, Any], store: str) -> None:
 
 
 def conversion(location: object) -> str:
-    """The text for a person on how to convert a Java store to PEM."""
+    """Return the text for a person on how to convert a Java store to PEM."""
     store = location or "STORE"
     return (
         f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"

@@ -1,5 +1,5 @@
-"""A connection to one broker, opened, secured and authenticated as `connecting.Connecting` says, and authenticated again when its
-session ends."""
+"""A connection to one broker with the TLS and SASL settings of `client_config.Connecting`; authenticates again before the session
+ends."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from ottla.spark.errors import NotServed, PipelineError
 CLIENT_ID: Final = "ottla-pipeline"
 TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
-"""How long opening a connection may take, in seconds (socket.connection.setup.timeout.ms of Kafka's clients). Another address may
-answer."""
+"""Timeout for opening a connection, in seconds (socket.connection.setup.timeout.ms of Kafka's clients). Another address may be
+reachable."""
 MAX_RESPONSE_BYTES: Final = 100 << 20
 MAX_STRANGERS_RESPONSE_BYTES: Final = 1 << 20
-"""The largest response, in bytes, of a broker to which the client has not authenticated yet."""
+"""Largest response, in bytes, before authentication."""
 RENEW_AT: Final = 0.85
-"""The part of a session's life after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
+"""Fraction of a session's lifetime after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 
 VERSIONS: Final = {
     "ApiVersions": (0, 3),
@@ -54,9 +54,9 @@ VERSIONS: Final = {
     "SaslHandshake": (1, 1),
     "TxnOffsetCommit": (5, 5),
 }
-"""The oldest and the newest version of each request. They contain all fields that are needed, and name topics by name, not by id.
+"""Oldest and newest version of each request. They contain all needed fields, and identify topics by name, not by id.
 
-Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5. Requests of stock producers are not sent from here.
+Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5. Stock producers do not use this module.
 """
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _KEYS = {entry.name: key for key, entry in APIS.items()}
@@ -65,7 +65,7 @@ _KEYS = {entry.name: key for key, entry in APIS.items()}
 class BrokerConnection:
     """One socket. Raises OSError when the connection breaks; after that the object cannot be used.
 
-    Raises `PipelineError` where the broker cannot be trusted or refuses the client, which no retry mends.
+    Raises `PipelineError` if the broker cannot be trusted or rejects the client, which a retry does not fix.
     """
 
     def __init__(self, address: Address, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
@@ -73,14 +73,14 @@ class BrokerConnection:
         self._connecting = connecting
         self._sent = 0
         self._expected: deque[int] = deque()
-        """The correlation ids of requests that were sent and not answered yet."""
+        """Correlation ids of requests without a response."""
         self._read_early: deque[bytes] = deque()
         """Responses that were read before `receive` asked for them."""
         self._is_let_in = False
-        """Whether the broker has named its request versions and has authenticated the client, where it requires that."""
+        """Whether ApiVersions and, if configured, authentication have succeeded."""
         self._is_known = False
-        """Whether the broker has answered a request since. Only that shows that both speak the same protocol, because any listener
-        names its request versions."""
+        """Whether the broker has answered another request since. Only that shows that both use the same protocol, because a
+        listener answers ApiVersions before authentication."""
         self._versions: dict[int, tuple[int, int]] = {API_VERSIONS_KEY: VERSIONS["ApiVersions"]}
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
@@ -106,7 +106,7 @@ class BrokerConnection:
             raise
 
     def send(self, request: Any) -> tuple[int, int]:
-        """Send a request without waiting. Returns what `receive` needs to read the response."""
+        """Send a request without waiting. Returns the argument for `receive`."""
         if self._renew_at_s is not None and time.monotonic() >= self._renew_at_s:
             self._renew()
         try:
@@ -141,7 +141,7 @@ class BrokerConnection:
         return key, version
 
     def _version(self, name: str) -> int:
-        """The newest version of a request that both sides support. Raises `NotServed`."""
+        """Return the newest version of a request that both sides support. Raises `NotServed`."""
         oldest, newest = VERSIONS[name]
         first, last = self._versions.get(_KEYS[name], (0, -1))
         version = min(newest, last)
@@ -152,8 +152,8 @@ class BrokerConnection:
         return version
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        """The versions that the broker supports. A broker that does not know ottla's newest ApiVersions answers in version 0, with
-        the versions that it has (KIP-511)."""
+        """Return the versions that the broker supports. A broker that does not know ottla's newest ApiVersions responds in version
+        0 with its own (KIP-511)."""
         request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
         sent = self._send_as(API_VERSIONS_KEY, VERSIONS["ApiVersions"][1], request)
         frame = self._read_frame()
@@ -190,7 +190,7 @@ class BrokerConnection:
         return data
 
     def _explained(self, error: OSError) -> Exception:
-        """An error that explains why a broker that has never answered will not answer, where that can be found out; else ``error``
+        """Return an error that explains why the broker does not accept this client, if `diagnosis` finds a reason; else ``error``
         itself."""
         if self._is_known:
             return error
@@ -198,7 +198,7 @@ class BrokerConnection:
         return error if line is None else PipelineError(line)
 
     def _renew(self) -> None:
-        """Authenticate again before the session ends (KIP-368). The responses to pending requests are read first."""
+        """Authenticate again before the session ends (KIP-368), after reading the pending responses."""
         if time.monotonic() >= self._ends_at_s:
             raise ConnectionError("the session has ended while the connection was idle")
         while self._expected:
@@ -248,7 +248,7 @@ class BrokerConnection:
 
 
 def conversation_of(sasl: Sasl) -> Conversation:
-    """The SASL conversation. Raises `PipelineError` where no token can be obtained."""
+    """Start the SASL exchange. Raises `PipelineError` if no token can be obtained."""
     if sasl.mechanism == PLAIN:
         return plain(sasl.username, sasl.password.text)
     if sasl.mechanism == OAUTHBEARER:

@@ -1,4 +1,4 @@
-"""Finds out whether the listener at an address uses TLS and SASL, after a connection to it has failed without an error message.
+"""Finds out whether a listener uses TLS and SASL after a connection has failed without an error message.
 
 A broker closes the connection of a client that uses another protocol than its listener, and also when it stops.
 """
@@ -21,12 +21,12 @@ from ottla.spark.cluster.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 _CORRELATION_ID: Final = 0x6F74746C
-"""A correlation id that does not occur in the TLS records with which a broker may answer."""
+"""A correlation id that does not occur in the TLS records that a broker may send."""
 _NO_MECHANISM: Final = "?"
 
 
 def diagnosis(address: Address, connecting: Connecting) -> str | None:
-    """Why the broker cannot be reached with these settings; None where the settings are not the reason."""
+    """Explain why these settings cannot work with the broker; None if the settings are not the reason."""
     where = f"the broker at {address[0]}:{address[1]}"
     given = f"{PREFIX}{PROTOCOL} is {connecting.protocol}"
     if connecting.tls is not None:
@@ -46,7 +46,7 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
 
 
 def _ask(address: Address, key: int, version: int, request: Any) -> Any:
-    """The broker's response without TLS; None where there is none."""
+    """Send a request without TLS and return the response; None if there is none."""
     try:
         with socket.create_connection(address, PROBE_TIMEOUT_S) as connection, connection.makefile("rb") as answers:
             connection.sendall(request_frame(key, version, _CORRELATION_ID, None, request))
@@ -73,8 +73,8 @@ def _speaks_tls(address: Address) -> bool:
 
 
 def _alert(address: Address, tls: Tls) -> str | None:
-    """The broker's alert about the client's certificate. In TLS 1.3 the broker refuses the certificate after the handshake, so the
-    alert is read from a new connection on which nothing is sent."""
+    """Return the meaning of the broker's alert about the client's certificate. In TLS 1.3 the broker rejects the certificate after
+    the handshake, so the alert is read from a new connection on which nothing is sent."""
     try:
         with (
             socket.create_connection(address, PROBE_TIMEOUT_S) as raw,

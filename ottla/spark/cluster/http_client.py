@@ -1,7 +1,7 @@
-"""The one HTTP client of this package. It asks schema registries and token endpoints, with a secret in a header.
+"""The HTTP client of this package. It sends requests to schema registries and token endpoints, with a secret in a header.
 
-The client follows no redirect, because the header would be sent to another host. The size of an answer and the time for it are
-limited, and an error is one line without secrets.
+The client follows no redirect, because the header would be sent to another host. A response has limits of size and time, and an
+error is one line without secrets.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import msgspec
 from ottla.spark.errors import PipelineError
 
 TIMEOUT_S: Final = 10.0
-"""How long a whole answer may take, in seconds, and each wait for a piece of it."""
+"""Timeout in seconds for a whole response, and for each read."""
 MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_ERROR_BYTES: Final = 1_000
 _PIECE_BYTES: Final = 64 << 10
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """``reason`` is the protocol's text for the status. The ``body`` of an error has at most `MAX_ERROR_BYTES`."""
+    """``reason`` is HTTP's text for the status. The ``body`` of an error has at most `MAX_ERROR_BYTES`."""
 
     status: int
     reason: str
@@ -34,8 +34,8 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 def check_url(what: str, url: str, instead: str) -> None:
-    """Raises `PipelineError` for a URL that is not of HTTP, or that contains a password, which errors would show. ``what`` is its
-    name."""
+    """Raises `PipelineError` for a URL that is not HTTP, or that contains a password, which errors would show. ``what`` is its name
+    in the error."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -49,7 +49,7 @@ def check_url(what: str, url: str, instead: str) -> None:
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
-    """A handler that returns a redirect as an answer like any other."""
+    """Returns a redirect like any other response."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -67,8 +67,7 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
 ) -> HttpResponse:
-    """Send a POST where there is a body, else a GET. Raises `PipelineError`, whose text begins with ``who``, also for a
-    redirect."""
+    """Send a POST if there is a body, else a GET. Raises `PipelineError` that begins with ``who``, also for a redirect."""
     request = urllib.request.Request(url, body, dict(headers))
     until_s = now_s() + timeout_s
     try:
@@ -96,10 +95,11 @@ def _said_by(error: IO[bytes], until_s: float, now_s: Callable[[], float]) -> by
 
 
 def _read(answer: IO[bytes], limit: int, until_s: float, now_s: Callable[[], float]) -> bytes:
-    """Read up to one byte more than ``limit``. Raises OSError."""
+    """Read at most one byte more than ``limit``. Raises OSError."""
     pieces: list[bytes] = []
     left = limit + 1
-    # Read what has arrived, so that the time is checked: a server that sends a byte now and then must not hold a thread for ever.
+    # `read1` returns what has arrived, so that the deadline is checked: a server that sends single bytes must not block a thread
+    # for ever.
     read = getattr(answer, "read1", answer.read)
     while left and (piece := read(min(left, _PIECE_BYTES))):
         pieces.append(piece)

@@ -11,12 +11,11 @@ MAX_CHARACTERS: Final = 64 << 10
 _TOKEN: Final = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-"""The escapes of java.io.StreamTokenizer, with which Java reads the text. Any other character after a backslash stands for
-itself."""
+"""The escapes of java.io.StreamTokenizer, with which Java reads the text. Any other escaped character is itself."""
 
 
 class JaasError(Exception):
-    """The text says what is wrong, but contains nothing of the value, in which there are passwords."""
+    """The text describes the error without the option's value, which contains passwords."""
 
 
 class LoginModule(msgspec.Struct, frozen=True):
@@ -30,7 +29,7 @@ class LoginModule(msgspec.Struct, frozen=True):
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The login module in a text. Raises `JaasError`."""
+    """Parse the login module in a text. Raises `JaasError`."""
     words = _words(text)
     if len(words) < 3 or words[1].text.lower() not in _FLAGS or words[-1] != _END:
         raise JaasError('is not of the form \'some.LoginModule required username="..." password="...";\'')
@@ -44,7 +43,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 class _Word(msgspec.Struct, frozen=True):
-    """A token of the text. ``is_sign``: it is ``=`` or ``;`` outside of quotes."""
+    """A token of the text. ``is_sign``: the token is ``=`` or ``;`` outside of quotes."""
 
     text: str
     is_sign: bool = False

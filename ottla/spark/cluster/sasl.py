@@ -1,9 +1,9 @@
-"""SASL conversations in bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
+"""SASL exchanges as generators of bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
 
-A conversation is a generator that yields what the client sends, is sent what the broker answers, and has succeeded when it ends.
+A generator yields the client's messages, receives the broker's, and ends when the exchange has succeeded.
 
-SCRAM is implemented here and not taken from a library: Kafka hashes the UTF-8 of a password (ScramFormatter.normalize), while
-libraries first apply SASLprep; and executors need no further package.
+SCRAM is not taken from a library, because Kafka hashes the UTF-8 of a password (ScramFormatter.normalize) while libraries first
+apply SASLprep, and executors should need no further package.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import msgspec
 Conversation = Generator[bytes, bytes, None]
 
 MIN_ITERATIONS: Final = 4_096
-"""The fewest iterations of SCRAM. A broker that asks for fewer would get a hash from which the password is easy to guess; Kafka's
-client refuses that as well."""
+"""Minimum of SCRAM iterations, as in Kafka's client. With fewer, a broker would get a hash from which the password is easy to
+guess."""
 MAX_ITERATIONS: Final = 1_000_000
-"""The most iterations of SCRAM, about a second of hashing. Kafka's own credentials have at most 16,384."""
+"""Maximum of SCRAM iterations, about a second of hashing. Kafka's own credentials have at most 16,384."""
 MAX_CHALLENGE_BYTES: Final = 64 << 10
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{0,8})(?:,.*)?", re.DOTALL)
@@ -36,11 +36,11 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x20-\x7e\t\r\n]*")
 
 
 class SaslFailure(Exception):
-    """The text is part of a line for a person, and contains no secret."""
+    """The text is part of an error line for a person, and contains no secret."""
 
 
 def plain(username: str, password: str) -> Conversation:
-    """The conversation of PLAIN (RFC 4616)."""
+    """The PLAIN exchange (RFC 4616)."""
     if "\0" in username or "\0" in password:
         raise SaslFailure("a user name or password has a NUL in it, which PLAIN cannot carry")
     challenge = yield f"\0{username}\0{password}".encode()
@@ -49,8 +49,8 @@ def plain(username: str, password: str) -> Conversation:
 
 
 def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversation:
-    """The conversation of SCRAM (RFC 5802 and 7677), without channel binding, which Kafka does not support. The broker has to prove
-    that it knows the password."""
+    """The SCRAM exchange (RFC 5802 and 7677), without channel binding, which Kafka does not support. The broker must prove that it
+    knows the password."""
     digest = _HASHES[mechanism]
     bare = f"n={_escaped(username)},r={nonce}"
     first = _text((yield f"n,,{bare}".encode()))
@@ -80,8 +80,8 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversat
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
-    """The conversation of OAUTHBEARER (RFC 7628, extensions of KIP-342). A broker that refuses a token says why, and is then sent
-    one byte."""
+    """The OAUTHBEARER exchange (RFC 7628, extensions of KIP-342). If the broker rejects the token it sends the reason, and the
+    client must send one more byte."""
     if not _TOKEN.fullmatch(token):
         raise SaslFailure("the token is none: it has characters that a bearer token cannot have")
     pairs = [("auth", f"Bearer {token}"), *extensions.items()]

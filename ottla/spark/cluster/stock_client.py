@@ -9,11 +9,11 @@ from ottla.spark.cluster.client_config import OAUTHBEARER, Connecting, Pem, Sasl
 from ottla.spark.cluster.tokens import token_of
 
 ASSUMED_LIFE_S: Final = 300.0
-"""The life, in seconds, of a token that does not have an expiry, because librdkafka requires one."""
+"""Assumed lifetime, in seconds, of a token without an expiry, because librdkafka requires one."""
 
 
 def settings_of(connecting: Connecting) -> dict[str, Any]:
-    """The settings of a producer, consumer or admin client of confluent-kafka."""
+    """Return the settings of a producer, consumer or admin client of confluent-kafka."""
     settings: dict[str, Any] = {"bootstrap.servers": connecting.bootstrap, "security.protocol": connecting.protocol.lower()}
     if connecting.tls is not None:
         settings |= _of_tls(connecting.tls)

@@ -19,11 +19,11 @@ from ottla.spark.cluster.client_config import PREFIX, TLS_VERSIONS, Pem, Secret,
 from ottla.spark.errors import PipelineError
 
 MAX_PEM_BYTES: Final = 16 << 20
-"""The largest PEM file in bytes. A bundle of all certificates that browsers trust has a quarter of a megabyte."""
+"""Upper bound on a PEM file, in bytes. A bundle of all certificates that browsers trust has a quarter of a megabyte."""
 CONTEXTS: Final = 8
-"""How many TLS contexts a process keeps. A task has a connection to every broker."""
+"""Number of TLS contexts that a process caches. A task has a connection to every broker."""
 PROBE_TIMEOUT_S: Final = 2.0
-"""How long a probe of a broker may take after a failed connection, in seconds."""
+"""Timeout of a probe after a failed connection, in seconds."""
 _BEGIN: Final = b"-----BEGIN "
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _VERSIONS: Final = dict(zip(TLS_VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
@@ -35,7 +35,7 @@ _PASSWORD: Final = f"{PREFIX}ssl.key.password"
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """The contents from which a context is made. A file with other contents makes another context."""
+    """The contents from which a context is made, so that a changed file makes another context."""
 
     trusted: Secret | None
     certificate: Secret | None
@@ -47,7 +47,7 @@ class _Contents(msgspec.Struct, frozen=True):
 
 
 def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
-    """The connection with TLS. Raises `PipelineError` for an error that a retry does not mend, and OSError for others."""
+    """Wrap a socket in TLS. Raises `PipelineError` for an error that a retry does not fix, and OSError for others."""
     context = context_of(tls)
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
@@ -61,7 +61,7 @@ def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """The TLS context. Raises `PipelineError` for files that are missing or have other contents."""
+    """Return the TLS context. Raises `PipelineError` for files that are missing or not PEM."""
     contents = _Contents(
         _read(tls.trusted),
         _read(tls.certificate),
@@ -98,7 +98,7 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
     context.check_hostname = contents.checks_hostname
     context.minimum_version = min(_VERSIONS[version] for version in contents.versions)
     context.maximum_version = max(_VERSIONS[version] for version in contents.versions)
-    # As in Java, every certificate in the store is trusted, even one that is not a root.
+    # As in Java, every certificate in the trust store is trusted, even one that is not a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if contents.trusted is None:
         context.load_default_certs()
@@ -113,13 +113,13 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
 
 
 def _show(context: ssl.SSLContext, contents: _Contents) -> None:
-    """Show the client's own certificate to brokers that ask for it."""
+    """Load the client's own certificate for brokers that require it."""
     is_asked = False
 
     def password() -> str:
         nonlocal is_asked
         is_asked = True
-        # Without this answer OpenSSL would ask at the terminal.
+        # Without a return value OpenSSL would prompt on the terminal.
         return "" if contents.password is None else contents.password.text
 
     assert contents.certificate is not None
@@ -135,7 +135,7 @@ def _show(context: ssl.SSLContext, contents: _Contents) -> None:
 
 @contextlib.contextmanager
 def _file(pem: Secret) -> Iterator[str]:
-    """A temporary file with the text, because Python reads keys only from files."""
+    """Write the text to a temporary file, because Python reads keys only from files."""
     number, path = tempfile.mkstemp(prefix="ottla-", suffix=".pem")
     try:
         with os.fdopen(number, "w") as file:
@@ -146,7 +146,7 @@ def _file(pem: Secret) -> Iterator[str]:
 
 
 def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
-    """The meaning of the broker's alert; None where a retry may have another result."""
+    """Return the meaning of the broker's alert; None if a retry may succeed."""
     reason = str(error.reason or "")
     where = f"the broker at {address[0]}:{address[1]}"
     is_alert = "ALERT" in reason
@@ -177,7 +177,7 @@ def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
 
 
 def shown_certificate(address: Address) -> dict[str, Any]:
-    """The refused certificate, fetched again and decoded; empty where that fails.
+    """Fetch and decode the rejected certificate; empty if that fails.
 
     Python decodes only verified certificates, so the certificate is verified against itself.
     """
@@ -196,7 +196,7 @@ def shown_certificate(address: Address) -> dict[str, Any]:
 
 
 def _name(name: Any) -> str:
-    """The common name of a subject or issuer, else its whole name."""
+    """Return the common name of a subject or issuer, else its whole name."""
     pairs = [pair for part in name or () for pair in part]
     common = [value for key, value in pairs if key == "commonName"]
     return repr(common[0] if common else ", ".join(value for _, value in pairs))

@@ -18,7 +18,7 @@ from ottla.spark.cluster.http_client import ask
 from ottla.spark.errors import PipelineError
 
 RENEW_AT: Final = 0.8
-"""The part of a token's life after which the next token is asked for (sasl.login.refresh.window.factor)."""
+"""Fraction of a token's lifetime after which the next token is requested (sasl.login.refresh.window.factor)."""
 _ENDPOINT: Final = PREFIX + ENDPOINT
 _FUNCTION: Final = PREFIX + FUNCTION
 
@@ -33,7 +33,7 @@ class _Claims(msgspec.Struct):
 
 
 class EndpointTokens:
-    """The tokens of endpoints. Each is kept for most of its life, because a task has a connection to every broker."""
+    """Tokens from endpoints, cached for most of their lifetime because a task has a connection to every broker."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
@@ -55,7 +55,7 @@ _endpoint_tokens = EndpointTokens()
 
 
 def token_of(sasl: Sasl) -> Token:
-    """A token that is valid now. Raises `PipelineError`."""
+    """Return a token that is valid now. Raises `PipelineError`."""
     if isinstance(sasl.token, TokenEndpoint):
         return _endpoint_tokens.token(sasl.token)
     function = imported(sasl.token) if isinstance(sasl.token, str) else sasl.token
@@ -63,7 +63,7 @@ def token_of(sasl: Sasl) -> Token:
     try:
         given = function()
     except Exception as error:
-        # The error's text may contain whatever an HTTP client says about its request, so it is not shown.
+        # The error's text is not shown, because it may contain details of an HTTP request.
         raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives no token: it raised {type(error).__name__}") from None
     token = _checked(given, f"{_FUNCTION}: {_named(sasl.token)}")
     if token.expires_s is not None and token.expires_s <= time.time():
@@ -73,7 +73,7 @@ def token_of(sasl: Sasl) -> Token:
 
 
 def imported(path: str) -> Callable[[], Any]:
-    """The function at ``module:function``. Raises `PipelineError`."""
+    """Import the function at ``module:function``. Raises `PipelineError`."""
     module_name, _, name = path.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), name)
@@ -100,7 +100,7 @@ def _checked(given: object, who: str) -> Token:
 
 
 def expiry_of(token: str) -> float | None:
-    """The expiry in a JSON Web Token; None for other tokens and for one without an expiry."""
+    """Return the expiry in a JSON Web Token; None for other tokens and without an expiry."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -112,7 +112,7 @@ def expiry_of(token: str) -> float | None:
 
 
 def _given_by(endpoint: TokenEndpoint, now_s: float) -> Token:
-    """Ask the endpoint for a token (RFC 6749, 4.4). As in Kafka's HttpJwtRetriever the client's id and secret are in a header."""
+    """Request a token (RFC 6749, 4.4). As in Kafka's HttpJwtRetriever the client's id and secret are in a header."""
     form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
     pair = f"{endpoint.client_id}:{endpoint.client_secret.text}".encode()
     headers = {

@@ -1,4 +1,4 @@
-"""The topics that can be written to, and their numbers of partitions."""
+"""The topics that the sink can write to, and their partition counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.cluster.wire import ClusterClient
 
 
 def partition_counts(cluster: ClusterClient, topics: Sequence[str] = ()) -> dict[str, int]:
-    """The number of partitions of each named topic, else of all topics that are not internal. Raises `PipelineError` where a topic
+    """Return the partition count of each given topic, or of all topics that are not internal. Raises `PipelineError` if a topic
     does not exist."""
     if topics:
         return {topic: len(cluster.leaders(topic)) for topic in topics}
@@ -25,17 +25,18 @@ _NOT_THERE = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.TOPIC_AUTHORIZATION_FAILED, 
 
 
 def existing(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
-    """The number of partitions of those topics that exist, that the client may see, and that are not internal.
+    """Return the partition counts of those topics that exist, that the client may see, and that are not internal.
 
-    Raises `PipelineError` where the broker refuses to answer.
+    Raises `PipelineError` if the broker returns another error.
     """
     return {name: len(topic.partitions) for name, topic in _seen(cluster, topics)}
 
 
 def topic_ids(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, str]:
-    """Of those that this client sees there, in hexadecimal: a topic that is made anew has another one (KIP-516).
+    """Return the ids, in hexadecimal, of those topics that exist. A topic that was deleted and created again has another id
+    (KIP-516).
 
-    Brokers before 2.8 have none. Raises `PipelineError` where a broker does not say.
+    Brokers before 2.8 have no ids. Raises `PipelineError`.
     """
     return {name: topic.topic_id.hex() for name, topic in _seen(cluster, topics) if topic.topic_id != NO_UUID}
 

@@ -1,7 +1,7 @@
 """A small blocking Kafka client for what stock producers cannot do: many processes that share one transaction.
 
-A request waits for its response, a broken connection is opened anew, and a request that fails for a moment is repeated until a
-deadline. The module does not depend on Spark.
+Each call waits for its response, opens a broken connection again, and retries retriable errors until a deadline. The module does
+not depend on Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.spark.errors import BrokerRefused, PipelineError
 PAUSE_S: Final = 0.05
 LATEST, EARLIEST = -1, -2
 GROUP, TRANSACTION = 0, 1
-"""The types of coordinators (FindCoordinator's key types)."""
+"""Coordinator types (FindCoordinator's key types)."""
 
 
 class ClusterClient:
@@ -32,14 +32,14 @@ class ClusterClient:
 
     def __init__(self, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
         self._bootstrap = list(addresses(connecting.bootstrap))
-        """The bootstrap addresses. Those that have failed come last."""
+        """Bootstrap addresses; those that have failed come last."""
         self.connecting = connecting
         self.bootstrap = connecting.bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
-        """Until a request fails."""
+        """By type and key; cleared when a request fails."""
         self._leaders: dict[str, dict[int, Address]] = {}
-        """Of the topics that were asked for, as they were then."""
+        """By topic and partition, as in the last metadata response."""
         self.timeout_s = timeout_s
 
     def connection(self, address: Address) -> BrokerConnection:
@@ -59,7 +59,7 @@ class ClusterClient:
             self.drop(address)
 
     def ask(self, where: Callable[[], Address], request: Any, code_of: Callable[[Any], int], what: str) -> Any:
-        """Send a request until its response is final. Raises `BrokerRefused`, and `PipelineError` where no broker answers in time.
+        """Send a request until its response is final. Raises `BrokerRefused`, and `PipelineError` if no broker responds in time.
 
         ``where`` is called for each attempt, because leaders and coordinators move.
         """
@@ -68,7 +68,7 @@ class ClusterClient:
             try:
                 answer = self.connection(where()).call(request)
             except OSError as error:
-                # All connections are closed, whichever is broken. They are opened again when they are needed.
+                # The broken connection is not known, so all are closed. They are opened again when needed.
                 self.close()
                 if time.monotonic() > deadline:
                     raise PipelineError(f"{what}: no broker answers at {self.bootstrap} ({error})") from error
@@ -78,12 +78,12 @@ class ClusterClient:
                     return answer
                 if code not in RETRIABLE or time.monotonic() > deadline:
                     raise BrokerRefused(what, code)
-                # It may be another broker's by now.
+                # The coordinator may have moved.
                 self._coordinators.clear()
             time.sleep(PAUSE_S)
 
     def anyone(self) -> Address:
-        """A broker that accepts connections. Raises OSError."""
+        """Return the address of a broker that accepts connections. Raises OSError."""
         for address in self._connections:
             return address
         error: OSError = ConnectionError("no broker")
@@ -93,13 +93,13 @@ class ClusterClient:
                 self.connection(address)
                 return address
             except OSError as refused:
-                # The other addresses come first from now on, because it takes time to notice a dead broker.
+                # The other addresses are tried first from now on, because it takes time to notice a dead broker.
                 self._bootstrap.append(self._bootstrap.pop(0))
                 error = refused
         raise error
 
     def transaction_version(self) -> int:
-        """The finalized level of transaction.version in the cluster; 0 where it has none."""
+        """Return the finalized level of transaction.version; 0 if the cluster has none."""
         answer = self.ask(
             self.anyone,
             ApiVersionsRequest(client_software_name="ottla-pipeline", client_software_version="1"),
@@ -109,7 +109,7 @@ class ClusterClient:
         return next((f.max_version_level for f in answer.finalized_features if f.name == "transaction.version"), 0)
 
     def leaders(self, topic: str) -> dict[int, Address]:
-        """The address of each partition's leader. Raises `PipelineError` for a topic that does not exist."""
+        """Return the address of each partition's leader. Raises `PipelineError` for a topic that does not exist."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
 
         def code_of(answer: Any) -> int:
@@ -127,13 +127,12 @@ class ClusterClient:
         return self._leaders[topic]
 
     def known_leaders(self, topic: str, partition: int) -> dict[int, Address]:
-        """The same, perhaps as it was some time ago, if the partition was there then."""
+        """Return the leaders as `leaders` has returned them before, if that included the partition, else call `leaders`."""
         known = self._leaders.get(topic, {})
         return known if partition in known else self.leaders(topic)
 
     def ranges(self, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
-        """The first offset and the end offset of each partition, markers included. With ``committed`` the end is the last stable
-        offset."""
+        """Return the log start and the log end offset of each partition. With ``committed`` the end is the last stable offset."""
         return {
             index: (self._offset(topic, index, EARLIEST, committed), self._offset(topic, index, LATEST, committed))
             for index in self.leaders(topic)
@@ -153,12 +152,12 @@ class ClusterClient:
         return int(answer.topics[0].partitions[0].offset)
 
     def coordinator(self, kind: int, key: str) -> Address:
-        """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
+        """Return the coordinator of a group or of a transactional id. Raises OSError while none is available."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
         answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
-        # Brokers before 3.0 take one key in a request (KIP-699).
+        # Brokers before 3.0 take one key per request (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         if coordinator.error_code in RETRIABLE:
             raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")

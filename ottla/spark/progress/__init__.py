@@ -1,10 +1,10 @@
-"""How far a stream has come: progress records in the transaction of each batch, and who else uses the same transactional id.
+"""Progress records of streams, which are written in the transaction of each batch, and checks of their transactional ids.
 
-- `active_sinks`: what the sinks of one process know of each other, by cluster and transactional id.
-- `input_topics`: the topics that a stream reads, by the ids that they had when the stream first saw them (KIP-516).
-- `marks`: marks: with a batch, in its transaction, its number and the offsets up to which it has read are committed.
+- `active_sinks`: shared state of the sinks of one process, by cluster and transactional id.
+- `input_topics`: the topics that a stream reads, by the ids that they had when the stream first read them (KIP-516).
+- `marks`: the progress record in the offset metadata of a group: the number of a batch and its input offsets.
 - `progress_topic`: the progress topic: a compacted topic with the last progress record of each stream, and of each name given to
   `write_once`.
-- `resume`: how a stream goes on whose checkpoint is lost: from the offsets that were committed with what it has written.
-- `skipped_batches`: batches that were not given to the sink, which Spark has noted as done all the same.
+- `resume`: finds the offsets at which a stream without its checkpoint resumes.
+- `skipped_batches`: detects batches that were never given to the sink although Spark has recorded them as done.
 """

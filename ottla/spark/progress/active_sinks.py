@@ -1,6 +1,6 @@
-"""What the sinks of one process know of each other, by cluster and transactional id.
+"""Shared state of the sinks of one process, by cluster and transactional id.
 
-A function given to foreachBatch may make a sink in each call, so these notes belong to the process and not to a sink.
+The function given to foreachBatch may create a sink in each call, so this state belongs to the process and not to a sink.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class ProcessNotes:
-    """The notes of a process. Streams run in threads of their own."""
+    """The state of a process. Streams run in threads of their own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._writing: dict[SinkKey, str] = {}
-        """What is being written."""
+        """A description of the batch or frame that is being written."""
         self._written: dict[SinkKey, tuple[str, int]] = {}
-        """The last committed batch, with the start of its stream."""
+        """Run and number of the last committed batch."""
         self._failed: dict[tuple[SinkKey, str], _Failure] = {}
-        """The first batch of a stream that has failed and was not written since, by the stream's id."""
+        """By sink and stream id: the first failed batch that was not written since."""
         self._given: dict[str, int] = {}
-        """The last batch that was given to a sink, by the stream's id."""
+        """By stream id: the last batch that was given to a sink."""
 
     @contextmanager
     def writing(self, sink: SinkKey, what: str) -> Iterator[None]:
-        """Inside the block ``what`` is being written as ``sink``. Raises `PipelineError` where another thread is writing: the
-        second would fence the producer of the first."""
+        """Reserve ``sink`` for ``what`` inside the block. Raises `PipelineError` if another thread is writing, whose producer the
+        second would fence."""
         mine = f"{what} in thread {threading.current_thread().name!r}"
         with self._lock:
             if sink in self._writing:
@@ -55,8 +55,10 @@ class ProcessNotes:
                 del self._writing[sink]
 
     def check_first_use(self, sink: SinkKey, run: str, batch: int) -> None:
-        """A batch is one transaction, and within one start (``run``) Spark runs no batch twice, so a sink may be used once in a
-        batch. Raises `PipelineError` for a second use, which would be taken for a repeated batch."""
+        """Raises `PipelineError` if the sink has already written this batch in this run.
+
+        A batch is one transaction, and within a run Spark runs no batch twice, so a second use is not a repeated batch.
+        """
         if self._written.get(sink) == (run, batch):
             raise PipelineError(
                 f"batch {batch} is committed under {sink[1]!r}, and was given to the sink again by the same function: the second"
@@ -65,7 +67,7 @@ class ProcessNotes:
             )
 
     def note_given(self, query: str, batch: int) -> bool:
-        """Note that a sink is given a batch; whether no sink of this process was given it before."""
+        """Record that a sink was given a batch; returns whether this was the first time in this process."""
         is_first = batch > self._given.get(query, -1)
         self._given[query] = batch
         return is_first
@@ -79,7 +81,7 @@ class ProcessNotes:
         self._failed[sink, query] = _Failure(batch, reason)
 
     def check_failed(self, sink: SinkKey, query: str, batch: int) -> None:
-        """Raises `PipelineError` where an earlier batch has failed: Spark goes on to the next batch only if the function given to
+        """Raises `PipelineError` if an earlier batch has failed. Spark continues with the next batch only if the function given to
         foreachBatch has not raised the error."""
         failure = self._failed.get((sink, query))
         if failure is not None and failure.batch < batch:

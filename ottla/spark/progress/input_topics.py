@@ -1,7 +1,7 @@
-"""The topics that a stream reads, by the ids that they had when the stream first saw them (KIP-516).
+"""The topics that a stream reads, by the ids that they had when the stream first read them (KIP-516).
 
-Spark's checkpoint has names and offsets only. Where a topic is deleted and created again, Spark goes on at the offsets of the old
-topic, and skips the records of the new one before them.
+Spark's checkpoint has only names and offsets. If a topic is deleted and created again, Spark continues at the offsets of the old
+topic and skips the records of the new one before them.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from ottla.spark.errors import PipelineError
 
 
 class InputTopics:
-    """The topics of one stream, on the cluster that it writes to. Brokers before 2.8 have no ids, and there nothing is compared."""
+    """The topics of one stream, on the cluster that it writes to. Brokers before 2.8 have no ids, so nothing is compared."""
 
     def __init__(self, cluster: ClusterClient, ids: Mapping[str, str] = {}) -> None:
         self._cluster = cluster
         self.ids: dict[str, str] = dict(ids)
-        """In hexadecimal, of the topics that were checked last."""
+        """In hexadecimal, by topic of the last `check`."""
 
     def know(self, ids: Mapping[str, str]) -> None:
-        """Add the ids of a progress record. Those that this start of the stream has seen itself are kept."""
+        """Add the ids of a progress record. Ids that this run has seen itself take precedence."""
         self.ids = {**ids, **self.ids}
 
     def check(self, topics: Iterable[str]) -> None:
-        """Check that the topics are still those that the stream first saw under their names. Raises `PipelineError`.
+        """Raises `PipelineError` if a topic has another id than when the stream first read it.
 
-        The ids of topics that the stream no longer reads are forgotten: they may be created again.
+        Forgets the ids of topics that the stream no longer reads, which may be created again.
         """
         names = sorted(topics)
         now = topic_ids(self._cluster, names) if names else {}

@@ -1,7 +1,7 @@
-"""Marks: with a batch, in its transaction, its number and the offsets up to which it has read are committed.
+"""The progress record in the offset metadata of a group: the number of a batch and its input offsets.
 
-Both are offsets of a group that belongs to the transactional id. So tools show how far behind a pipeline is, and an open
-transaction of another pipeline does not hide the mark.
+They are committed in the batch's transaction, to a group that belongs to the transactional id. So tools show the stream's lag, and
+an open transaction of another stream does not block reading them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ottla.spark.cluster.wire import GROUP, ClusterClient
 from ottla.spark.errors import PipelineError
 
 NO_BATCH: Final = -1
-"""The batch number in a mark that claims a transactional id before anything is committed (`claiming`)."""
+"""Batch number of a record that claims a transactional id before anything is committed (`id_claim`)."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The last committed batch, as an offset's metadata contains it. ``query`` is the id of the stream.
+    """A progress record: the last committed batch. ``query`` is the id of the stream.
 
-    ``input`` are the ends of the batch's input, as `checkpoint.InputEnds.text`; empty where they are unknown. ``turn`` counts the
-    lost checkpoints before this stream's, because batches begin at 0 in each. ``content`` is a digest of what a source has read
-    whose offsets do not say it, such as names of files. ``at`` is the topic at which the mark stands where that is no topic of the
-    input, and ``offsets`` is how many offsets of the input stand beside the mark, -1 where that is unknown.
+    ``input`` is `checkpoint.InputEnds.text`, empty if unknown. ``turn`` counts the lost checkpoints before this stream's, because
+    batches begin at 0 in each. ``content`` is a digest of input that the offsets do not identify, such as names of files. ``at`` is
+    the topic whose offset carries the record, if that is not an input topic, and ``offsets`` is the number of input offsets
+    committed with it, -1 if unknown.
     """
 
     query: str
@@ -44,7 +44,7 @@ class Mark(msgspec.Struct, frozen=True):
     offsets: int = -1
 
     def input_offsets(self) -> dict[TopicPartition, int]:
-        """The offsets in ``input``: those of Kafka topics, and none where ``input`` is a digest."""
+        """Parse the offsets of Kafka topics in ``input``; empty if ``input`` is a digest."""
         try:
             sources = msgspec.json.decode(self.input or b"[]")
         except msgspec.DecodeError:
@@ -57,8 +57,7 @@ Ends = dict[str, dict[str, int]]
 
 
 def offsets_of(source: Any) -> Iterator[tuple[TopicPartition, int]]:
-    """The offsets of a source. The connector for Kafka writes ``{"orders": {"0": 12}}``; other sources have other forms, and give
-    none."""
+    """Parse the offsets of a source. The Kafka connector writes ``{"orders": {"0": 12}}``; other sources yield nothing."""
     if not isinstance(source, dict):
         return
     for topic, partitions in source.items():
@@ -73,8 +72,8 @@ def group_of(transactional_id: str) -> str:
 
 
 def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
-    """Offset and metadata by topic and partition. The mark is the metadata at ``mark.at``, else at the first topic, which must
-    exist."""
+    """Return offset and metadata by topic and partition. The record is the metadata at ``mark.at``, else at the first topic, which
+    must exist."""
     text = msgspec.json.encode(mark).decode()
     first = (mark.at, 0) if mark.at else min(ends)
     commit: dict[str, dict[int, tuple[int, str]]] = {}
@@ -84,7 +83,7 @@ def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[
 
 
 def parse_mark(text: str, group: str) -> Mark:
-    """The mark in an offset's metadata. Raises `PipelineError`."""
+    """Parse the record in an offset's metadata. Raises `PipelineError`."""
     try:
         return msgspec.json.decode(text, type=Mark)
     except msgspec.DecodeError:
@@ -94,15 +93,14 @@ def parse_mark(text: str, group: str) -> Mark:
 
 
 def newer(marks: Iterable[Mark | None]) -> Mark | None:
-    """The newest of the marks, of equal ones the first; None where there are none."""
+    """Return the newest record, the first of equal ones; None if there is none."""
     return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
 
 
 def newest_mark(metadata: list[str], group: str) -> Mark | None:
-    """The newest mark in the metadata of a group's offsets. A topic that was read first may be read no more, so older marks may
-    remain.
+    """Return the newest record in the metadata of a group's offsets. Topics that are no longer read may have older ones.
 
-    Raises `PipelineError` where none of the offsets has a mark.
+    Raises `PipelineError` if there are offsets but no record.
     """
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
@@ -111,19 +109,20 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
 
 
 def first_error(topics: Iterable[Any]) -> int:
-    """The error code of the first partition that was refused; 0 where none was."""
+    """Return the error code of the first partition with an error; 0 if there is none."""
     codes = (partition.error_code for topic in topics for partition in topic.partitions)
     return next((int(code) for code in codes if code), 0)
 
 
 def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
-    """The mark that was committed last. With ``is_stable`` the call waits until no commit is under way. Raises `PipelineError`."""
+    """Read the record that was committed last. With ``is_stable`` the call waits until no commit is pending. Raises
+    `PipelineError`."""
     standing = read_standing(cluster, group, is_stable=is_stable)
     return None if standing is None else standing.mark
 
 
 class CommittedMark(msgspec.Struct, frozen=True):
-    """The newest mark of a group, the topic at whose offsets the mark stands, and all offsets."""
+    """The newest record of a group, the topic whose offset carries it, and all offsets."""
 
     mark: Mark
     topic: str
@@ -131,8 +130,8 @@ class CommittedMark(msgspec.Struct, frozen=True):
 
 
 def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> CommittedMark | None:
-    """The mark of `read_mark` and where it stands; None where there is none. Raises `PipelineError`."""
-    # confluent-kafka commits the zero byte at the end of a C string as well.
+    """As `read_mark`, with the record's topic and the group's offsets; None if there is none. Raises `PipelineError`."""
+    # confluent-kafka also commits the zero byte at the end of a C string.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
     mark = newest_mark([metadata for _, _, metadata in fetched], group)
     if mark is None:
@@ -144,7 +143,7 @@ def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True)
 
 
 def read_ends(cluster: ClusterClient, group: str) -> Ends:
-    """The offsets of a group. Raises `PipelineError`."""
+    """Read the offsets of a group. Raises `PipelineError`."""
     ends: Ends = {}
     for topic, partition in _fetched(cluster, group, is_stable=True):
         ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
@@ -174,8 +173,8 @@ def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapp
 
 
 def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
-    """The topics and partitions that have an offset. Raises `PipelineError`."""
-    # Brokers before 3.0 take one group in a request (KIP-709). The version decides which of both fields is sent.
+    """Return the topics and partitions that have an offset. Raises `PipelineError`."""
+    # Brokers before 3.0 take one group per request (KIP-709). The version decides which of both fields is sent.
     groups = [OffsetFetchRequestGroup(group, topics=None)]
     request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
 

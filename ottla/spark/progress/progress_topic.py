@@ -1,8 +1,8 @@
 """The progress topic: a compacted topic with the last progress record of each stream, and of each name given to `write_once`.
 
-A consumer group is the wrong place for progress alone: a broker deletes the offsets of a group seven days after the last commit
-(offsets.retention.minutes), and anybody who may can delete or reset them. What is in this topic stays until the topic is deleted.
-A record is written in the batch's own transaction. It outlives the topics of the input as well, so it has their ids.
+A consumer group alone is not enough: a broker deletes a group's offsets seven days after the last commit
+(offsets.retention.minutes), and an authorized client can delete or reset them. A record is written in the batch's own transaction.
+It outlives the input topics, so it has their ids.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PARTITION: Final = 0
 COMPACT: Final = "compact"
 CONFIGS: Final = {
     "cleanup.policy": COMPACT,
-    # Compaction leaves the newest segment alone: it is to be a small one, for each start reads all that is there.
+    # Compaction skips the active segment. Segments are small because each start reads the whole partition.
     "segment.bytes": str(1 << 20),
     "segment.ms": str(3_600_000),
     "min.cleanable.dirty.ratio": "0.1",
 }
-"""Of the topic, where the sink creates it."""
+"""Configs of a topic that the sink creates."""
 _TOPIC = 2
 _POLICY = "cleanup.policy"
 _WRITTEN = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
@@ -46,7 +46,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 class ProgressRecord(msgspec.Struct, frozen=True):
-    """A record's value: the mark, how far its batch has read, and the ids of those topics where brokers have some."""
+    """A record's value: the progress record, the input offsets of its batch, and the ids of the input topics if known."""
 
     mark: Mark
     ends: Ends = {}
@@ -54,7 +54,7 @@ class ProgressRecord(msgspec.Struct, frozen=True):
 
 
 def key_of(transactional_id: str, frames: str | None = None) -> bytes:
-    """A record's key: the transactional id of a stream; for frames, which are no streams, a JSON array of the id and their name."""
+    """Return a record's key: the transactional id of a stream; for frames a JSON array of the id and their name."""
     return (transactional_id if frames is None else _frames_prefix(transactional_id) + _text(frames) + "]").encode()
 
 
@@ -67,7 +67,7 @@ def _text(name: str) -> str:
 
 
 class ProgressTopic:
-    """The progress of a stream, or of the frames of one name. All of it is in the topic's first partition.
+    """The progress of a stream, or of the frames of one name, in the topic's first partition.
 
     ``inputs`` are the topics that the stream reads. All methods raise `PipelineError`.
     """
@@ -87,10 +87,10 @@ class ProgressTopic:
         self.frames = frames
         self._key = key_of(transactional_id, frames)
         self.last: ProgressRecord | None = None
-        """What `read` has returned last."""
+        """The last result of `read`."""
 
     def open(self) -> None:
-        """Create the topic where there is none, and check that it is compacted."""
+        """Create the topic if it does not exist, and check that it is compacted."""
         if not existing(self._cluster, (self.topic,)):
             self._create()
         policy = self._policy()
@@ -117,13 +117,13 @@ class ProgressTopic:
             ) from None
         deadline = time.monotonic() + self._cluster.timeout_s
         while not existing(self._cluster, (self.topic,)):
-            # A topic that was just created takes a moment to be known everywhere.
+            # The new topic is not in every broker's metadata yet.
             if time.monotonic() > deadline:
                 raise PipelineError(f"{self._cluster.bootstrap} does not know the progress topic {self.topic!r}, which was created")
             time.sleep(PAUSE_S)
 
     def _policy(self) -> str | None:
-        """None where this client may not ask."""
+        """Read the cleanup policy; None if this client is not authorized to."""
         resource = DescribeConfigsResource(resource_type=_TOPIC, resource_name=self.topic, configuration_keys=[_POLICY])
 
         def code_of(answer: Any) -> int:
@@ -139,14 +139,14 @@ class ProgressTopic:
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
     def read(self) -> ProgressRecord | None:
-        """The last record that was committed."""
+        """Read the last committed record."""
         records = self._read_all()
         self._check_kind(records)
         self.last = records.get(self._key)
         return self.last
 
     def _check_kind(self, keys: Collection[bytes]) -> None:
-        """Check that a transactional id is not used both for a stream and for frames, which would fence each other."""
+        """Raises `PipelineError` if a stream and frames share a transactional id, because they would fence each other."""
         prefix = _frames_prefix(self.transactional_id).encode()
         if self.frames is None and any(key.startswith(prefix) for key in keys):
             raise PipelineError(f"write_once has used {self.transactional_id!r}: give the stream a transactional.id of its own")
@@ -154,7 +154,8 @@ class ProgressTopic:
             raise PipelineError(f"a stream writes as {self.transactional_id!r}: give write_once a transactional.id of its own")
 
     def _read_all(self) -> dict[bytes, ProgressRecord]:
-        """The last committed records by key. The whole partition is read, because other ids' open transactions hide nothing."""
+        """Read the last committed records by key. The whole partition is read, because open transactions of other ids must not hide
+        records."""
         undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
         last: dict[bytes, ProgressRecord | None] = {}
         start, end = self._cluster.ranges(self.topic)[PARTITION]
@@ -171,7 +172,7 @@ class ProgressTopic:
         return {key: record for key, record in last.items() if record is not None}
 
     def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
-        """None for the tombstone of another id, with which an operator removes a retired stream. Raises `PipelineError`."""
+        """Returns None for the tombstone of another id, with which an operator removes a retired stream. Raises `PipelineError`."""
         if key and key != self._key and value is None:
             return None
         try:
@@ -185,7 +186,7 @@ class ProgressTopic:
         )
 
     def record(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> tuple[bytes, bytes]:
-        """Key and value of a batch's record."""
+        """Return key and value of a batch's record."""
         by_topic: Ends = {}
         for (topic, index), offset in sorted(ends.items()):
             by_topic.setdefault(topic, {})[str(index)] = offset
@@ -193,7 +194,7 @@ class ProgressTopic:
         return self._key, msgspec.json.encode(ProgressRecord(mark, by_topic, ids))
 
     def write(self, producer_id: int, epoch: int, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """As part of a transaction; nobody else writes to this partition in it."""
+        """Write a batch's record in a transaction. Its sequence is 0, because no task writes to this partition."""
         batch = build_batch(
             [self.record(mark, ends)],
             time.time_ns() // 1_000_000,
@@ -214,10 +215,9 @@ class ProgressTopic:
 
 
 def last_mark(cluster: ClusterClient, transactional_id: str, log: ProgressTopic | None, *, is_stable: bool = True) -> Mark | None:
-    """The newer of the marks in ``log``, if there is one, and in the group. Raises `PipelineError`.
+    """Return the newer of the records in ``log``, if given, and in the group. Raises `PipelineError`.
 
-    Streams from before the progress topic have their progress in the group alone, and so do frames of older versions, whose group
-    has the mark of one name.
+    Versions without a progress topic committed progress to the group alone; for frames the group has the record of one name.
     """
     in_group = read_mark(cluster, group_of(transactional_id), is_stable=is_stable)
     if log is None:

@@ -1,4 +1,4 @@
-"""How a stream goes on whose checkpoint is lost: from the offsets that were committed with what it has written."""
+"""Finds the offsets at which a stream without its checkpoint resumes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _EARLIEST: Final = -2
 
 
 def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, progress_topic: str | None = DEFAULT_TOPIC) -> str:
-    """Where the last committed batch of a stream has ended, as JSON that Spark's source takes as ``startingOffsets``.
+    """Return the end of a stream's last committed batch, as JSON for ``startingOffsets`` of Spark's Kafka source.
 
-    ``cluster`` is ``host:port,...``, or the sink's ``kafka.*`` options; ``progress_topic`` its ``progress.topic``, None if it has
-    none. A stream with a new checkpoint that begins there goes on under the same ``transactional.id``, without a gap and without
-    anything twice; what Spark has kept between batches is lost. Partitions that were added since are read from their beginning.
+    ``cluster`` is ``host:port,...``, or the sink's ``kafka.*`` options; ``progress_topic`` is its ``progress.topic``, None if it
+    has none. A stream with a new checkpoint that begins there continues under the same ``transactional.id`` without gaps or
+    duplicates, but the state that Spark kept between batches is lost. Partitions that were added since are read from their
+    beginning.
 
-    Raises `PipelineError` where nothing was committed, or not by a stream that reads topics of Kafka's, and where a progress record
-    shows that one of those was created again since.
+    Raises `PipelineError` if nothing was committed, if the stream did not read Kafka topics, and if a progress record shows that an
+    input topic was deleted and created again.
     """
     connecting = Connecting(cluster) if isinstance(cluster, str) else Connecting.parse(cluster)
     group = group_of(transactional_id)
@@ -42,7 +43,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         if kept is not None and kept.mark == mark:
             InputTopics(client, kept.ids).check(kept.ids)
         if mark.input.startswith("{"):
-            # Beside the topic stands the id of one that was read out of segment files.
+            # The segment source adds the topic's id under a name that begins with "#".
             ends = {topic: offsets for topic, offsets in json.loads(mark.input).items() if not topic.startswith("#")}
         else:
             ends = read_ends(client, group) if kept is None or mark is in_group else kept.ends
@@ -51,7 +52,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         if not ends or not all(isinstance(partitions, dict) for partitions in ends.values()):
             raise PipelineError(f"the stream that wrote as {transactional_id!r} reads no single source of Kafka's")
         for topic, partitions in ends.items():
-            # Of an input that lies on another cluster, nothing is known here of partitions that were added.
+            # If the input is on another cluster, added partitions are unknown here.
             for index in range(existing(client, (topic,)).get(topic, 0)):
                 partitions.setdefault(str(index), _EARLIEST)
     return json.dumps(ends, sort_keys=True)

@@ -1,9 +1,9 @@
-"""Rows as columns: which columns the sink takes, the partition of each row, and batches made of them.
+"""Rows as columns: the columns that the sink accepts, the partition of each row, and encoded batches.
 
-- `encoding`: encodes columns as record batches, which `segments.columns` can read.
+- `encoding`: encodes columns as record batches, the inverse of `segments.columns`.
 - `murmur2`: Kafka's partitioner for whole columns (org.apache.kafka.common.utils.Utils.murmur2,
   BuiltInPartitioner.partitionForKey).
 - `partitioner`: chooses the partition of each record, over whole columns.
-- `rows`: the columns that the sink takes and the sources give, with Spark's types.
-- `spark_partitioner`: gives Spark's rows the partitions of their topics.
+- `rows`: the columns that the sink accepts and the sources return, with Spark's types.
+- `spark_partitioner`: adds the partition of each row to a frame of Spark.
 """

@@ -1,6 +1,6 @@
-"""Encodes columns as record batches, which `segments.columns` can read. Arrow joins the pieces of each record.
+"""Encodes columns as record batches, the inverse of `segments.columns`. Arrow joins the pieces of each record.
 
-The records of a batch have the batch's timestamp, the time at which the task writes them.
+All records of a batch have the time at which the task writes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST_OVERHEAD_BYTES = 25
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A batch with its sequences, ready to be sent. ``part`` is the index of its part."""
+    """An encoded batch with its first sequence. ``part`` is the index of its `PartitionRows`."""
 
     part: int
     sequence: int
@@ -35,8 +35,8 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class PartitionRows(msgspec.Struct, frozen=True):
-    """The rows from ``start`` on that go to one partition, whose next sequence is ``sequence``, in batches that the topic
-    accepts."""
+    """The rows from ``start`` on, which belong to one partition. ``sequence`` is the partition's next sequence, ``batch_bytes`` its
+    limit."""
 
     start: int
     sequence: int
@@ -54,10 +54,10 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 def encode(
     rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[PartitionRows], timestamp_ms: int, batch_bytes: int
 ) -> Iterator[Encoded]:
-    """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and perhaps headers, see
+    """Encode batches of about ``batch_bytes`` before compression. ``rows`` has key, value and perhaps headers, see
     `segments.reading.COLUMNS`.
 
-    All parts are encoded together, because one call of Arrow takes longer than a hundred rows.
+    All parts are encoded together, because one call of Arrow takes longer than encoding a hundred rows.
     """
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
     headers = _headers(rows.column("headers")) if "headers" in rows.schema.names else varints(np.zeros(len(rows), np.int64))
@@ -97,7 +97,7 @@ def encode(
 
 
 def _starts(sizes: Ints, batch_bytes: int) -> Ints:
-    """The index of the first record of each batch. A record that is too large has a batch of its own."""
+    """Return the index of the first record of each batch. A record that is too large has a batch of its own."""
     ends = np.cumsum(sizes)
     starts, at = [], 0
     while at < len(sizes):
@@ -108,7 +108,7 @@ def _starts(sizes: Ints, batch_bytes: int) -> Ints:
 
 
 def varints(values: Ints) -> pa.BinaryArray:
-    """Each number as a zigzag varint."""
+    """Encode each number as a zigzag varint."""
     raw = ((values << 1) ^ (values >> 63)).astype(np.uint64)
     sizes = np.ones(len(raw), np.int64)
     rest = raw >> np.uint64(7)
@@ -131,7 +131,7 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _lengths(column: pa.Array) -> Ints:
-    """The lengths in bytes; 0 for null."""
+    """Return the lengths in bytes; 0 for null."""
     return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 
@@ -140,13 +140,13 @@ def _join(*pieces: Any) -> pa.Array:
 
 
 def _sized(column: pa.Array) -> pa.Array:
-    """Each string after its length, which is -1 for null."""
+    """Prefix each string with its length, which is -1 for null."""
     lengths = np.asarray(pc.fill_null(pc.binary_length(column), -1)).astype(np.int64)
     return _join(varints(lengths), column)
 
 
 def _headers(column: pa.Array) -> pa.Array:
-    """The number of headers and each header; a null list is encoded as an empty one."""
+    """Encode the number of headers and each header; a null list is encoded as an empty one."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return varints(counts)

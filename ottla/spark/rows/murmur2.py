@@ -15,7 +15,7 @@ Int = npt.NDArray[np.uint32]
 
 
 def murmur2(keys: Sequence[bytes]) -> Int:
-    """The hash of each key. Keys of equal length are hashed together."""
+    """Return the hash of each key. Keys of equal length are hashed together."""
     hashes = np.zeros(len(keys), dtype=np.uint32)
     lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
     for length in np.unique(lengths):
@@ -49,7 +49,7 @@ def _of_one_length(table: npt.NDArray[np.uint8]) -> Int:
 
 
 def partitions_for(keys: Sequence[bytes | None], partitions: int, start: int = 0) -> list[int]:
-    """The partition of each record. Records without a key are distributed in turn, beginning with ``start``."""
+    """Return the partition of each record. Records without a key are assigned round-robin, beginning with ``start``."""
     hashes = murmur2([b"" if key is None else key for key in keys])
     partition_indexes: list[int] = ((hashes & np.uint32(_POSITIVE)) % np.uint32(partitions)).tolist()
     for at, key in enumerate(keys):

@@ -16,10 +16,10 @@ from ottla.spark.rows.murmur2 import partitions_for
 def chosen(
     topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int], start: int = 0
 ) -> npt.NDArray[np.int32]:
-    """The partition of each row: the one that the row asks for (int, may be null), else the one that Kafka's own producers choose.
+    """Return the partition of each row: the row's own (int, may be null), else the one that Kafka's producers choose for its key.
 
-    ``partitions`` has the number of partitions by topic. Records without a key are distributed in turn, beginning with ``start``,
-    so that a repeated batch puts its rows into the same partitions, and batches do not all begin with the first partition. Raises
+    ``partitions`` has the partition count by topic. Records without a key are assigned round-robin, beginning with ``start``, so
+    that a repeated batch puts its rows into the same partitions and batches do not all begin with partition 0. Raises
     `PipelineError` for a topic or a partition that does not exist.
     """
     encoded = pc.dictionary_encode(topics, null_encoding="encode")
@@ -42,7 +42,7 @@ def chosen(
 
 
 def check_topic(name: str | None, topics: Container[str]) -> None:
-    """Check that rows may go to a topic. Raises `PipelineError`."""
+    """Raises `PipelineError` if rows cannot be written to a topic."""
     if name is None:
         raise PipelineError("a row has no topic")
     if name not in topics:
@@ -50,14 +50,14 @@ def check_topic(name: str | None, topics: Container[str]) -> None:
 
 
 def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
-    """Check that a row may go to a partition; None stands for any partition. Raises `PipelineError`."""
+    """Raises `PipelineError` if a row cannot be written to a partition; None means any partition."""
     check_topic(topic, partitions)
     if partition is not None and topic is not None and not 0 <= partition < partitions[topic]:
         raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
 
 
 def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
-    """The columns topic, key, value, headers and partition; the partition is never null. Raises `PipelineError`."""
+    """Return the columns topic, key, value, headers and partition with nulls in partition replaced. Raises `PipelineError`."""
     if not len(rows):
         return rows
     places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)

@@ -1,4 +1,4 @@
-"""The columns that the sink takes and the sources give, with Spark's types."""
+"""The columns that the sink accepts and the sources return, with Spark's types."""
 
 from __future__ import annotations
 
@@ -16,42 +16,41 @@ RECORD = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT,"
     " headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""The columns of a topic's records, as the stock connector and the segment source give them."""
+"""The columns of a topic's records, as the stock connector and the segment source return them."""
 
 COLUMNS = ("topic", "key", "value", "headers", "partition")
-"""The columns that the sink takes, as Spark's own Kafka sink does. All but ``value`` may be left out."""
+"""The columns that the sink accepts, as Spark's own Kafka sink does. All but ``value`` are optional."""
 CONTENT = "content"
 """A column of `Outgoing`: key and value of a row, null where the record is too large."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
-"""What a task of the sink gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
+"""The columns that a task of the sink returns. Errors are data, because Spark would retry a task that raises, which cannot succeed.
+"""
 _BYTES = ("binary", "string")
 _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("int",)}
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 class Outgoing:
-    """Makes the topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` wins over a column of
-    that name.
+    """Selects the topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` takes precedence
+    over a column of that name.
 
-    There is no column of headers where the frame has none, and no list of headers is null: Arrow's writer in the JVM goes back to
-    the last list that is not null for each null one (ListVector.setNull), so a batch of null lists takes quadratic time.
+    Frames without headers get no column for them, and no list of headers is null: for each null list Arrow's writer in the JVM goes
+    back to the last one that is not null (ListVector.setNull), which takes quadratic time.
 
-    The columns are kept in the JVM for as long as frames have the same schema: to build them anew costs ten calls in each batch.
+    The columns are cached in the JVM while frames have the same schema: building them takes ten calls per batch.
     """
 
     def __init__(self, topic: str | None, largest_bytes: int | None = None) -> None:
-        """With ``largest_bytes`` the columns are topic, partition, `CONTENT`, which is null for records that are larger, and
-        headers."""
+        """With ``largest_bytes`` the columns are topic, partition, `CONTENT`, which is null for larger records, and headers."""
         self._topic = topic
         self._largest_bytes = largest_bytes
         self._schema = ""
-        """Of the last frame, as JSON: the columns are right for it, in the JVM of `_jvm`."""
+        """JSON of the schema, and the JVM, for which the cached columns are valid."""
         self._jvm: Any = None
         self._columns: Any = None
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """A null partition leaves the choice to the key. Raises `PipelineError` for columns that are missing or have another
-        type."""
+        """A null partition is chosen later by key. Raises `PipelineError` for columns that are missing or have another type."""
         from pyspark.sql import DataFrame
 
         of_java: Any = frame._jdf
@@ -62,7 +61,7 @@ class Outgoing:
         return DataFrame(of_java.select(self._columns), frame.sparkSession)
 
     def _built(self, frame: DataFrame) -> Any:
-        """The columns, as a Seq of Scala."""
+        """Return the columns as a Scala Seq."""
         from pyspark.sql import functions as f
 
         given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
@@ -84,8 +83,8 @@ class Outgoing:
 
 
 def _size_of(given: dict[str, str]) -> str:
-    """Spark's expression for the bytes of key, value and headers. A text of all of them is analysed sooner than a sum, and is never
-    null."""
+    """Return Spark's expression for the size of key, value and headers. Joining them as text is analysed faster than a sum, and is
+    never null."""
     texts = [f"CAST({name} AS STRING)" for name in ("key", "value") if name in given]
     if "headers" in given:
         texts += ["headers.key", "CAST(headers.value AS ARRAY<STRING>)"]
@@ -93,13 +92,13 @@ def _size_of(given: dict[str, str]) -> str:
 
 
 def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
-    """The rows of one frame; see `Outgoing.rows`."""
+    """Return the rows of one frame; see `Outgoing.rows`."""
     return Outgoing(topic).rows(frame)
 
 
 @functools.cache
 def written_type() -> StructType:
-    """The type of `WRITTEN`. Given as text, Spark's JVM would parse it in every batch."""
+    """Return the type of `WRITTEN`. Spark's JVM would parse a text in every batch."""
     from pyspark.sql import types
 
     kinds = {"STRING": types.StringType(), "INT": types.IntegerType(), "LONG": types.LongType()}
@@ -108,7 +107,7 @@ def written_type() -> StructType:
 
 
 def check_arranged(schema: StructType) -> None:
-    """Raises `PipelineError` for rows that were not made by `ottla.spark.arranged`."""
+    """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     wanted = {"topic": "string", "key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
     if {"headers": _HEADERS} | given != wanted:

@@ -1,4 +1,4 @@
-"""Makes Avro schemas of plain columns. Every field is nullable, as Spark's columns are."""
+"""Converts Spark's schemas of plain columns to Avro schemas. Every field is nullable, as Spark's columns are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AVRO_TYPES: Final = {
 
 
 def avro_schema(schema: str, name: str = "Value") -> str:
-    """The Avro record schema, with nullable fields, of Spark's ``name TYPE, ...`` of plain columns. Raises `PipelineError`."""
+    """Convert Spark's ``name TYPE, ...`` to an Avro record schema. Raises `PipelineError`."""
     fields = []
     for part in schema.split(","):
         words = part.split()

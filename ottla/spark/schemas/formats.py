@@ -1,8 +1,8 @@
 """The formats of the topics' values: JSON, or Avro in its plain binary form, without a schema registry's header.
 
 Schemas are Spark's, of plain columns (``id LONG, name STRING``). Avro schemas are made of them, with nullable fields as Spark's
-columns are. `Format.parse` reads values that anybody may have written, and says what is wrong with each. Spark's own functions
-would accept the first of two values, the last of a repeated key, and a number in place of a text.
+columns are. `Format.parse` reads values from any producer, and describes the fault of each. Spark's own functions would accept the
+first of two values, the last of a repeated key, and a number in place of a text.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-"""Options for JSON as the standard defines it (RFC 8259)."""
+"""Options for standard JSON (RFC 8259)."""
 _END = "end of the value"
 _WHOLE_ESCAPES = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u])"
 _HALF_ESCAPE = r"\\u[dD][89a-fA-F]"
-"""Escapes of JSON: a surrogate pair or a single letter, and what is left of surrogates without those."""
+"""Escapes of JSON: a surrogate pair or a single letter, and a surrogate that remains without those."""
 AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
-"""A property of the JVMs. A value of ten bytes may announce a text of 2 GB, and Avro allocates that before it reads the text.
-Without a limit such a value ends the executor, and the next executor that gets it (`SystemLimitException` of Avro)."""
+"""A system property of the JVMs that limits Avro texts. A value of ten bytes may declare a text of 2 GB, which Avro allocates
+before it reads the text, so that the value kills one executor after the other (`SystemLimitException` of Avro)."""
 MAX_AVRO_STRING_BYTES = 16 << 20
 
 
@@ -35,23 +35,23 @@ class Format(Protocol):
     name: str
 
     def pack(self, record: Mapping[str, object], schema: str) -> bytes:
-        """One value, made without Spark."""
+        """Encode one value without Spark."""
         ...
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """The records with two more columns: ``p`` is the value, and ``fault`` is null or says why the bytes are no value of the
+        """Add two columns to the records: ``p`` is the value, and ``fault`` is null or describes why the bytes do not match the
         schema.
 
-        Spark does not fail for any bytes. Where there is a fault, ``p`` and its fields may be null or not.
+        Spark does not fail for any bytes. If there is a fault, ``p`` and its fields may be null or not.
         """
         ...
 
     def read(self, value: Column, schema: str) -> Column:
-        """The struct in bytes that ottla has written. The struct, or a field of it, is null where the bytes do not have it."""
+        """Decode bytes that ottla has written to a struct. The struct, or a field of it, is null if the bytes do not contain it."""
         ...
 
     def write(self, row: Column, schema: str) -> Column:
-        """The bytes of a struct of the schema's columns."""
+        """Encode a struct of the schema's columns."""
         ...
 
 
@@ -62,11 +62,10 @@ class Json:
         return json.dumps(record).encode()
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """An object with more text after it inside the wrapping object ends that object too early, so that the marker at its end is
-        missing.
+        """Parse each value twice: as a struct, and as a variant, which rejects repeated keys and distinguishes texts from numbers.
 
-        Each value is parsed twice: as a struct, and as a variant, which refuses repeated keys and keeps texts and numbers apart.
-        The columns in between keep Spark from parsing more often.
+        The struct is parsed inside a wrapping object with a marker at its end, which is missing if more text follows the value. The
+        columns in between keep Spark from parsing more often.
         """
         from pyspark.sql import functions as f
 
@@ -112,7 +111,7 @@ class Avro:
         return out.getvalue()
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """A value is right if writing it again gives the same bytes: then no bytes are missing or left over."""
+        """A value is valid if encoding it again gives the same bytes: then no bytes are missing or left over."""
         from pyspark.sql import functions as f
 
         value = f.col("value")
@@ -147,7 +146,7 @@ FORMATS: dict[str, Format] = {value_format.name: value_format for value_format i
 
 
 def first_fault(faults: list[tuple[Column, Column]]) -> Column:
-    """The text of the first condition that holds; null where none does."""
+    """Return the text of the first condition that is true; null if none is."""
     from pyspark.sql import functions as f
 
     (condition, words), *others = faults
@@ -164,7 +163,7 @@ def _no_value() -> tuple[Column, Column]:
 
 
 def _framed() -> tuple[Column, Column]:
-    """The header of a schema registry's format: a zero byte, and the schema's id in four bytes."""
+    """Detect the header of a schema registry's format: a zero byte, and the schema's id in four bytes."""
     from pyspark.sql import functions as f
 
     value = f.col("value")
@@ -174,10 +173,11 @@ def _framed() -> tuple[Column, Column]:
 
 
 def _has_half_pair(text: Column) -> Column:
-    """JSON can say by an escape what no text in UTF-8 can hold: Spark would write a question mark in its place."""
+    """Detect half of a surrogate pair. JSON can escape it, but UTF-8 cannot encode it, and Spark would write a question mark
+    instead."""
     from pyspark.sql import functions as f
 
-    # Few values have escapes of surrogates: the others are searched for two letters, and no more.
+    # The regular expression runs only for the few values that contain escapes of surrogates.
     may_have = f.contains(text, f.lit("\\ud")) | f.contains(text, f.lit("\\uD"))
     return may_have & f.regexp_replace(text, _WHOLE_ESCAPES, " ").rlike(_HALF_ESCAPE)
 
@@ -206,9 +206,9 @@ def _parsed(schema: str) -> Any:
 
 
 def _check_package() -> None:
-    """Raises `PipelineError` where Spark was submitted without its Avro package.
+    """Raises `PipelineError` if Spark was submitted without its Avro package.
 
-    Also sets the limit of texts in the driver's JVM, in which the tasks of a local session run.
+    Also sets the limit of texts in the driver's JVM, which runs the tasks of a local session.
     """
     import pyspark
     from py4j.java_gateway import JavaPackage

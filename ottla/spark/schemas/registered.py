@@ -1,4 +1,5 @@
-"""Columns of values in a schema registry's wire format. The module needs Spark and pandas, which reads the annotations here."""
+"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark, and pandas, which reads the
+annotations here."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +15,7 @@ from ottla.spark.worker import prepare
 
 
 def from_registry(value: Column, registry: Registry, schema: str) -> Column:
-    """Each value as a struct of ``schema`` (``id LONG, name STRING``); null for bytes that are no such value.
+    """Decode each value to a struct of ``schema`` (``id LONG, name STRING``); null for bytes in another format.
 
     The values may have different schemas of the registry. Fields of ``schema`` that a value does not have are null, and its other
     fields are dropped.
@@ -23,7 +24,7 @@ def from_registry(value: Column, registry: Registry, schema: str) -> Column:
 
 
 def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> Column:
-    """Each struct of ``schema`` as bytes. The schema is registered under ``subject`` now. Raises `PipelineError`."""
+    """Encode each struct of ``schema``. The schema is registered under ``subject`` at once. Raises `PipelineError`."""
     number = client_of(registry).register(subject, avro_schema(schema))
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
 

@@ -1,7 +1,7 @@
-"""A client of schema registries (Confluent's interface), and values in their wire format: a zero byte, the schema's id in four
+"""A client of schema registries (Confluent's interface), and a decoder for their wire format: a zero byte, the schema's id in four
 bytes, Avro.
 
-Two requests are enough, and their answers are kept, so that executors need no HTTP library.
+Two kinds of requests are enough and responses are cached, so executors need no HTTP library.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
 
 MAX_SCHEMAS: Final = 1_000
-"""How many schemas a process keeps, because a value may name any id."""
+"""Upper bound on cached schemas, because a value may contain any id."""
 UNKNOWN_S: Final = 60.0
-"""How long an unknown id is not asked for again, in seconds. It may be registered later."""
+"""Time, in seconds, before an unknown id is requested again. The schema may have been registered by then."""
 MAGIC: Final = b"\0"
 HEAD_BYTES: Final = 5
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
@@ -45,7 +45,7 @@ class Registry(msgspec.Struct, frozen=True):
 
 
 class _Schema(msgspec.Struct):
-    """A registry's answer, in which the type is left out for Avro."""
+    """A registry's response, which omits the type for Avro."""
 
     schema: str
     kind: str = msgspec.field(default="AVRO", name="schemaType")
@@ -56,7 +56,7 @@ class _Id(msgspec.Struct):
 
 
 def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key: bool = False) -> str:
-    """The subject by Confluent's name strategies: ``topic``, ``record`` or ``topic-record``. Raises `PipelineError`."""
+    """Return the subject by Confluent's name strategies: ``topic``, ``record`` or ``topic-record``. Raises `PipelineError`."""
     subjects = {"topic": f"{topic}-{'key' if is_key else 'value'}", "record": record, "topic-record": f"{topic}-{record}"}
     if strategy not in subjects:
         raise PipelineError(f"a subject's name strategy is {', '.join(subjects)}, and not {strategy!r}")
@@ -66,8 +66,7 @@ def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key:
 
 
 class RegistryClient:
-    """Asks a registry. Its answers for an id and for a subject's schema do not change, and are kept. Threads may share the
-    client."""
+    """Sends requests to a registry and caches its ids and schemas, which do not change. Threads may share a client."""
 
     def __init__(self, registry: Registry, now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
@@ -75,11 +74,11 @@ class RegistryClient:
         self._lock = threading.Lock()
         self._schemas: dict[int, str | None] = {}
         self._unknown: dict[int, float] = {}
-        """The ids that the registry does not know, and when each may be asked for again."""
+        """The ids that the registry does not know, and when each may be requested again."""
         self._ids: dict[tuple[str, str], int] = {}
 
     def schema(self, number: int) -> str | None:
-        """The Avro schema with an id as text; None for an id that the registry does not know, or that is not of Avro. Raises
+        """Return the Avro schema with an id as text; None if the registry does not know the id or the schema is not Avro. Raises
         `PipelineError`."""
         with self._lock:
             if number in self._schemas:
@@ -99,7 +98,7 @@ class RegistryClient:
             return self._schemas[number]
 
     def register(self, subject: str, schema: str) -> int:
-        """Register a schema under a subject; returns its id. Raises `PipelineError`, also where the schema is not compatible."""
+        """Register a schema under a subject and return its id. Raises `PipelineError`, also if the schema is not compatible."""
         key = (subject, schema)
         with self._lock:
             if key not in self._ids:
@@ -139,13 +138,13 @@ _clients_lock = threading.Lock()
 
 
 def client_of(registry: Registry) -> RegistryClient:
-    """The client of this process, which its tasks share."""
+    """Return the client that the tasks of this process share."""
     with _clients_lock:
         return _clients.setdefault(registry, RegistryClient(registry))
 
 
 class Decoder:
-    """Decodes values of any schema of the registry to records of one schema. Fields that a value does not have are None."""
+    """Decodes values of any schema of the registry to records of one schema. Missing fields are None."""
 
     def __init__(self, client: RegistryClient, schema: str) -> None:
         """``schema`` is Spark's, of plain columns. Raises `PipelineError`."""
@@ -156,7 +155,7 @@ class Decoder:
         self._writers: dict[int, Any] = {}
 
     def decode(self, value: bytes | None) -> dict[str, Any] | None:
-        """The record; None for bytes that are no such value. Raises `PipelineError` where the registry cannot be asked."""
+        """Decode a record; None for bytes in another format. Raises `PipelineError` if the registry does not answer."""
         if value is None or len(value) < HEAD_BYTES or value[:1] != MAGIC:
             return None
         writer = self._writer(int.from_bytes(value[1:HEAD_BYTES], "big"))
@@ -168,12 +167,12 @@ class Decoder:
         try:
             record = schemaless_reader(source, writer, self._reader)
         except Exception:
-            # The bytes may come from anybody, and fastavro raises many kinds of exceptions.
+            # The bytes may come from any producer, and fastavro raises many types of exceptions.
             return None
         return record if isinstance(record, dict) and not source.read(1) else None
 
     def _writer(self, number: int) -> Any:
-        """The schema with an id; None for an id without an Avro schema. Raises `PipelineError` for a schema that cannot be read."""
+        """Return the Avro schema with an id; None if there is none. Raises `PipelineError` if it cannot be parsed."""
         if number in self._writers:
             return self._writers[number]
         text = self._client.schema(number)
@@ -191,12 +190,11 @@ class Decoder:
         try:
             parsed = json.loads(text)
             if isinstance(parsed, dict) and parsed.get("type") == "record":
-                # Avro compares records by name, so the writer's schema gets the name of the reader's.
+                # Avro compares records by name, so the writer's schema is renamed to the reader's.
                 parsed = {**parsed, "name": "Value", "namespace": ""}
             return parse_schema(parsed)
         except Exception as error:
-            # fastavro raises many kinds of exceptions. They must not become nulls, which would silently drop all values of the
-            # schema.
+            # fastavro raises many types of exceptions. A null would silently drop all values of the schema.
             what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise PipelineError(
                 f"schema {number} of the registry cannot be read ({what}): schemas with references to others are not known here"

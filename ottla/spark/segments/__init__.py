@@ -1,7 +1,7 @@
-"""Reads a broker's segment files without the broker: what is committed, where it lies, and its records as columns.
+"""Reads a broker's segment files without the broker: the committed offsets, and the records as columns.
 
 - `columns`: decodes records to Arrow columns.
-- `directory`: reads a data directory that a broker may be writing to at the same time.
+- `directory`: reads a data directory while a broker may be writing to it.
 - `parquet`: writes splits as Parquet files in the tasks that read them, so that no record passes through the JVM.
 - `reading`: plans the splits of a topic's segment files, and reads their records as Arrow batches.
 - `source`: ``spark.read.format("ottla")``: reads a topic from a broker's segment files, with the columns of the stock connector.

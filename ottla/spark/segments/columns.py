@@ -1,4 +1,4 @@
-"""Decodes records to Arrow columns. Only the positions of the records are found one by one; their contents are read by vectors.
+"""Decodes records to Arrow columns. Only the positions of the records are found one by one; their contents are decoded by vectors.
 
 A record (KIP-98) consists of length, attributes, timestamp delta, offset delta, key, value and headers. Every number is a zigzag
 varint.
@@ -20,19 +20,19 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MAX_PAYLOAD_BYTES = 1 << 30
-"""The largest inflated batch, in bytes. The columns of a larger one would not fit into a task's memory."""
+"""Upper bound on a decompressed batch, in bytes. The columns of a larger one would not fit into a task's memory."""
 _MARGIN = b"\0" * 16
-"""Zero bytes after the last record, at which a number that is cut off ends."""
+"""Zero bytes after the last record, which terminate a truncated varint."""
 ABREAST = 8
-"""How many batches are walked together. Fewer batches are faster one by one."""
+"""Minimum number of batches that are walked together. Fewer are faster one by one."""
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def _steps() -> Ints:
-    """Maps the first two bytes of a record (little-endian) to the record's whole size in bytes, length prefix included.
+    """Return a table from the first two bytes of a record (little-endian) to the record's size in bytes, length prefix included.
 
-    Where the length takes more than two bytes the entry is 1 << 40, larger than any batch, so that the walk reads it.
+    If the length takes more than two bytes the entry is 1 << 40, larger than any batch, so that the walk decodes it.
     """
     both = np.arange(1 << 16)
     first, second = both & 0xFF, both >> 8
@@ -48,9 +48,9 @@ class Malformed(Exception):
 
 
 class Records:
-    """The records of some batches of one partition, from which columns are made when they are asked for.
+    """The records of some batches of one partition, from which columns are built on demand.
 
-    Raises `Malformed` for records that do not fill their batch, whatever the CRC of the batch says.
+    Raises `Malformed` for records that do not fill their batch, even if its CRC is right.
     """
 
     def __init__(self, batches: Sequence[tuple[BatchHeader, memoryview]]) -> None:
@@ -85,7 +85,8 @@ class Records:
         return len(self._starts)
 
     def _walk(self, headers: Sequence[BatchHeader], counts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-        """The start of each record with its length, and its end. Checks that the records of a batch fill it."""
+        """Return the start of each record, which is its length prefix, and its end. Raises `Malformed` if the records of a batch do
+        not fill it."""
         behind = np.cumsum(sizes)
         bases = np.cumsum(counts) - counts
         starts = np.empty(int(counts.sum()), np.int64)
@@ -104,10 +105,10 @@ class Records:
         return starts, ends
 
     def _walk_abreast(self, starts: Ints, at: Ints, behind: Ints, bases: Ints, counts: Ints) -> tuple[Ints, int]:
-        """Find one record in every batch at once, as long as enough batches have more records. Returns the position and the number
-        of records reached in each batch.
+        """Find one record in every batch at once while enough batches have more records. Returns the position and the number of
+        records reached in each batch.
 
-        Fills ``starts``. Where a record is longer than its batch, that batch ends one byte too far.
+        Fills ``starts``. If a record is longer than its batch, the position is one byte after the batch.
         """
         twos: npt.NDArray[np.uint16] = np.ndarray((len(self._data) - 1,), "<u2", self._data, strides=(1,))
         order = np.argsort(-counts, kind="stable")
@@ -131,7 +132,7 @@ class Records:
         return positions, done
 
     def _walk_one(self, at: int, behind: int, count: int) -> tuple[Ints, int]:
-        """The starts of the remaining records of one batch, and the end of the last one, at most one byte too far."""
+        """Return the starts of the remaining records of one batch, and the end of the last, at most one byte after the batch."""
         data = self._data
         starts = []
         for _ in range(count):
@@ -147,7 +148,7 @@ class Records:
         return np.array(starts, np.int64), at
 
     def _varints(self, at: Ints) -> tuple[Ints, Ints]:
-        """The zigzag numbers at some positions, and the positions after them."""
+        """Decode the zigzag varints at some positions; also returns the positions after them."""
         data = self._bytes
         byte = data[at]
         value = (byte & 0x7F).astype(np.int64)
@@ -165,7 +166,8 @@ class Records:
         return (value >> 1) ^ -(value & 1), behind
 
     def _slices(self, at: Ints, record_ends: Ints) -> tuple[tuple[Ints, Ints, Bools], Ints]:
-        """Byte strings as first byte, end, and whether the string is not null; and the positions after them."""
+        """Decode length-prefixed strings to their first byte, end and whether they are not null; also returns the positions after
+        them."""
         size, start = self._varints(at)
         is_there = size >= 0
         end = start + np.where(is_there, size, 0)
@@ -180,7 +182,7 @@ class Records:
         return self._binary(self._values, kept)
 
     def _binary(self, slices: tuple[Ints, Ints, Bools], kept: Ints) -> pa.Array:
-        """The strings as an Arrow array, whose buffer is the records themselves: each string is an element, and so are the bytes
+        """Return the strings as an Arrow array over the bytes of the records: each string is an element, and so are the bytes
         between two strings."""
         start, end, is_there = slices
         if not len(start):
@@ -196,7 +198,7 @@ class Records:
         return between.take(pa.array(2 * kept))
 
     def headers(self, kept: Ints) -> pa.Array:
-        """A list of (key, value) for each record; null for a record without headers, as in the stock connector."""
+        """Return a list of (key, value) for each record; null for a record without headers, as in the stock connector."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
             raise Malformed("a record with less than no headers")
@@ -248,7 +250,7 @@ def _payload(header: BatchHeader, raw: memoryview) -> bytes | memoryview:
 
 
 def _as_text(binary: pa.Array) -> pa.Array:
-    """The text as Java decodes it: invalid UTF-8 becomes the replacement character."""
+    """Decode text as Java does: invalid UTF-8 becomes the replacement character."""
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
@@ -256,7 +258,7 @@ def _as_text(binary: pa.Array) -> pa.Array:
 
 
 def _after(data: bytes, at: int) -> int:
-    """The position after a record, however many bytes its length takes."""
+    """Return the position after a record whose length may take any number of bytes."""
     value, shift = 0, 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Reads a data directory that a broker may be writing to at the same time."""
+"""Reads a data directory while a broker may be writing to it."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ T = TypeVar("T")
 READ_BYTES = 4 << 20
 ATTEMPTS = 5
 PAUSE_S = 0.1
-"""How long to wait, in seconds, before a directory is read again whose segments are being replaced or removed."""
+"""Delay, in seconds, before a directory is read again after segments were replaced or removed."""
 
 
 class Vanished(Exception):
-    """A file has disappeared while the directory was read. The directory must be read again."""
+    """A file has disappeared during a read, so the directory must be read again."""
 
 
 class View(msgspec.Struct, frozen=True):
-    """A partition at one moment: offsets in [start, end) exist, and those below ``last_stable_offset`` are decided.
+    """A partition at one moment: offsets in [start, end) exist, and those below ``last_stable_offset`` belong to no open
+    transaction.
 
-    ``aborted`` are the aborted transactions in [start, last_stable_offset), in the order of their markers' offsets.
+    ``aborted`` has the aborted transactions in [start, last_stable_offset), in the order of their markers' offsets.
     """
 
     start: int
@@ -51,7 +52,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    """A data directory. Raises `PipelineError` where there is none. Every read opens the files anew."""
+    """A data directory. Raises `PipelineError` if it does not exist. Every read opens the files again."""
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():
@@ -64,13 +65,13 @@ class Directory:
         self.fs.close_files()
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic in this directory."""
+        """Return the partitions of a topic in this directory."""
         names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]
         parsed = [parse_directory_name(name) for name in names]
         return sorted(where[1] for where in parsed if where is not None and where[0] == topic)
 
     def _segments(self, topic: str, partition: int) -> list[Segment]:
-        """The segments as they are now. Raises `Vanished` while the broker exchanges files."""
+        """Return the current segments. Raises `Vanished` while the broker replaces files."""
         directory = f"{self.path}/{topic}-{partition}"
         names = self.fs.list_dir(directory)
         if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
@@ -84,11 +85,11 @@ class Directory:
         return [Segment(self.fs, directory, base, 0) for base in bases]
 
     def segments(self, topic: str, partition: int) -> list[Segment]:
-        """The segments by base offset. Raises `PipelineError`."""
+        """Return the segments by base offset. Raises `PipelineError`."""
         return self._repeated(lambda: self._segments(topic, partition))
 
     def topic_id(self, topic: str, partition: int) -> str | None:
-        """The topic's id as Kafka writes it; None where the directory does not have it. A topic that is made anew has another id.
+        """Return the topic's id as Kafka writes it, None if unknown. A topic that was deleted and created again has another id.
 
         Raises `PipelineError`.
         """
@@ -97,10 +98,10 @@ class Directory:
         return None if topic_id is None else uuid_text(topic_id)
 
     def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
-        """Check a segment whose records end before the next segment begins. Cleaning makes such gaps, and so does damage.
+        """Check a segment whose records end before the next segment begins. Compaction makes such gaps, and so does damage.
 
-        Raises `DamagedBatch` for a file that was cut, and `PipelineError` in a closed directory for offsets that no cleaner has
-        removed.
+        Raises `DamagedBatch` for a truncated file, and `PipelineError` if the broker was shut down cleanly and the partition was
+        never compacted.
         """
         missing = missing_end(segment, following)
         if missing is not None:
@@ -111,13 +112,13 @@ class Directory:
             raise PipelineError(f"{gone}, and the topic was never compacted; bring its files back")
 
     def view(self, topic: str, partition: int) -> View:
-        """The view of a partition. Raises `PipelineError`."""
+        """Return the view of a partition. Raises `PipelineError`."""
         with self.damage_told(topic, partition):
             return self._repeated(lambda: self._view(topic, partition))
 
     @contextmanager
     def damage_told(self, topic: str, partition: int) -> Iterator[None]:
-        """Raise a `DamagedBatch` of a partition as `PipelineError`, with what a person can do."""
+        """Convert a `DamagedBatch` to `PipelineError`, with advice for a person."""
         try:
             yield
         except DamagedBatch as damage:
@@ -129,10 +130,10 @@ class Directory:
     def sound_batches(
         self, segments: Sequence[Segment], at: int, position: int, *, may_be_torn: bool
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches of segment ``at`` from a file position on. Raises `DamagedBatch`.
+        """Read the batches of segment ``at`` from a file position on. Raises `DamagedBatch`.
 
-        With ``may_be_torn`` the last segment may end with a batch that is being written, or that a crash has torn. No whole batch
-        follows such a batch: a broker writes one after the other.
+        With ``may_be_torn`` the last segment may end with a batch that is being written, or that a crash has cut. No complete batch
+        follows such a batch, because a broker writes batches in order.
         """
         segment, is_last = segments[at], at + 1 == len(segments)
         limit = None if is_last else segments[at + 1].base_offset
@@ -145,8 +146,7 @@ class Directory:
 
     @staticmethod
     def _repeated(read: Callable[[], T]) -> T:
-        """The result of ``read``, which is repeated until no file disappears meanwhile. Raises `PipelineError` after the last
-        attempt."""
+        """Call ``read`` until no file disappears during the call. Raises `PipelineError` after the last attempt."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return read()
@@ -184,7 +184,8 @@ class Directory:
         return View(start, end, stable, [entry for entry in aborted if entry.last_offset >= start])
 
     def _scan(self, segments: list[Segment], start: int, recovered_end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches from an offset on. A segment below ``recovered_end`` cannot end with a torn batch. Raises `DamagedBatch`."""
+        """Read the batches from an offset on. A segment below ``recovered_end`` cannot end with a torn batch. Raises
+        `DamagedBatch`."""
         first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
         for at, segment in enumerate(segments[first:], first):
             position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
@@ -194,10 +195,10 @@ class Directory:
                     yield header, raw
 
     def _log_start(self, topic: str, partition: int) -> int:
-        """Where a log begins, as far as the checkpoints say. Deleted records stay in the files until retention removes a segment.
+        """Return the log start offset by the checkpoints. Deleted records stay in the files until retention removes a segment.
 
-        DeleteRecords moves the first leader epoch at once. The checkpoint of log starts follows a minute later in Apache Kafka, and
-        on followers.
+        DeleteRecords moves the first leader epoch at once. Apache Kafka writes the checkpoint of log start offsets up to a minute
+        later, also on followers.
         """
         starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
         epochs = LeaderEpochs(self.fs, f"{self.path}/{topic}-{partition}")
@@ -205,7 +206,7 @@ class Directory:
         return max(starts.get((topic, partition), 0), first_epoch_start)
 
     def _snapshot(self, topic: str, partition: int, at_most: int, log_start: int) -> tuple[int, dict[int, int]]:
-        """The offset of the newest sound snapshot at or below an offset, and the transactions that were open there."""
+        """Return the offset of the newest intact snapshot at or below an offset, and the transactions that were open there."""
         directory = f"{self.path}/{topic}-{partition}"
         for offset in reversed(snapshot.offsets(self.fs, directory)):
             if log_start <= offset <= at_most:
@@ -216,7 +217,7 @@ class Directory:
 
 
 class Directories:
-    """All directories of a broker's ``log.dirs``, comma-separated. Each partition lies in one of them."""
+    """All directories of a broker's ``log.dirs``, comma-separated. Each partition is in one of them."""
 
     def __init__(self, paths: str) -> None:
         """Raises `PipelineError`."""
@@ -228,7 +229,7 @@ class Directories:
             directory.close()
 
     def of_topic(self, topic: str) -> dict[int, Directory]:
-        """The directory of each partition. Raises `PipelineError` for a topic without any, and for a partition that lies in two
+        """Return the directory of each partition. Raises `PipelineError` for a topic without partitions, and for a partition in two
         directories."""
         lies_in: dict[int, Directory] = {}
         for directory in self._all:
@@ -242,10 +243,9 @@ class Directories:
 
 
 def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
-    """The offset below which indexes and batches are as the broker has left them. ``recovery_point`` is None for a directory that
-    was closed.
+    """Return the offset below which indexes and batches are complete. ``recovery_point`` is None after a clean shutdown.
 
-    A broker's start does the same: segments without indexes, or at and above the recovery point, must be read through.
+    The broker's recovery does the same: segments without indexes, or at and above the recovery point, must be scanned.
     """
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if recovery_point is not None and (following is None or following.base_offset > recovery_point):

@@ -12,14 +12,13 @@ import pyarrow.parquet as pq
 from ottla.spark.segments.reading import COLUMNS, Split, read
 
 ROW_GROUP_BYTES = 64 << 20
-"""How many bytes of records in memory a row group has at least, but for the last one."""
+"""Minimum size of a row group, except for the last one, in bytes of records in memory."""
 _REPEATING = ["key", "topic", "partition", "timestampType"]
-"""Columns with few different values, which a dictionary makes smaller."""
+"""Columns with few different values, which are dictionary-encoded."""
 
 
 def write(split: Split, directory: str, number: int) -> int:
-    """Write the file; returns the number of its records. The file appears at once and whole, and has the same name however often it
-    is written.
+    """Write the file and return the number of its records. It is renamed into place when complete; a retry replaces the same name.
 
     A killed task leaves a hidden file, which readers of Parquet ignore.
     """

@@ -37,7 +37,7 @@ _KNOWN = {
 
 
 def wanted_by(options: dict[str, str]) -> ReadRequest:
-    """What the options ask for. Option names have any case, as in Spark. Raises `PipelineError`."""
+    """Parse the options. Their names have any case, as in Spark. Raises `PipelineError`."""
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(set(given) - _KNOWN)
     if unknown:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[str, Any]
-"""The offsets by topic and partition, as the connector for Kafka writes them into a checkpoint, and the topic's id beside them."""
+"""The offsets by topic and partition, in the Kafka connector's format, with the topic's id."""
 TOPIC_ID = "#topic id"
-"""The key of the topic's id, which is not a valid topic name. A topic that is made anew has another id, and other records at the
-same offsets."""
+"""The key of the topic's id, which is not a valid topic name. A topic that was deleted and created again has another id, and other
+records at the same offsets."""
 _IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""Whether Spark tells a source where its stream is, as it does since 4.2."""
+"""Whether Spark passes the start offsets to a source, as it does since 4.2."""
 _NEEDS_CHECKPOINT = (
     "maxOffsetsPerTrigger needs the option checkpointLocation, that of the query, for the source as well: before 4.2 Spark does not"
     " tell it where a stream goes on that is started again"
@@ -38,8 +38,8 @@ _BOUND, _CHECKPOINT = "maxoffsetspertrigger", "checkpointlocation"
 class SegmentStream(DataSourceStreamReader):
     """Each batch ends at the last stable offsets when it is planned, or earlier with ``maxOffsetsPerTrigger``.
 
-    Before Spark 4.2 a Python source is not told where its stream is. It remembers its last answer, and after a restart reads it
-    from the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
+    Before Spark 4.2 a Python source is not given its start offsets. It remembers its last result, and after a restart reads it from
+    the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
     """
 
     def __init__(self, options: dict[str, str], columns: list[str]) -> None:
@@ -58,10 +58,10 @@ class SegmentStream(DataSourceStreamReader):
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
         self._initial: Offsets | None = None
-        """Where a new stream begins. Spark asks for the end of the first batch before it asks for its beginning, and a writer must
-        not make the beginning the later of the two."""
+        """The start of a new stream. Spark requests the end of the first batch before its start, and records that arrive in between
+        must not move the start past the end."""
         self._topic_id: str | None = None
-        """The topic's id when the directory was last read."""
+        """The topic's id at the last read of the directory."""
         self._wanted = wanted_by(given)
         self._reader = SegmentReader(self._wanted, columns)
 
@@ -79,7 +79,7 @@ class SegmentStream(DataSourceStreamReader):
         return self._offsets(starts)
 
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Offsets:
-        """``start`` is given by Spark 4.2."""
+        """Spark passes ``start`` since 4.2."""
         if self._most is None:
             newest = self._ends()
             if self._starts_at == "latest" and self._initial is None:
@@ -101,12 +101,13 @@ class SegmentStream(DataSourceStreamReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Partitions that were added since ``start`` are read from their beginning."""
-        # A batch that is planned again after a restart says where the stream is.
+        # A batch that is planned again after a restart shows the position of the stream.
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
         self._views()
-        # The topic may have been made anew before this batch was planned, or since. In both cases its old records are gone.
+        # The topic may have been deleted and created again before this batch was planned, or since. Its old records no longer exist
+        # then.
         if any([self._is_anew(start, ends, end.get(TOPIC_ID)), self._is_anew(end, {}, self._topic_id)]):
             starts = {}
         chosen = tuple(index for index in sorted(ends) if ends[index] > starts.get(index, -1))
@@ -125,9 +126,9 @@ class SegmentStream(DataSourceStreamReader):
         return self._reader.read(partition)
 
     def _is_anew(self, start: Offsets, ends: Mapping[int, int], topic_id: str | None) -> bool:
-        """Whether the stream was in an old log, because its topic was deleted and made again.
+        """Whether the stream's offsets belong to an old log, because its topic was deleted and created again.
 
-        Raises `PipelineError` unless failOnDataLoss is false; then the topic's present records are read from their beginning.
+        Raises `PipelineError` unless failOnDataLoss is false; then the topic's current records are read from their beginning.
         """
         topic, was = self._wanted.topic, start.get(TOPIC_ID)
         starts = {int(index): offset for index, offset in start.get(topic, {}).items()}
@@ -150,7 +151,7 @@ class SegmentStream(DataSourceStreamReader):
         return self._offsets({index: self._end(view) for index, view in views.items()})
 
     def _offsets(self, by_partition: Mapping[int, int]) -> Offsets:
-        """The offsets with the id of the topic that was read last."""
+        """Return the offsets with the id of the topic that was read last."""
         offsets: Offsets = {self._wanted.topic: {str(index): offset for index, offset in sorted(by_partition.items())}}
         return offsets if self._topic_id is None else offsets | {TOPIC_ID: self._topic_id}
 
@@ -171,11 +172,8 @@ class SegmentStream(DataSourceStreamReader):
 
 
 def bounded(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
-    """Ends of at most about ``most`` offsets in all. As in the connector, each partition's share is proportional to its waiting
-    offsets.
-
-    So partitions whose records cover the same hours are read in step. A partition with waiting offsets gets at least one.
-    """
+    """Return end offsets so that the batch has about ``most`` records. As in the connector, each partition's share is proportional
+    to its lag, so partitions whose records cover the same hours are read in step. A partition with lag gets at least one record."""
     waiting = {index: max(0, ends[index] - starts[index]) for index in ends}
     total = sum(waiting.values())
     if total <= most:

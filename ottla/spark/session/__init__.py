@@ -1,6 +1,5 @@
-"""Makes a Spark session, without overriding settings that the user made.
+"""Creates a Spark session without overriding the user's settings.
 
-- `given_settings`: finds the settings that a user has already made for Spark, before its JVM runs, so that none of them is
-  overridden.
-- `session`: makes the Spark session of every job.
+- `given_settings`: finds the settings that a user has already made for Spark, before its JVM runs.
+- `session`: creates the Spark session of every job.
 """

@@ -1,4 +1,4 @@
-"""Finds the settings that a user has already made for Spark, before its JVM runs, so that none of them is overridden."""
+"""Finds the settings that a user has already made for Spark, before its JVM runs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NAMED_OPTIONS: Final = {
     "--packages": "spark.jars.packages",
     "--repositories": "spark.jars.repositories",
 }
-"""The flags of spark-submit that set a setting."""
+"""The flags of spark-submit that correspond to a setting."""
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings by name: from PYSPARK_SUBMIT_ARGS, from the running JVM where spark-submit has started it, and from
-    spark-defaults.conf."""
+    """Return the settings from spark-defaults.conf, overridden by the running JVM if spark-submit has started it, else by
+    PYSPARK_SUBMIT_ARGS."""
     settings = _defaults(environment)
     if "PYSPARK_GATEWAY_PORT" in environment:
         from pyspark import SparkConf
@@ -37,7 +37,7 @@ def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str
 
 
 def submitted(arguments: str) -> dict[str, str]:
-    """The settings in the arguments of spark-submit."""
+    """Parse the settings in the arguments of spark-submit."""
     settings: dict[str, str] = {}
     words = shlex.split(arguments)
     for word, following in zip_longest(words, words[1:], fillvalue=""):

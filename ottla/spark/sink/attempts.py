@@ -1,10 +1,10 @@
 """Checks that Spark ran the tasks of a batch once.
 
-A second attempt of a task would reuse the sequences of the first. The broker would take its batches for retries of the first
+A second attempt of a task would reuse the sequences of the first. The broker would treat its batches as retries of the first
 attempt's, although Spark may have given it the rows in another order.
 
-A task knows the number of its own attempt (``attemptNumber``). Spark does not tell Python's tasks about the attempts of their
-stage, so the driver is asked for these before the batch is committed.
+A Python task knows the number of its own attempt (``attemptNumber``) but not that of its stage, so the driver checks the stages
+before the batch is committed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_S: Final = 20.0
-"""How long the driver waits, in seconds: Spark's status of a stage arrives a little later than the stage ends (LiveListenerBus)."""
+"""Timeout in seconds. Spark's status of a stage arrives shortly after the stage has ended (LiveListenerBus)."""
 _PAUSE_S: Final = 0.002
 
 
 def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:
-    """Check that each stage has ended in its first attempt, whatever the session allows. Raises RuntimeError."""
+    """Raises RuntimeError unless each stage has ended in its first attempt."""
     jvm: Any = spark.sparkContext._jsc
     tracker = jvm.sc().statusTracker()
     deadline = time.monotonic() + TIMEOUT_S
@@ -33,8 +33,7 @@ def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:
                 info = said.get()
                 if info.currentAttemptId() > 0:
                     raise RuntimeError(f"stage {stage} was begun again, so the whole of its transaction is aborted")
-                # Failed tasks are allowed: an attempt that Spark repeats, or a copy of a slow task, refuses itself and writes
-                # nothing.
+                # Failed tasks are allowed: a repeated attempt, or a copy of a slow task, raises an error and writes nothing.
                 if info.numCompletedTasks() == info.numTasks():
                     break
             if time.monotonic() > deadline:

@@ -1,7 +1,6 @@
 """Sends the batches of a shared transaction to the leaders of their partitions, with several requests in flight.
 
-A batch that was sent but not answered when a connection broke is sent again with the same sequences, by which the broker recognises
-a retry.
+A batch without a response when a connection broke is sent again with the same sequences, so that the broker recognises the retry.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from ottla.spark.rows.encoding import Encoded
 from ottla.spark.sink.transaction import SharedProducer
 
 MAX_IN_FLIGHT = 4
-"""How many requests to one broker may be unanswered, each with one batch of a partition. A broker remembers five batches of a
-producer, and as many may be in doubt."""
+"""Requests in flight per broker, each with at most one batch of a partition. A broker remembers the last five batches of a
+producer, and all batches in flight may have to be retried."""
 REQUEST_BYTES = 1 << 20
-"""How many bytes of batches one request has (max.request.size of Kafka's producers)."""
+"""Bytes of batches in one request (max.request.size of Kafka's producers)."""
 REQUEST_TIMEOUT_MS = 30_000
 Batches = dict[TopicPartition, Encoded]
 """The batches of one request."""
 
 
 _PASSING = RETRIABLE | {Code.UNKNOWN_TOPIC_OR_PARTITION}
-"""Errors after which a batch is sent again. A leader may not know a partition yet that the metadata of its topic contains."""
+"""Errors after which a batch is sent again. A leader may not know yet of a new partition that is in the metadata."""
 
 
 class _Doubt(msgspec.Struct):
-    """A batch that was sent but may not be in the log: until when it is sent again, and the last error."""
+    """A batch that was sent but may not be in the log: the deadline of its retries, and the last error."""
 
     until_s: float
     why: str
 
 
 class _InFlight(msgspec.Struct):
-    """A request, and its batches that are in doubt. `receive` needs ``sent`` to read the response."""
+    """A request in flight and its batches without a final response. ``sent`` is the argument for `receive`."""
 
     sent: tuple[int, int]
     batches: Batches
@@ -63,7 +62,7 @@ class Sender:
 
     def leader(self, topic: str, partition: int) -> Address:
         if partition not in self._leaders.get(topic, {}):
-            # A connection does one thing at a time, so all responses are read before the metadata is asked for.
+            # A connection carries one request at a time here, so all responses are read before the metadata is requested.
             self.settle()
             self._leaders[topic] = self._cluster.known_leaders(topic, partition)
         leader = self._leaders[topic].get(partition)
@@ -72,7 +71,7 @@ class Sender:
         return leader
 
     def send(self, batches: Iterable[tuple[TopicPartition, Encoded]]) -> None:
-        """Send batches. Those of one partition come in the order of their sequences."""
+        """Send batches. Those of one partition must be in the order of their sequences."""
         for request in _requests(batches):
             for address, of_leader in self._by_leader(request):
                 while len(self._in_flight.get(address, ())) >= MAX_IN_FLIGHT:
@@ -129,7 +128,7 @@ class Sender:
             del self._in_flight[address]
 
     def _note(self, where: TopicPartition, answer: object, flight: _InFlight) -> None:
-        """Note the answer for a batch. The batch stays in doubt unless the answer says that it is in the log."""
+        """Handle the response for a batch. The batch stays in doubt unless the response says that it is in the log."""
         code = getattr(answer, "error_code", Code.UNKNOWN_SERVER_ERROR)
         batch = flight.batches.get(where)
         if batch is None:
@@ -153,7 +152,7 @@ class Sender:
             raise refusal(self._producer.transactional_id, what, code, getattr(answer, "error_message", None))
 
     def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
-        """The doubt about a batch. Its deadline counts from the first failure."""
+        """Return the doubt about a batch. Its deadline counts from the first failure."""
         key = (where, batch.sequence)
         doubt = self._doubts.get(key)
         if doubt is None:
@@ -163,14 +162,14 @@ class Sender:
         return doubt
 
     def _again(self, why: str, unsent: Batches | None = None) -> None:
-        """Find the leaders anew after a connection or a leader was lost, and send the batches in doubt again in the order of their
+        """Look up the leaders after a connection or a leader was lost, and send the batches in doubt again in the order of their
         sequences."""
         flights = [flight for in_flight in self._in_flight.values() for flight in in_flight]
         doubtful = [(where, batch) for flight in flights for where, batch in flight.batches.items()]
         doubtful = sorted([*doubtful, *(unsent or {}).items()], key=lambda item: item[1].sequence)
         while True:
             for where, batch in doubtful:
-                # An error that a broker has given for a batch says more than the loss of a connection.
+                # A broker's error for a batch is more precise than the loss of a connection.
                 doubt = self._doubts.get((where, batch.sequence)) or self._doubt(where, batch, why)
                 if time.monotonic() > doubt.until_s:
                     raise PipelineError(
@@ -194,7 +193,8 @@ class Sender:
 
 
 def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Batches]:
-    """As few requests as possible. A request has at most one batch of a partition (ProduceRequest.validateRecords)."""
+    """Group batches into as few requests as possible. A request has at most one batch of a partition
+    (ProduceRequest.validateRecords)."""
     request: Batches = {}
     size_bytes = 0
     for where, batch in batches:
@@ -208,7 +208,7 @@ def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Bat
 
 
 def too_large(topic: str, records: int, size_bytes: int) -> str:
-    """The text of the error. A batch of one record is 100 bytes larger than the record."""
+    """Return the text of the error. A batch of one record is 100 bytes larger than the record."""
     what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
         f"{what} of {size_bytes:,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"

@@ -1,4 +1,4 @@
-"""``format("ottla")``: segment files as a source, which is read once or followed, and the exactly-once sink."""
+"""``format("ottla")``: segment files as a batch or streaming source, and the exactly-once sink."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECKPOINT = "checkpointlocation"
 class OttlaSource(DataSource):
     """The source, which `ottla.spark.register` registers with a session.
 
-    It is not a sink: Spark may repeat a stage, and neither Python's tasks nor the process that commits learn of that (`attempts`).
+    It is not a sink: Spark may repeat a stage, which neither Python's tasks nor the committing process can detect (`attempts`).
     """
 
     @classmethod
@@ -49,7 +49,7 @@ class OttlaSource(DataSource):
 
 
 class OttlaSourceAndSink(OttlaSource):
-    """The source and the sink, for sessions in which Spark repeats no stage."""
+    """The source and the sink, for sessions in which Spark does not repeat stages."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from ottla.spark.sink.stream_writing import StreamWriter

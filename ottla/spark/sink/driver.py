@@ -1,7 +1,7 @@
 """The fallback for brokers without transaction version 2: one stock transactional producer in the driver.
 
-Every record passes through the driver's process. That is slower, but works with every broker since 0.11, and since 1.0 where
-clients authenticate.
+Every record passes through the driver's process. That is slower, but works with every broker since 0.11, or since 1.0 with
+authentication.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TIMEOUT_S: Final = 60.0
 POLL_EVERY: Final = 1_000
 ANY_PARTITION: Final = -1
 MAX_RECORD_BYTES: Final = 1_000_000_000
-"""The largest record, in bytes: the maximum of librdkafka's message.max.bytes. The broker enforces the limit of a topic."""
+"""Maximum of librdkafka's message.max.bytes. The broker enforces the limit of a topic."""
 _FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
-"""Topic, key, value, headers, and the partition where the key does not determine it."""
+"""Topic, key, value, headers, and the partition unless the key determines it."""
 
 
 class _Count(msgspec.Struct):
@@ -45,7 +45,7 @@ class _Count(msgspec.Struct):
 
 
 class DriverTransaction:
-    """A `BatchTransaction` in the driver only. A producer of librdkafka can take over its id only once, so each `begin` makes a new
+    """A `BatchTransaction` in the driver only. A producer of librdkafka can initialize its id only once, so each `begin` creates a
     producer."""
 
     def __init__(self, cluster: ClusterClient, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
@@ -70,9 +70,9 @@ class DriverTransaction:
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
-        """Begin a transaction and write all rows in it. ``partitions`` has the number of partitions by topic.
+        """Begin a transaction and write all rows in it. ``partitions`` has the partition count by topic.
 
-        Raises `PipelineError`, and `MustAbort` where another attempt may succeed.
+        Raises `PipelineError`, and `MustAbort` if another attempt may succeed.
         """
         self._do("beginning a transaction", lambda stock: stock.begin_transaction())
         counts: dict[str, _Count] = {}
@@ -114,7 +114,7 @@ class DriverTransaction:
     def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
         log = self._progress
         if log is not None:
-            # The producer reports at the commit whether the record was written.
+            # The commit fails if the record was not written.
             key, value = log.record(mark, ends)
             self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
         if ends:
@@ -145,7 +145,7 @@ class DriverTransaction:
             with contextlib.suppress(KafkaException):
                 self._stock.purge()
             # Dropping the last reference ends the producer and its threads. Its `close`, which not every version has, would also
-            # abort the open transaction, and warn where another producer has fenced this one.
+            # abort the open transaction, and warn if another producer has fenced this one.
             self._stock = None
 
     def _do(self, what: str, call: Callable[[Producer], T]) -> T:
@@ -156,7 +156,7 @@ class DriverTransaction:
             raise self._failure(raised.args[0], None, what) from None
 
     def _failure(self, error: KafkaError, message: Any, what: str = "writing") -> Exception:
-        """The only place where librdkafka's errors become those of `errors`."""
+        """Convert errors of librdkafka to those of `errors`."""
         if error.code() in _FENCED:
             return Fenced(self.transactional_id)
         if message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -182,7 +182,7 @@ def _settings(options: SinkOptions) -> dict[str, Any]:
 
 
 def _group_metadata(options: SinkOptions) -> Any:
-    """The metadata of the group in which the mark stands. Only a consumer can make it, which is closed at once."""
+    """Return the metadata of the group. Only a consumer can create it."""
     settings = {**settings_of(options.connecting), "log_level": 0, "group.id": group_of(options.transactional_id)}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:

@@ -1,5 +1,4 @@
-"""Writes one micro-batch in one transaction: decides whether the batch is due, who writes it, and how the transaction ends. The
-module does not depend on Spark."""
+"""Writes one micro-batch in one transaction, unless the batch was committed before. The module does not depend on Spark."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
 
 Tasks = Callable[[P], list[Written]]
-"""Writes a batch with a transaction's ``producer``; returns what was written."""
+"""Writes a batch with a transaction's ``producer`` and returns the written partitions."""
 
 
 class BatchTransaction(Protocol[P_co]):
-    """`transaction.Transaction`, which Spark's tasks share, or `driver.DriverTransaction`, in which only the driver writes."""
+    """`transaction.SharedTransaction`, which Spark's tasks share, or `driver.DriverTransaction`, where only the driver writes."""
 
     @property
     def producer(self) -> P_co: ...
@@ -44,8 +43,7 @@ class BatchTransaction(Protocol[P_co]):
 
 
 class ExactlyOnce(Generic[P]):
-    """The batches of one stream. ``run`` is the id of this start of the stream, ``timeout_ms`` the longest time of a
-    transaction."""
+    """The batches of one stream. ``run`` is the id of this start of the stream, ``timeout_ms`` the transaction timeout."""
 
     def __init__(
         self,
@@ -55,7 +53,7 @@ class ExactlyOnce(Generic[P]):
         now_s: Callable[[], float] = time.monotonic,
         inputs: InputTopics | None = None,
     ) -> None:
-        """``inputs`` are the topics that the stream reads; without them nobody sees that one was created again."""
+        """``inputs`` are the topics that the stream reads; without them a recreated topic is not detected."""
         self._transaction = transaction
         self._inputs = inputs
         self._run = run
@@ -64,16 +62,16 @@ class ExactlyOnce(Generic[P]):
         self._last: Mark | None = None
         self._is_settled = False
         self._done: tuple[Mark, InputEnds] | None = None
-        """The last batch that this start has seen committed, and how far that has read."""
+        """The last batch that this run has seen committed, and the end of its input."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether the coordinator has said that no transaction of the id is open. Otherwise `start` must be called before a
-        batch."""
+        """Whether no transaction of the id can be open, by the coordinator's last response. Otherwise `start` must be called before
+        a batch."""
         return self._is_settled
 
     def start(self) -> Mark | None:
-        """Take over the transactional id; returns the mark that was committed last under it. Raises `PipelineError`."""
+        """Become the owner of the transactional id and return its last progress record. Raises `PipelineError`."""
         self._is_settled = False
         self._last = self._transaction.begin()
         self._is_settled = True
@@ -81,23 +79,22 @@ class ExactlyOnce(Generic[P]):
 
     @property
     def last(self) -> Mark | None:
-        """The mark that was committed last."""
+        """The last committed progress record."""
         return self._last
 
     @property
     def epoch(self) -> int:
-        """The present producer epoch; -1 where only the stock client knows it."""
+        """The current producer epoch; -1 if only the stock client knows it."""
         return int(getattr(self._transaction.producer, "epoch", -1))
 
     def write(
         self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None, *, may_skip: bool = False
     ) -> BatchReport:
-        """Write a batch in a transaction of its own, as a whole or not at all. Raises what the tasks raise, after the transaction
-        was aborted, and `IdExpired`.
+        """Write a batch in a transaction of its own. Raises the tasks' errors after aborting the transaction, and `IdExpired`.
 
-        ``query`` is the id that the stream keeps over restarts, and in which batches are counted. ``ends`` are those of the batch's
-        input. ``began_s`` is when the transaction began, where it began before this call. ``may_skip``: the batch was certainly not
-        written before, even if batches before it are missing.
+        ``query`` is the id that the stream keeps over restarts, and in which batches are counted. ``ends`` is the end of the
+        batch's input. ``began_s`` is the start time of a transaction that began before this call. ``may_skip``: the batch was
+        certainly not written before, even if earlier batches are missing.
         """
         if not self._is_settled:
             raise RuntimeError("start comes before a batch whose transaction may be open still")
@@ -116,7 +113,7 @@ class ExactlyOnce(Generic[P]):
             self._done = (mark, ends)
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s() if began_s is None else began_s
-        # Until the coordinator has said how the transaction ended, its sequences must not be used again.
+        # Until the coordinator has reported the end of the transaction, its sequences must not be used again.
         self._is_settled = False
         try:
             report = self._write(mark, tasks, ends)
@@ -133,14 +130,14 @@ class ExactlyOnce(Generic[P]):
 
     @property
     def done(self) -> tuple[Mark, InputEnds] | None:
-        """What `renew` commits again."""
+        """The batch that `renew` commits again."""
         return self._done
 
     def renew(self, tasks: Tasks[P]) -> None:
-        """Commit the last batch's mark once more, in a transaction of its own that has no records: to the broker it is new then,
-        and so is the transactional id. Whoever was fenced cannot do so. ``tasks`` write nothing.
+        """Commit the last progress record again, in a transaction without records, so that neither its offsets nor the
+        transactional id expire. A fenced producer cannot. ``tasks`` must write nothing.
 
-        Raises `Fenced`, `MustAbort` and `PipelineError`. Something must have been committed (`done`), and `is_settled` be true.
+        Raises `Fenced`, `MustAbort` and `PipelineError`. There must be a committed batch (`done`), and `is_settled` must be true.
         """
         if self._done is None or not self._is_settled:
             raise RuntimeError("there is nothing to renew, or start comes before it")
@@ -148,14 +145,14 @@ class ExactlyOnce(Generic[P]):
         try:
             self._write(self._done[0], tasks, self._done[1])
         except Fenced:
-            # No transaction of this stream is open. The next batch must meet the fence as well: `start` would take the id back.
+            # No transaction of this stream is open. The next batch must fail as well, because `start` would fence the new owner.
             self._is_settled = True
             raise
 
     def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
         try:
             written = tasks(self._transaction.producer)
-            # Rows that were read since the check at the start of the batch may be those of the new topic.
+            # Rows that were read since the check at the start of the batch may come from a recreated topic.
             self._check_inputs(ends)
             began_s = time.perf_counter()
             self._transaction.mark(mark, ends.offsets)
@@ -177,8 +174,8 @@ class ExactlyOnce(Generic[P]):
 
 
 def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> PipelineError:
-    """The error for a fenced producer. The coordinator answers with the same error where the transaction has timed out and where
-    another producer has taken over the id, so the elapsed time decides between the two."""
+    """Return the error for a fenced producer. The coordinator returns the same error after a transaction timeout and to a zombie,
+    so the elapsed time decides between the two."""
     took_ms = int(took_s * 1_000)
     if took_ms < timeout_ms:
         return fenced
@@ -189,7 +186,7 @@ def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> Pip
 
 
 def check_query(last: Mark | None, query: str, begin: str = "") -> None:
-    """Raises `PipelineError` where the last batch was another stream's, unless this stream begins where that one has ended."""
+    """Raises `PipelineError` if another stream committed the last batch, unless this stream begins where that one has ended."""
     if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
@@ -198,8 +195,8 @@ def check_query(last: Mark | None, query: str, begin: str = "") -> None:
 
 
 def _takes_up(last: Mark, begin: str) -> bool:
-    """Whether the stream begins where the last one has ended. Partitions that were added since may begin anywhere, because nothing
-    was read of them."""
+    """Whether the stream begins where the last one has ended. Partitions that were added since may begin anywhere, because none of
+    their records was read."""
     if not (last.input.startswith("{") and begin.startswith("{")):
         return bool(last.input) and begin == last.input
     ended, begins = json.loads(last.input), json.loads(begin)
@@ -209,15 +206,15 @@ def _takes_up(last: Mark, begin: str) -> bool:
 
 
 def _turn(last: Mark | None, query: str) -> int:
-    """The number of checkpoints before this stream's."""
+    """Return the number of checkpoints before this stream's."""
     return 0 if last is None else last.turn + (last.query != query)
 
 
 def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> bool:
-    """Whether a batch was committed before. Raises `PipelineError` where the last mark leaves that open.
+    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show that.
 
-    The batches of a stream are counted from 0, and each that was given to the sink has a mark. Spark repeats only the last batch,
-    with the same input.
+    The batches of a stream are counted from 0, and each that was given to the sink has a progress record. Spark repeats only the
+    last batch, with the same input.
     """
     batch = mark.batch
     if last is None or last.batch == NO_BATCH:

@@ -1,4 +1,4 @@
-"""The exactly-once sink for foreachBatch: one transaction a micro-batch, written by the tasks, owned by the driver."""
+"""The exactly-once sink for foreachBatch."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 REPORTS_KEPT = 100
-"""As many batches' as Spark keeps by default (spark.sql.streaming.numRecentProgressUpdates)."""
+"""Number of batch reports to keep, as Spark does by default (spark.sql.streaming.numRecentProgressUpdates)."""
 ATTEMPTS = 3
-"""Transactions that a batch is tried in before its failure ends the stream."""
+"""Number of transactions in which a batch is attempted before its failure ends the stream."""
 
 
 def sink(
@@ -52,24 +52,24 @@ def sink(
     on_batch: Callable[[BatchReport], None] = lambda report: None,
     on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
 ) -> ExactlyOnceSink:
-    """What foreachBatch takes: each micro-batch is written in one transaction, and not again if it was committed before.
+    """Return a sink for foreachBatch, which writes each micro-batch in one transaction unless it was committed before.
 
     ``options`` are those of Spark's own Kafka sink and of a producer: ``kafka.bootstrap.servers`` and ``transactional.id``, which
-    must be there, ``topic``, ``topics`` (those that rows may go to, comma-separated), ``compression.type``,
+    are required, ``topic``, ``topics`` (the allowed topics of rows, comma-separated), ``compression.type``,
     ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``, ``progress.topic`` and
-    ``skipped.batches`` (``warn`` or ``fail``).
-    Rows have the columns of Spark's own as well: ``value``, and where they are wanted ``key``, ``topic``, ``headers`` and
-    ``partition``. ``on_batch`` hears of every batch, ``on_abort`` of every transaction that is begun again, by batch and cause.
+    ``skipped.batches`` (``warn`` or ``fail``). Rows have the columns of Spark's own sink as well: ``value``, and optionally
+    ``key``, ``topic``, ``headers`` and ``partition``. ``on_batch`` is called after every batch, ``on_abort`` with batch and cause
+    of every aborted transaction that is retried.
 
-    Raises `PipelineError` for options that are wrong. What goes wrong later ends the stream, and its last line says why.
+    Raises `PipelineError` for wrong options. Later errors end the stream, and the last line of each explains it.
     """
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
 
 
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
-    """The rows of a stream as ``format("ottla")`` writes them: a partition's records in one task. ``options`` are the sink's.
+    """Arrange the rows of a stream for ``format("ottla")``: a partition's records in one task. ``options`` are the sink's.
 
-    Topics and how many partitions they have are those of now. Raises `PipelineError`.
+    The topics and their partition counts are read now. Raises `PipelineError`.
     """
     from ottla.spark.rows.spark_partitioner import brought_together
 
@@ -79,9 +79,9 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
 
 
 class ExactlyOnceSink:
-    """Give it to foreachBatch. It asks nothing of the cluster before the first batch. ``metrics`` are its counts until now.
+    """A function for foreachBatch. It sends no request before the first batch. ``metrics`` are its counts until now.
 
-    Called outside of a stream's batch it raises `PipelineError`, as for all that ends the stream; see `sink`.
+    Raises `PipelineError` outside of a stream's batch, and for every error that ends the stream; see `sink`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ExactlyOnceSink:
         self.close()
 
     def close(self) -> None:
-        """Give connections, and a stock producer's threads, back once no batch is being written. The next batch begins anew."""
+        """Wait for the current batch and release connections and the stock producer's threads. The next batch opens them again."""
         with self._turn:
             self._stream = None
             self._query = None
@@ -148,7 +148,8 @@ class ExactlyOnceSink:
             self._cluster.close()
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Wait at most ``timeout_s`` seconds until no batch is being written; whether none is: what was is committed or aborted."""
+        """Wait at most ``timeout_s`` seconds until no batch is being written, and return whether none is. Batches before are
+        committed or aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
         if has_ended:
             self._turn.release()
@@ -160,7 +161,8 @@ class ExactlyOnceSink:
         input_ends = checkpoint.input_of(batch)
 
         def is_new() -> bool:
-            """Whether Spark has planned the batch in this JVM and this is its first use: no earlier start can have written it."""
+            """Whether Spark has planned the batch in this JVM and this is its first use, so that no earlier run can have written
+            it."""
             return is_first and input_ends.planned_ms >= int(spark.sparkContext.startTime or 0)
 
         if batch == 0 or self._stream is None or not self._stream.is_settled:
@@ -178,7 +180,7 @@ class ExactlyOnceSink:
             except PipelineError:
                 raise
             except Exception as error:
-                # A task has failed, and with it the transaction: the next one has sequences of its own.
+                # A task has failed, and with it the transaction. The next one has its own sequences.
                 if attempt + 1 == ATTEMPTS or not query.is_active:
                     raise
                 self._count_aborted(batch, error)
@@ -186,13 +188,13 @@ class ExactlyOnceSink:
         if skipped:
             logger.warning("%s. The stream goes on behind it; skipped.batches=fail would end it", skipped)
         if report.is_replay and checkpoint.keeps_state():
-            # What Spark keeps between batches comes from computing them.
+            # The batch is computed because that updates the state that Spark keeps between batches.
             frame.write.format("noop").mode("overwrite").save()
         return msgspec.structs.replace(report, epoch=stream.epoch)
 
     def _skipped(self, stream: ExactlyOnce[Any], query: RunningQuery, batch: int, is_new: Callable[[], bool]) -> str:
-        """What was skipped, where the stream may go on after it; empty where nothing was, or nobody knows whether the batch itself
-        was written. Raises `PipelineError` with skipped.batches=fail."""
+        """Describe the skipped batches, if the stream may continue after them; empty if there are none, or if it is unknown whether
+        this batch was written. Raises `PipelineError` with skipped.batches=fail."""
         skipped = skipped_batches(stream.last, query.id, batch)
         if not skipped or not may_skip(stream.last, self._progress, query.id, is_new):
             return ""
@@ -207,7 +209,7 @@ class ExactlyOnceSink:
         return text
 
     def _note(self, query: RunningQuery, report: BatchReport) -> None:
-        """Count a batch that is committed, and tell of it."""
+        """Count and report a committed batch."""
         self._reports[query.run, report.batch] = report
         if len(self._reports) > REPORTS_KEPT:
             del self._reports[next(iter(self._reports))]
@@ -221,7 +223,7 @@ class ExactlyOnceSink:
         self._on_batch(report)
 
     def _renew(self) -> bool:
-        """See `renewing`; False once the stream has ended."""
+        """See `keepalive`; returns False after the stream has ended."""
         with self._turn:
             if self._stream is None or self._query is None or not self._query.is_active:
                 return False
@@ -230,16 +232,16 @@ class ExactlyOnceSink:
             return renewed(self._cluster, self._options.transactional_id, self._stream, self._nothing)
 
     def _nothing(self, producer: Any) -> list[Written]:
-        """A stock producer has to begin a transaction that has no records."""
+        """Write no records. A stock producer has to begin its transaction all the same."""
         written: list[Written] = producer.write([], {}) if self._options.writer == "driver" else []
         return written
 
     def report(self, run: str, batch: int) -> BatchReport | None:
-        """How one of the last batches went, of a start of a stream as Spark numbers it (``runId``)."""
+        """Return the report of one of the last batches. ``run`` is Spark's ``runId``."""
         return self._reports.get((run, batch))
 
     def count_progress(self, progress: StreamProgress) -> None:
-        """See `listening.listener`."""
+        """See `progress_listener.listener`."""
         if self._gauges is not None:
             self._gauges.add_progress(progress)
 
@@ -253,8 +255,10 @@ class ExactlyOnceSink:
     def _prepared(
         self, spark: SparkSession, query: str, batch: int, ends: InputEnds, is_new: Callable[[], bool]
     ) -> tuple[ExactlyOnce[Any], InputEnds]:
-        """Ready for a batch, and its ends with a place for the mark. Where nobody knows how the last transaction has ended, and at
-        first, the transactional id is taken over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
+        """Prepare for a batch; returns the stream and the batch's ends with a place for the progress record.
+
+        At first, and if the end of the last transaction is unknown, this initializes the transactional id, unless another stream
+        uses it, which is not fenced. Raises `PipelineError`.
         """
         options = self._options
         if self._stream is None:

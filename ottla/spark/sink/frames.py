@@ -1,4 +1,4 @@
-"""Writes frames that are no streams, each once: `write_once`."""
+"""Writes frames that are not streams, each once: `write_once`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 _STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The id of a stream, which Spark makes (StreamMetadata)."""
+"""The id of a stream, which Spark generates (StreamMetadata)."""
 
 
 def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
-    """Write a frame that is no stream in one transaction; asked again for the same ``name`` and ``number``, write nothing.
+    """Write a frame that is not a stream in one transaction, unless a frame with this ``name`` and ``number`` was written before.
 
-    ``options`` are the sink's. The frames of a ``name`` are numbered from 0 on without a gap. The progress topic has the last
-    number of each name for as long as the topic exists. Raises `PipelineError`.
+    ``options`` are the sink's. The frames of a ``name`` are numbered from 0 without gaps. The progress topic has the last number of
+    each name for as long as the topic exists. Raises `PipelineError`.
     """
     parsed = parse_options(options)
     if parsed.progress_topic is None:
@@ -53,7 +53,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
         progress.open()
         _check_no_stream(cluster, transactional_id)
         report = BatchReport(number, is_replay=True)
-        # Whoever takes the id uses up an epoch of it, and fences others: not for a frame that is written.
+        # Initializing the id uses an epoch and fences other producers, so it is avoided for a frame that is already written.
         last = last_mark(cluster, transactional_id, progress, is_stable=False)
         if last is None or not 0 <= number <= last.batch:
             rows = RowWriter(cluster, parsed)
@@ -71,7 +71,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
 
 
 def _check_no_stream(cluster: ClusterClient, transactional_id: str) -> None:
-    """Check the group, in which a stream that has no progress record yet has its progress. Raises `PipelineError`."""
+    """Check the group, which has the progress of a stream without a record in the progress topic. Raises `PipelineError`."""
     mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
     if mark is not None and _STREAM.fullmatch(mark.query):
         raise PipelineError(f"a stream writes as {transactional_id!r}: give write_once a transactional.id of its own")

@@ -1,8 +1,8 @@
-"""Checks that no other stream has a transactional id, before that stream's producer would be fenced.
+"""Checks that no other stream uses a transactional id, before that stream's producer would be fenced.
 
-From a stream's first committed batch on, its mark shows that it has the id. Before that a claim does: a mark without a batch, which
-is committed to the group outside of transactions. A claim counts only while a transaction of its stream is open; a stream that has
-committed nothing may be forgotten.
+A stream's progress record shows that it owns the id. Before its first committed batch a claim does: a progress record without a
+batch, committed to the group outside of transactions. A claim counts only while a transaction of its stream is open, because a
+stream that has committed nothing may be forgotten.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def claim(
     log: ProgressTopic | None = None,
     is_new: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Check that no other stream has the id, and claim the id for a stream that has not committed anything yet. Raises
+    """Check that no other stream uses the id, and claim the id for a stream that has not committed anything yet. Raises
     `PipelineError`.
 
-    ``ends`` are those of the next batch, with a place for the mark. ``is_new`` says whether that batch was certainly not written
-    before: the first batches of a stream may have been skipped (`skipped`).
+    ``ends`` are those of the next batch, with a place for the progress record. ``is_new`` returns whether that batch was certainly
+    not written before, because the first batches of a stream may have been skipped (`skipped_batches`).
     """
     standing = read_standing(cluster, group_of(transactional_id), is_stable=False)
     kept = None if log is None else log.read()
@@ -47,7 +47,7 @@ def claim(
     if last is not None and (last.batch > NO_BATCH or last.query == query):
         return
     if batch > 0 and not is_new():
-        # What was committed may have been deleted. A claim would say that nothing was.
+        # The group's offsets may have been deleted. A claim would wrongly state that nothing was committed.
         return
     if state_of(cluster, transactional_id) in ONGOING:
         whose = "nobody has said whose" if last is None else f"of another checkpoint (query {last.query})"
@@ -56,7 +56,7 @@ def claim(
             " batch, or was killed in it. Go on with its checkpoint, give a transactional.id of its own, or wait until the"
             " transaction has timed out (transaction.timeout.ms)"
         )
-    # The offset of the first batch later replaces this one: nothing was read before.
+    # The offset of the first batch later replaces this one, which states that nothing was read.
     place = (ends.at, 0) if ends.at else min(ends.offsets)
     note = commit_of(Mark(query, NO_BATCH, run, at=ends.at, offsets=0), {place: 0})
     commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

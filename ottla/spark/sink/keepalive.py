@@ -1,7 +1,8 @@
-"""Marks of streams that are idle: a broker deletes offsets that nobody has committed for a while (offsets.retention.minutes).
+"""Renews the progress records of idle streams, because a broker deletes offsets that were not committed for a while
+(offsets.retention.minutes).
 
-A stream that has no input runs no batch, so its mark and its transactional id would grow old while it is running. Every hour in
-which no batch was written, both are renewed. Nothing here knows of Spark.
+A stream without input runs no batch, so its progress record and transactional id would expire while it is running. Both are renewed
+after every hour without a batch. The module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from ottla.spark.sink.transaction import ONGOING, state_of
 logger = logging.getLogger("ottla.spark")
 
 RENEW_AFTER_S: Final = 3_600.0
-"""Without a batch, and so often: at the latest after twice that. Brokers keep offsets for seven days by default."""
+"""Interval in seconds, and the minimum time since the last batch. Brokers keep offsets for seven days by default."""
 
 
 class Renewing:
-    """A thread that calls ``renew`` every ``every_s`` seconds, until that gives False: nothing is left that could be renewed."""
+    """A thread that calls ``renew`` every ``every_s`` seconds until it returns False."""
 
     def __init__(self, renew: Callable[[], bool], every_s: float = RENEW_AFTER_S) -> None:
         self._renew = renew
         self._every_s = every_s
         self._is_over = threading.Event()
-        # A stream that its owner has given up keeps no process from ending.
+        # A daemon thread, so that a stream that was not closed does not keep the process running.
         self.thread = threading.Thread(target=self._run, name="ottla-renewing", daemon=True)
         self.thread.start()
 
     def stop(self) -> None:
-        """It may be in the middle of a call, and calls no more after that."""
+        """Make no further call. One may be running."""
         self._is_over.set()
 
     def _run(self) -> None:
@@ -45,9 +46,9 @@ class Renewing:
 
 
 def renewed(cluster: ClusterClient, transactional_id: str, stream: ExactlyOnce[Any], tasks: Tasks[Any]) -> bool:
-    """Renew a stream's mark, where the group has it still as this start has left it; whether another time may do so.
+    """Renew a stream's progress record if it is still in the group unchanged. Returns False to stop renewing.
 
-    What has gone from the group is not put back: that a topic was made anew is told by its offsets, which went with it.
+    Missing offsets are not restored: a recreated topic is recognised by its offsets, which are deleted with the old topic.
     """
     if stream.done is None:
         return True
@@ -59,8 +60,8 @@ def renewed(cluster: ClusterClient, transactional_id: str, stream: ExactlyOnce[A
             logger.warning("%s: the group has not what was committed with batch %d; not renewed", transactional_id, mark.batch)
             return False
         if not stream.is_settled:
-            # The end of the last renewal is unknown. The group shows that nobody has committed since. A transaction that is open
-            # may be another stream's, which must not be fenced.
+            # The end of the last renewal is unknown, but the group shows that no other producer has committed since. An open
+            # transaction may be another stream's, which must not be fenced.
             if state_of(cluster, transactional_id) in ONGOING:
                 logger.warning("%s: the mark was not renewed this time: a transaction is open", transactional_id)
                 return True

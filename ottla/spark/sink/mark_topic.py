@@ -1,7 +1,7 @@
-"""Chooses the topic at whose offsets a stream's mark stands, in the group on the cluster that the stream writes to.
+"""Chooses the topic whose offset carries a stream's progress record in the group.
 
-Where that cluster has the topics that the stream reads, the mark stands with their offsets, so that tools show how far behind the
-stream is. Where it does not, because the input is files or on another cluster, a topic is chosen once and kept.
+If the cluster that the stream writes to has the input topics, the record is committed with their offsets, so that tools show the
+stream's lag. If not, because the input is files or on another cluster, a topic is chosen once and kept.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from ottla.spark.sink.options import SinkOptions
 
 
 class MarkPlace:
-    """The place of the marks of one transactional id. ``choose`` must be called first, and its choice holds until the next call.
-    Raises `PipelineError`."""
+    """Chooses the topic for one transactional id. ``choose`` must be called first; its result is valid until the next call. Raises
+    `PipelineError`."""
 
     def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
         self._cluster = cluster
         self._options = options
         self._at = ""
         self._partitions: frozenset[TopicPartition] = frozenset()
-        """The partitions of the input, and whether all of them exist on the cluster. This is checked again when the partitions
-        change."""
+        """The input partitions for which `_are_there` is valid: whether all of them exist on the cluster."""
         self._are_there = False
 
     def choose(self, ends: InputEnds) -> None:
-        """Choose the topic of the option, or the one at which the last mark stands."""
+        """Use the topic of the option, or the topic that carries the last progress record."""
         self._partitions = frozenset()
         named = self._options.mark_topic
         if named is not None:
@@ -45,7 +44,7 @@ class MarkPlace:
         self._at = kept if kept and existing(self._cluster, (kept,)) else ""
 
     def of(self, ends: InputEnds, number: int) -> InputEnds:
-        """What is committed with a batch. ``number`` is the offset at a topic that the stream does not read."""
+        """Return the offsets to commit with a batch. ``number`` is the offset for a topic that the stream does not read."""
         offsets = ends.offsets if ends.offsets and self._has_all(ends.offsets) else {}
         if not self._at and not offsets:
             self._at = self._without_input()
@@ -55,7 +54,7 @@ class MarkPlace:
 
     def _without_input(self) -> str:
         options = self._options
-        # First a topic of the rows: the mark in the group is then still there if the progress topic is deleted.
+        # A topic of the rows comes first, so that the record in the group remains if the progress topic is deleted.
         topic = next(iter(options.topics), options.progress_topic)
         if topic is None:
             raise PipelineError(
@@ -81,17 +80,17 @@ class MarkPlace:
 
 
 def _kept(standing: CommittedMark | None, ends: InputEnds) -> str:
-    """The topic that an older mark stands at. Marks that do not name their topic stand at the first topic of all."""
+    """Return the topic that carries an older progress record. Records that do not name a topic are at the first topic of all."""
     if standing is None:
         return ""
     return standing.mark.at or ("" if ends.offsets else standing.topic)
 
 
 def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
-    """Raises `PipelineError` where a topic of the input was made anew: its offsets are gone with the old topic, and the stream
-    would skip new records.
+    """Raises `PipelineError` if an input topic was deleted and created again: its offsets were deleted with the old topic, and the
+    stream would skip records of the new one.
 
-    ``ends`` are those of the next batch, because a topic that is read no more may be gone.
+    ``ends`` are those of the next batch, because a topic that is no longer read may be deleted.
     """
     if standing is None or not standing.mark.offsets:
         return

@@ -12,9 +12,9 @@ from ottla.spark.sink.writer import Written
 class BatchReport(msgspec.Struct, frozen=True):
     """The report of a batch. ``is_replay``: the batch had been committed before, so nothing was written.
 
-    ``by_topic`` counts its records. ``bytes`` are as they were sent, compressed; of a stock producer (``writer=driver``) they are
-    keys, values and headers. ``commit_ms`` are milliseconds, from the mark to the transaction's end. ``epoch`` is the producer's
-    after it, -1 where nobody but its client knows it.
+    ``by_topic`` counts its records. ``bytes`` is the compressed size; with a stock producer (``writer=driver``) the size of keys,
+    values and headers. ``commit_ms`` is the time from writing the progress record to the transaction's end. ``epoch`` is the
+    producer's after the batch, -1 if only the stock client knows it.
     """
 
     batch: int
@@ -27,7 +27,7 @@ class BatchReport(msgspec.Struct, frozen=True):
 
 
 def shown(report: BatchReport) -> str:
-    """A report as a log line has it."""
+    """Format a report for a log line."""
     return "was committed before" if report.is_replay else f"{report.records} records, commit {report.commit_ms:.1f} ms"
 
 
@@ -45,8 +45,8 @@ def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> Batch
 class SinkMetrics(msgspec.Struct, frozen=True):
     """Counts over all batches of one sink: records, bytes and milliseconds as in `BatchReport`.
 
-    ``epoch`` is the producer's at the moment, -1 before the first batch. ``aborted`` are transactions that were begun again,
-    ``replays`` batches that had been committed before.
+    ``epoch`` is the current one, -1 before the first batch. ``aborted`` counts transactions that were retried, ``replays`` batches
+    that had been committed before.
     """
 
     batches: int = 0

@@ -1,4 +1,4 @@
-"""Parses the sink's options: those of Spark (``kafka.*``, ``topic``) and those of a producer. Unknown options are refused."""
+"""Parses the sink's options: those of Spark (``kafka.*``, ``topic``) and those of a producer. Unknown options are errors."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 WRITERS: Final = ("tasks", "driver")
 COMPRESSION: Final = "lz4"
 MAX_RUN_BYTES: Final = 200
-"""The longest run id, in bytes: a broker takes 4 KiB of metadata with an offset, which also has the ends of the batch's input."""
+"""Longest run id, in bytes: a broker accepts 4 KiB of metadata with an offset, which also contains the ends of the batch's input.
+"""
 NONE: Final = "none"
-"""The value of ``progress.topic`` for streams without a progress topic."""
+"""The value of ``progress.topic`` that disables the progress topic."""
 _MAX_TIMEOUT_MS: Final = (1 << 31) - 1
 _SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 """Options that Spark itself passes to a sink."""
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the sink writes, and as which producer.
+    """The parsed options of a sink.
 
-    With ``topic`` None each row names its topic, one of ``topics`` where some are named. ``writer`` says who writes: Spark's tasks
-    in a shared transaction, or the driver with a stock producer, for brokers without transaction version 2. ``run`` is the name of
-    this start and stands in each batch's mark. ``mark_topic`` is where the mark stands in the group if the stream reads no Kafka
-    topic; else the mark stands with the offsets of what the stream reads. ``progress_topic`` has the progress records
-    (`progress_topic`); with None the group alone has the mark. ``accepts_skipped`` is whether a stream goes on after batches that
-    the function of foreachBatch did not give to the sink.
+    With ``topic`` None each row names its topic, one of ``topics`` if that is set. ``writer`` is ``tasks`` (Spark's tasks share a
+    transaction) or ``driver`` (a stock producer, for brokers without transaction version 2). ``run`` is the name of this start,
+    which each progress record contains. ``mark_topic`` carries the progress record in the group if the stream reads no Kafka topic
+    of the same cluster. With ``progress_topic`` None progress records are in the group only. ``accepts_skipped`` is whether a
+    stream continues after batches that the function of foreachBatch did not give to the sink.
     """
 
     connecting: Connecting
@@ -51,7 +51,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_options(options: Mapping[str, Any]) -> SinkOptions:
-    """The options, whose names may have any case. Raises `PipelineError`, which names the option."""
+    """Parse the options, whose names may have any case. Raises `PipelineError` that names the option."""
     values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
     spelled: dict[str, str] = {}
     for name, value in options.items():
@@ -79,7 +79,7 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
 
 
 def _as_spark_writes(name: str, value: object) -> str:
-    """The text that Spark makes of an option's value. None stands for an option that is not given."""
+    """Convert an option's value to text as Spark does. The caller treats None as unset."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):

@@ -1,7 +1,6 @@
-"""What Spark says of each batch of a stream (StreamingQueryProgress), and what its sink says of the same batch, put together.
+"""Joins Spark's progress of each batch of a stream (StreamingQueryProgress) with the sink's report of the batch.
 
-Spark asks sinks of the JVM alone for metrics of their own (ReportsSinkMetrics), and foreachBatch is none of ours: so what the sink
-knows stands beside Spark's words and not among them.
+Spark includes custom metrics only for sinks in the JVM (ReportsSinkMetrics), not for foreachBatch.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ logger = logging.getLogger("ottla.spark")
 class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
     """A batch of a stream.
 
-    ``report`` is the sink's: records by topic, ``commit_ms``, the producer's epoch, whether it is a replay. ``rows`` were read,
-    ``behind`` offsets of the source wait still. ``dead_letters`` are records of the topic that was named for them.
+    ``report`` is the sink's: records by topic, ``commit_ms``, the producer's epoch, whether it is a replay. ``rows`` is the number
+    of input rows, ``behind`` the lag in offsets. ``dead_letters`` counts the records of the dead letter topic.
 
-    ``late`` are rows that Spark has left out of its state for being older than the watermark. It counts them behind the first
-    part of a sum, so that rows of one key in one task may be one. ``repeated`` are those that dropDuplicates has left out.
+    ``late`` counts rows that Spark has dropped because they are older than the watermark. Spark counts them after partial
+    aggregation, so several rows of one key in one task may count as one. ``repeated`` counts rows that dropDuplicates has removed.
     """
 
     report: BatchReport
@@ -41,7 +40,7 @@ class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress_of(report: BatchReport, fields: Mapping[str, Any], dead_letter_topic: str | None = None) -> StreamProgress:
-    """``fields`` are those of Spark's progress of the same batch, as its JSON has them."""
+    """Create the progress from ``fields``, the JSON of Spark's progress of the same batch."""
     states = fields.get("stateOperators", ())
     return StreamProgress(
         report=report,
@@ -55,7 +54,7 @@ def progress_of(report: BatchReport, fields: Mapping[str, Any], dead_letter_topi
 
 
 def _behind(fields: Mapping[str, Any]) -> int:
-    """Offsets between what was read and what was there, over all partitions of sources that count by them."""
+    """Return the lag, in offsets, over all partitions of Kafka sources."""
     total = 0
     for source in fields.get("sources", ()):
         ends, latest = source.get("endOffset") or {}, source.get("latestOffset") or {}
@@ -68,7 +67,7 @@ def _behind(fields: Mapping[str, Any]) -> int:
 
 
 class Reporting(Protocol):
-    """What `listener` needs of a sink."""
+    """The part of a sink that `listener` uses."""
 
     def report(self, run: str, batch: int) -> BatchReport | None: ...
 
@@ -81,11 +80,10 @@ def listener(
     *,
     dead_letter_topic: str | None = None,
 ) -> StreamingQueryListener:
-    """What ``spark.streams.addListener`` takes: hears of each batch of the sink's stream, and of no other stream's.
+    """Return a listener for ``spark.streams.addListener`` that handles the batches of the sink's stream only.
 
-    Each is given to ``on_progress``, in a thread of Spark's, and counted in Spark's metrics beside what the sink counts itself:
-    ``late``, ``dead_letters`` and ``repeated`` rows, and how many offsets the stream is ``behind``. What ``on_progress`` raises is
-    logged, and ends nothing.
+    It passes each batch to ``on_progress``, in a thread of Spark's, and adds ``late``, ``dead_letters``, ``repeated`` and
+    ``behind`` to Spark's metrics. Errors of ``on_progress`` are logged and end nothing.
     """
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -108,7 +106,7 @@ def listener(
                     sink.count_progress(progress)
                     on_progress(progress)
             except Exception:
-                # Raised into the JVM, it would be a line in a log that nobody reads.
+                # In the JVM the error would only be a line in Spark's log.
                 logger.exception("a listener has failed")
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:

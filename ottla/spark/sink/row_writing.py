@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from ottla.spark.sink.driver import DriverTransaction, Row
 
 _ASK_EVERY_ROWS = 1_000
-"""So often the driver's own loop asks whether the stream is still wanted."""
+"""Number of rows after which the driver's own loop checks whether the stream is still active."""
 
 
 class RowWriter:
-    """Writes the frames of one sink. ``prepare`` must be called before the first batch of a start.
+    """Writes the frames of one sink. ``prepare`` must be called before the first batch of a run.
 
-    Each way of writing takes a frame, the number of its batch, the stream (None for a frame that is no stream), and the producer of
-    the transaction; it returns what was written. Raises `PipelineError` and `MustAbort`.
+    Each way of writing takes a frame, the number of its batch, the stream (None for a frame that is not a stream), and the producer
+    of the transaction, and returns the written partitions. Raises `PipelineError` and `MustAbort`.
     """
 
     def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
@@ -50,36 +50,36 @@ class RowWriter:
         self._small_outgoing = Outgoing(options.topic, MAX_RECORD_BYTES)
         self.small_batches = SmallBatches()
         self._batch_bytes: dict[str, int] = {}
-        """Of topics that take only small ones."""
+        """Batch size in bytes, for topics that accept only small batches."""
 
     def transaction(self, progress: ProgressTopic | None) -> BatchTransaction[Any]:
         options = self._options
         if options.writer != "driver":
             return SharedTransaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
-        # Tasks import this module, and need no stock producer.
+        # Tasks import this module without the stock producer.
         from ottla.spark.sink.driver import DriverTransaction
 
         return DriverTransaction(self._cluster, options, progress)
 
     def prepare(self) -> None:
-        """Check that the topics exist, and ask how large their batches may be."""
+        """Check that the topics exist, and read the size limits of their batches."""
         counts = self._partitions()
         if self._options.writer != "driver":
             self._batch_bytes = small_batches(self._cluster, list(counts))
 
     def _partitions(self) -> dict[str, int]:
-        """How many each topic has that rows may go to."""
+        """Return the partition counts of the topics that rows may be written to."""
         counts = partition_counts(self._cluster, self._options.topics)
         counts.pop(self._options.progress_topic or "", None)
         return counts
 
     def whole(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Any) -> list[Written]:
-        """By the driver's stock producer or by tasks, as the option ``writer`` says."""
+        """Write a frame with the driver's stock producer or with tasks, by the option ``writer``."""
         by = self._by_driver if self._options.writer == "driver" else self._by_tasks
         return by(frame, batch, query, producer)
 
     def small(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Any) -> list[Written]:
-        """A batch of few rows: one Spark job without Python's workers; see `gathering`."""
+        """Write a small batch in one Spark job without Python workers; see `small_batches`."""
         options = self._options
         if options.writer == "driver":
             return self._by_driver(frame, batch, query, producer)
@@ -97,7 +97,7 @@ class RowWriter:
         return transaction.write(map(_row, _while_active(iterator, query)), partitions)
 
     def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: SharedProducer) -> list[Written]:
-        """One Spark job: find each record's partition, bring a partition's records to one task, write."""
+        """Write a frame in one Spark job, which brings the records of a partition to one task."""
         from ottla.spark.rows.spark_partitioner import brought_together
 
         options, spark = self._options, frame.sparkSession
@@ -106,7 +106,7 @@ class RowWriter:
         with _own_errors(producer):
             written = rows.mapInArrow(write, written_type()).collect()
         told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
-        # What ends the stream comes first: what another task says follows from it, or may be tried again.
+        # A final error comes first, because other tasks' errors may follow from it or may be retriable.
         for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
             raise failure
         check_attempts(spark, {r.stage for r in written})
@@ -117,7 +117,7 @@ class RowWriter:
 
 @contextlib.contextmanager
 def _own_errors(producer: SharedProducer) -> Iterator[None]:
-    """Errors of `errors` that tasks have raised inside the block are raised as themselves, and not as Spark's."""
+    """Raise errors of `errors` from tasks inside the block as themselves, and not as Spark's."""
     try:
         yield
     except Exception as error:
@@ -128,7 +128,7 @@ def _own_errors(producer: SharedProducer) -> Iterator[None]:
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
-    """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
+    """Stop when the stream does: rows that Spark has already computed keep coming after its jobs are cancelled."""
     for number, row in enumerate(rows):
         if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
             raise RuntimeError("the stream is being stopped")
@@ -138,7 +138,8 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 def _write(
     connecting: Connecting, producer: SharedProducer, codec: str, batch_bytes: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage."""
+    """Return the function of a task: writes record batches as part of the driver's transaction, and returns the written partitions
+    with the stage."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -148,7 +149,7 @@ def _write(
         context = TaskContext.get()
         assert context is not None
         if context.attemptNumber() > 0:
-            # The first attempt has used up the sequences: only a new transaction may write these records.
+            # The first attempt has used the sequences, so only a new transaction may write these records.
             raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
         writer = TaskWriter(connecting, producer, codec, batch_bytes)
         now_ms = time.time_ns() // 1_000_000

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 TASK_PACKAGES = ("pipeline", "protocol", "spark", "storage")
 TASK_MODULES = ("__init__.py", "addresses.py", "arguments.py", "invariants.py")
-"""The modules that tasks import. They are sent to executors, so that workers need only the dependencies."""
+"""The modules that tasks import. They are sent to executors, which then need only the dependencies."""
 _ARCHIVE = "ottla_package.zip"
 
 
 def register(spark: SparkSession) -> None:
-    """Prepare a session, however it was started. A second call does no harm.
+    """Prepare a session, however it was started. A second call has no effect.
 
     Afterwards ``format("ottla")`` works, and executors have the package. They need its dependencies msgspec, numpy, pyarrow,
-    pandas, cramjam and crc32c, and for other modules of the library what these import.
+    pandas, cramjam and crc32c, and the imports of other modules of the library that tasks use.
 
     Raises `PipelineError` for settings with which the sink cannot write exactly once.
     """
@@ -32,17 +32,16 @@ def register(spark: SparkSession) -> None:
     context = spark.sparkContext
     names = context._python_includes or []
     if _ARCHIVE not in names:
-        # Spark gives the jars of its packages to Python as well, and each task would read the directories of all of them, which
-        # takes 0.3 s.
+        # Spark adds the jars of its packages to Python's path as well, and each task would read the directories of all of them,
+        # which takes 0.3 s.
         context._python_includes = [name for name in names if not name.endswith(".jar")]
-        # The archive lies in the folder that is removed with Spark's JVM, however this process ends: executors may ask the driver
-        # for it at any time.
+        # Executors may request the archive at any time. Its directory is removed with Spark's JVM, however this process ends.
         context.addPyFile(str(package_archive(Path(context._temp_dir))))
     spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
 
 
 def begins_stages_once(spark: SparkSession) -> bool:
-    """Whether Spark begins each stage once: it repeats a stage where a shuffle is lost, which does not happen in one process."""
+    """Whether Spark runs each stage once. It repeats a stage if a shuffle is lost, which does not happen in one process."""
     settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
     # A master such as local-cluster[2,1,1024] has executors of its own.
     is_one_process = master == "local" or master.startswith("local[")
@@ -50,9 +49,8 @@ def begins_stages_once(spark: SparkSession) -> bool:
 
 
 def check_settings(spark: SparkSession) -> None:
-    """Raises `PipelineError` where Spark copies slow tasks: each copy would be refused, and after four failures Spark gives the
-    batch up."""
-    # The context's own settings would be copied from the JVM one by one.
+    """Raises `PipelineError` if Spark copies slow tasks: each copy would fail, and after four failures Spark fails the batch."""
+    # Reading the context's own settings would copy them from the JVM one by one.
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise PipelineError(
             "spark.speculation runs copies of slow tasks, and a task of the sink writes once: start the session without it"
@@ -60,8 +58,7 @@ def check_settings(spark: SparkSession) -> None:
 
 
 def package_archive(folder: Path) -> Path:
-    """An archive of the modules of ``ottla`` that tasks import, under the same names, for executors that do not have the
-    package."""
+    """Create an archive of the modules of ``ottla`` that tasks import, for executors without the package."""
     package = Path(__file__).resolve().parents[2]
     path = Path(tempfile.mkdtemp(prefix="ottla-package-", dir=folder)) / _ARCHIVE
     with zipfile.ZipFile(path, "w") as archive:

@@ -1,9 +1,9 @@
-"""Small batches: the driver gathers the rows and writes them itself.
+"""Gathers the rows of small batches in the driver, which writes them itself.
 
-What a batch of few rows costs is not its rows but what Spark does around them: a Python worker in each task, a shuffle, and
-connections and questions of each task's own. Here the JVM gives the rows to the driver as Arrow has them, which needs no Python
-worker, and the driver has its connections already. Nothing is written before all rows are there, so a task or a stage that Spark
-runs again does no harm: Spark gives the rows of one attempt.
+The cost of a small batch is not its rows but Spark's overhead: a Python worker for each task, a shuffle, and connections and
+metadata requests of each task. Here the JVM passes the rows to the driver in Arrow format without a Python worker, and the driver
+is already connected. Nothing is written before all rows have arrived, so a task or stage that Spark repeats does no harm: Spark
+returns the rows of one attempt.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_OFFSETS: Final = 10_000
-"""Of so many of its input, at most, a batch is gathered."""
+"""Largest number of input offsets of a batch that is gathered."""
 MAX_RECORD_BYTES: Final = 16 << 10
-"""The largest key, value and headers, together, that are gathered. With `MAX_OFFSETS` that bounds what the driver has to hold."""
+"""Largest record, in bytes of key, value and headers, that is gathered. With `MAX_OFFSETS` this bounds the driver's memory."""
 PAUSE_BATCHES: Final = 100
-"""So many batches are not gathered after one that had a larger record, because that one is computed twice."""
+"""Number of batches that are not gathered after one with a larger record, because that one is computed twice."""
 
 
 class SmallBatches:
@@ -38,9 +38,10 @@ class SmallBatches:
         self._pause = 0
 
     def is_small(self, ends: Mapping[TopicPartition, int], begin: Callable[[], Mapping[TopicPartition, int]]) -> bool:
-        """Whether the next batch has read few offsets of Kafka's. Where that is unknown it is not.
+        """Whether the next batch has read few Kafka offsets; False if unknown.
 
-        ``ends`` are those of its input. ``begin`` says where that begins, where the batch before was not given to this object.
+        ``ends`` are those of its input. ``begin`` returns the start of its input, and is called if the batch before was not given
+        to this object.
         """
         before, self._last_ends = self._last_ends, dict(ends)
         if self._pause:
@@ -53,12 +54,12 @@ class SmallBatches:
         return sum(end - before[where] for where, end in ends.items()) <= MAX_OFFSETS
 
     def note_large(self) -> None:
-        """A batch had a record that is too large to be gathered."""
+        """Record that a batch had a record that is too large to be gathered."""
         self._pause = PAUSE_BATCHES
 
 
 def gathered(rows: DataFrame) -> pa.Table | None:
-    """The rows of `rows.Outgoing`, which have `rows.CONTENT`, as `writer.TaskWriter` takes them; None where one is too large."""
+    """Gather the rows of `rows.Outgoing`, with `rows.CONTENT`, in the form for `writer.TaskWriter`; None if a row is too large."""
     table = rows.toArrow().combine_chunks()
     content = table.column(CONTENT)
     if content.null_count:
@@ -68,7 +69,7 @@ def gathered(rows: DataFrame) -> pa.Table | None:
 
 
 def write_gathered(table: pa.Table, writer: TaskWriter, partitions: Mapping[str, int], start: int) -> list[Written]:
-    """Choose the partition of each row, see `choosing.chosen`, and write all of them. Raises `PipelineError` and `MustAbort`."""
+    """Choose the partition of each row (`partitioner.chosen`) and write all rows. Raises `PipelineError` and `MustAbort`."""
     now_ms = time.time_ns() // 1_000_000
     at = start
     try:

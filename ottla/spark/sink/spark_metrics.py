@@ -26,7 +26,7 @@ class _Source:
         return self._registry
 
     def equals(self, other: object) -> bool:
-        """Spark compares sources when it removes one. This source stays."""
+        """Spark compares sources when it removes one. This source is never removed."""
         return False
 
     def hashCode(self) -> int:
@@ -43,10 +43,10 @@ class _Source:
 
 class Gauges:
     """``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic; the
-    producer's epoch and the last batch; a histogram of commits in ms.
+    producer's epoch and the last batch; a histogram of commit times in ms.
 
-    Where a listener tells of them (`listening`), also counters of late and repeated rows and of dead letters, and how many offsets
-    the stream is behind.
+    With a listener (`progress_listener`), also counters of late and repeated rows and of dead letters, and the stream's lag in
+    offsets.
     """
 
     def __init__(self, spark: SparkSession, transactional_id: str) -> None:
@@ -91,7 +91,7 @@ _MADE: dict[tuple[str, str], Gauges] = {}
 
 
 def gauges_of(spark: SparkSession, transactional_id: str) -> Gauges:
-    """The gauges of an id, one object in an application: its counters go on where a stream is started again."""
+    """Return the gauges of an id, one object per application, so that counters continue when a stream is restarted."""
     key = (spark.sparkContext.applicationId, transactional_id)
     if key not in _MADE:
         _MADE[key] = Gauges(spark, transactional_id)

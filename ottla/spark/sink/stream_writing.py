@@ -1,8 +1,8 @@
 """``frame.writeStream.format("ottla")``: the exactly-once sink as a data source, for streams without foreachBatch.
 
-A batch of a Python data source has several processes. One on the driver makes the writer and pickles it for the tasks; that begins
-the transaction. The tasks write. Another process on the driver makes a second writer, which commits or aborts. That process gets
-the producer's identity in the tasks' messages. Only then does it learn the number of the batch, so a batch that was committed
+A batch of a Python data source has several processes. One on the driver creates the writer and pickles it for the tasks, which
+begins the transaction. The tasks write. Another process on the driver creates a second writer, which gets the producer's identity
+from the tasks' messages and commits or aborts. Only then does it learn the number of the batch, so a batch that was committed
 before is written again and aborted.
 """
 
@@ -35,7 +35,7 @@ from ottla.spark.worker import prepare
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
 except ImportError:
-    # Spark 4.0 gives record batches to a subclass of this class, also in a stream.
+    # Spark 4.0 passes record batches to a subclass of this class, also in a stream.
     from pyspark.sql.datasource import DataSourceArrowWriter as _ArrowWriter
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """What a task has written, with which identity, when the producer got that identity by the driver's clock, and which topics the
-    stream reads, by their ids at that time."""
+    """The message of a task: the producer's identity, the driver's time when the producer got it, the topic ids of the input at
+    that time, and the written partitions."""
 
     def __init__(self, producer: SharedProducer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
         self.producer = producer
@@ -55,10 +55,10 @@ class Message(WriterCommitMessage):
 
 
 class StreamWriter(_ArrowWriter):
-    """The writer of one batch. ``checkpoint`` is a path or a URI that pyarrow's file systems know."""
+    """The writer of one batch. ``checkpoint`` is a path or a URI that pyarrow's file systems support."""
 
     def __init__(self, options: SinkOptions, checkpoint: str, schema: StructType) -> None:
-        """Raises `PipelineError` for rows that were not made by `ottla.spark.arranged`."""
+        """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
         check_arranged(schema)
         self._options = options
         self._checkpoint = checkpoint
@@ -68,7 +68,7 @@ class StreamWriter(_ArrowWriter):
         self._batch_bytes: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """The pickled writer. Spark pickles a writer only for the tasks of its batch, so this begins the transaction."""
+        """Begin the transaction: Spark pickles a writer only for the tasks of its batch."""
         if self._producer is None:
             self._producer = self._begin_transaction()
         return self.__dict__
@@ -99,8 +99,8 @@ class StreamWriter(_ArrowWriter):
         return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
-        """Write the rows of a task. A task that fails ends the transaction for all of them, because the driver may have no process
-        left that could."""
+        """Write the rows of a task. A task that fails aborts the transaction for all of them, because no other process may be left
+        to do so."""
         from pyspark import TaskContext
 
         prepare()
@@ -123,7 +123,7 @@ class StreamWriter(_ArrowWriter):
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        # Without tasks no message has an identity, so a transaction is begun only for the mark.
+        # If there were no tasks, a transaction is begun only for the progress record.
         producer = told[0].producer if told else None
         began_s = told[0].began_s if told else None
         try:
@@ -151,7 +151,7 @@ class StreamWriter(_ArrowWriter):
                 return
 
     def _abort(self, producer: SharedProducer | None) -> None:
-        """Abort the transaction. Where that fails, its time-out or the next batch aborts it."""
+        """Abort the transaction. If that fails, the transaction times out or the next batch aborts it."""
         if producer is None:
             return
         with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:

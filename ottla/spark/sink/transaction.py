@@ -1,7 +1,7 @@
-"""A transaction that many tasks share. The driver owns its id and epoch, begins and ends it, and writes the batch's mark in it.
+"""A transaction that many tasks share. The driver owns its id and epoch, begins and ends it, and writes the progress record in it.
 
-Transaction version 2 (KIP-890) makes this safe: each end raises the epoch, so that a task that still writes when its transaction is
-over is refused; and a partition joins with its first batch.
+Transaction version 2 (KIP-890) makes this safe: each end raises the epoch, so that a task that still writes after its transaction
+is rejected; and a partition is added with its first batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WANTED_VERSION = 2
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """The states in which a transaction is open or is being ended."""
 TRANSACTION_TIMEOUT_MS = 900_000
-"""The largest time-out that brokers allow by default, in ms (transaction.max.timeout.ms)."""
+"""The maximum timeout that brokers allow by default, in ms (transaction.max.timeout.ms)."""
 
 
 class SharedProducer(msgspec.Struct, frozen=True):
@@ -42,9 +42,9 @@ class SharedProducer(msgspec.Struct, frozen=True):
 
 
 def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
-    """The state of the id's transaction, by Kafka's names (TransactionState); None where the cluster does not know the id.
+    """Return the state of the id's transaction, by Kafka's names (TransactionState); None if the cluster does not know the id.
 
-    Empty where the state is unknown: the broker is older than 3.0, or does not allow the client to ask. Raises `PipelineError`.
+    Empty if unknown, because the broker is older than 3.0 or the client is not authorized. Raises `PipelineError`.
     """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
@@ -62,12 +62,12 @@ def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
 
 
 def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
-    """Whether the cluster has forgotten the id. Raises `PipelineError`."""
+    """Whether the cluster has expired the id. Raises `PipelineError`."""
     return state_of(cluster, transactional_id) is None
 
 
 class SharedTransaction:
-    """The transactions of one transactional id. Every method raises `Fenced` once another pipeline has taken over the id."""
+    """The transactions of one transactional id. Every method raises `Fenced` once a newer producer owns the id."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class SharedTransaction:
         producer: SharedProducer | None = None,
         progress: ProgressTopic | None = None,
     ) -> None:
-        """``producer`` is that of a transaction that has begun in another process, to continue it."""
+        """``producer`` continues a transaction that has begun in another process."""
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
@@ -87,10 +87,10 @@ class SharedTransaction:
         self._progress = progress
 
     def begin(self) -> Mark | None:
-        """Fence earlier producers, end their open transaction, and read the mark that was committed last."""
+        """Fence earlier producers, end their open transaction, and read the last progress record."""
         if not self._has_begun:
             self._take_over()
-        # The transaction of another process is continued once. The next call takes the id over.
+        # A transaction from another process is continued once. The next call initializes the id.
         self._has_begun = False
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
@@ -110,8 +110,8 @@ class SharedTransaction:
         self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any, see `marks.commit_of`,
-        and a record of the progress topic."""
+        """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any (`marks.commit_of`),
+        and a record in the progress topic."""
         if ends:
             self._commit(commit_of(mark, ends))
         if self._progress is not None:

@@ -1,6 +1,6 @@
-"""The writing half of a task: encodes rows as batches of one shared transaction, in sequence.
+"""Writes the rows of a task as batches of one shared transaction.
 
-Within a transaction a partition belongs to one task, so its sequences begin at 0.
+Within a transaction only one task writes to a partition, so its sequences begin at 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a task has written to one partition."""
+    """The records that a task has written to one partition."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Total(msgspec.Struct):
-    """What was written to a partition so far. The next sequence is the number of records."""
+    """The records written to a partition so far. The next sequence is their number."""
 
     records: int = 0
     bytes: int = 0
@@ -53,8 +53,8 @@ class TaskWriter:
         batch_bytes: Mapping[str, int] = {},
         cluster: ClusterClient | None = None,
     ) -> None:
-        """``batch_bytes`` has the topics that accept only smaller batches, see `limits.small_batches`. ``cluster`` is a client that
-        somebody goes on with after `finish`; without one the task has connections of its own."""
+        """``batch_bytes`` has the limits of topics that accept only smaller batches (`batch_limits.small_batches`). ``cluster`` is
+        a client that stays open after `finish`; without one the task has its own connections."""
         self._batch_bytes = dict(batch_bytes)
         self._is_shared = cluster is not None
         self.sender = Sender(cluster or ClusterClient(connecting), producer)
@@ -62,8 +62,8 @@ class TaskWriter:
         self._totals: dict[TopicPartition, _Total] = {}
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
-        """Write rows with the columns topic, partition, key and value, and perhaps headers. The partitions may come in any order;
-        the records of a partition keep theirs."""
+        """Write rows with the columns topic, partition, key and value, and perhaps headers. The records of a partition keep their
+        order."""
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
@@ -93,7 +93,7 @@ class TaskWriter:
             yield where, batch
 
     def finish(self) -> list[Written]:
-        """Wait until everything is in the brokers' logs. Closes the connections, unless others use them and all went well."""
+        """Wait until everything is in the brokers' logs, then close connections that are not shared, or all after an error."""
         try:
             self.sender.settle()
         except BaseException:
@@ -104,12 +104,12 @@ class TaskWriter:
         return [Written(*where, total.records, total.bytes) for where, total in self._totals.items()]
 
     def close(self) -> None:
-        """Close all connections: after a failure answers may be on their way that the next request would take for its own."""
+        """Close all connections. After a failure, late responses would be read as responses to the next request."""
         self.sender.close()
 
 
 def check_alone(written: Sequence[Written], advice: str) -> None:
-    """Raises `PipelineError` where two tasks have written to one partition, because both began its sequences at 0."""
+    """Raises `PipelineError` if two tasks have written to one partition, because both began its sequences at 0."""
     seen: set[TopicPartition] = set()
     for part in written:
         where = (part.topic, part.partition)
@@ -119,7 +119,7 @@ def check_alone(written: Sequence[Written], advice: str) -> None:
 
 
 def _check_places(rows: pa.RecordBatch) -> None:
-    """Raises `PipelineError` for a row without a partition, whose topic is not among the requested ones."""
+    """Raises `PipelineError` for a row without a partition, because its topic is unknown."""
     places = rows.column("partition")
     if places.null_count:
         check_topic(rows.column("topic")[places.is_valid().index(False).as_py()].as_py(), ())
