@@ -1,9 +1,9 @@
-"""Dead letters: a record that a job cannot handle is copied to a topic of its own, with headers that say why and where it came
-from.
+"""Dead letters: a record that a job cannot process is copied to a topic of its own, with headers for the reason and the record's
+position.
 
 As in Kafka Connect (errors.deadletterqueue.context.headers.enable) a dead letter keeps key, value and headers. The headers that
-ottla adds come after the record's own, and their names begin with ``ottla.``. A dead letter that was sent in again and has failed
-again has each of them twice, so a reader takes the last header of a name.
+ottla adds come after the record's own, and their names begin with ``ottla.``. A dead letter that was sent again and has failed
+again has each of them twice, so a reader must use the last header of a name.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 RUN, SOURCE, REASON, CUT = "ottla.run", "ottla.source", "ottla.reason", "ottla.cut"
 OWN_HEADERS_BYTES = 1_024
-"""Room for the headers that a job adds, in bytes: a topic's name has at most 249 characters, a run's id
-`schemas.MAX_RUN_CHARACTERS`."""
+"""Space for the headers that a job adds, in bytes: a topic name has at most 249 characters, a run id `schemas.MAX_RUN_CHARACTERS`.
+"""
 BATCH_OVERHEAD_BYTES = 128
-"""The size of a batch's header, and of the lengths and numbers of one record, in bytes."""
+"""Size of a batch header, and of the lengths and numbers of one record, in bytes."""
 HEADER_OVERHEAD_BYTES = 10
 SMALLEST_LIMIT_BYTES = 4_096
-"""A topic with a smaller limit, in bytes, takes no dead letters, because the head of the value needs some room."""
+"""Minimum max.message.bytes of a dead letter topic, because the beginning of the value needs some space."""
 
 
 def room(limit: int) -> int:
-    """How many bytes of key, value and headers a record may have in a batch of at most ``limit`` bytes.
+    """Return the maximum size, in bytes, of key, value and headers of a record in a batch of at most ``limit`` bytes.
 
-    Data that compression does not make smaller becomes larger by less than a hundredth.
+    Incompressible data grows by less than a hundredth when compressed.
     """
     return limit - limit // 100 - BATCH_OVERHEAD_BYTES - OWN_HEADERS_BYTES
 
 
 def check_limit(topic: str, limit: int) -> None:
-    """Check that a topic's limit leaves room for dead letters. Raises `PipelineError`."""
+    """Raises `PipelineError` if a topic's limit is too small for dead letters."""
     if limit < SMALLEST_LIMIT_BYTES:
         raise PipelineError(
             f"topic {topic!r} takes batches of {limit:,} bytes at most (max.message.bytes), and dead letters need"
@@ -44,14 +44,14 @@ def check_limit(topic: str, limit: int) -> None:
 
 
 def source() -> Column:
-    """The place of a record as topic-partition@offset."""
+    """Format the position of a record as topic-partition@offset."""
     from pyspark.sql import functions as f
 
     return f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
 
 
 def headers_of(values: dict[str, Column]) -> Column:
-    """Record headers with text values. A header whose text is null is left out."""
+    """Build record headers with text values. A header whose text is null is omitted."""
     from pyspark.sql import functions as f
 
     each = (f.struct(f.lit(name).alias("key"), f.encode(value, "UTF-8").alias("value")) for name, value in values.items())
@@ -59,17 +59,17 @@ def headers_of(values: dict[str, Column]) -> Column:
 
 
 def size_of(column: Column) -> Column:
-    """The size of a column's value in bytes; 0 for null."""
+    """Return the size of a column's value in bytes; 0 for null."""
     from pyspark.sql import functions as f
 
     return f.coalesce(f.octet_length(column), f.lit(0))
 
 
 def dead_letter(run: str, reason: Column, limit: int | None) -> dict[str, Column]:
-    """Key, value and headers of the dead letter for the record in the connector's columns.
+    """Build key, value and headers of the dead letter for the record in the connector's columns.
 
-    Where they exceed the topic's ``limit``, a key and headers of more than a quarter of the limit are left out, key and value are
-    cut, and a header has their sizes. The header `SOURCE` says where the whole record lies.
+    If they exceed the topic's ``limit``, key and value are truncated, headers of more than a quarter of the limit are omitted, and
+    a header has the original sizes. The header `SOURCE` has the position of the whole record.
     """
     from pyspark.sql import functions as f
 

@@ -17,7 +17,7 @@ BLOCK_ROWS = 10_000
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """The kind of purchases that are generated. Shares are of all rows."""
+    """Parameters of the generated purchases. Shares are of all rows."""
 
     rows: int
     seed: int = 1
@@ -44,7 +44,7 @@ def purchases(workload: Workload, values: Format = JSON) -> Iterator[Generated]:
 
 
 def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Iterator[Generated]:
-    """The rows of one block. Each block is generated independently of the others, so a task can make it anywhere, and again."""
+    """Generate the rows of one block. Blocks do not depend on each other, so any task can generate any block, also again."""
     rng = random.Random(f"{workload.seed}/{block}" if block else workload.seed)
     for number in range(block * BLOCK_ROWS, min(workload.rows, (block + 1) * BLOCK_ROWS)):
         # The square of a uniform number: the first tenth of the users makes a third of the purchases.
@@ -66,7 +66,7 @@ def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Itera
 
 
 def _spoilt(rng: random.Random, purchase: dict[str, object], values: Format) -> bytes:
-    """A value that is not a purchase, as a faulty producer may send it."""
+    """Return a value that is not a purchase, as a faulty producer may send it."""
     match rng.randrange(5):
         case 0:
             return values.pack(purchase, PURCHASE)[: rng.randrange(1, 30)]

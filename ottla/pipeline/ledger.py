@@ -12,7 +12,7 @@ from ottla.spark.cluster.wire import ClusterClient
 
 
 class LedgerEntry(msgspec.Struct):
-    """What one transaction has written to a partition. ``outcome`` is "" while the transaction is open."""
+    """The records of one transaction in a partition. ``outcome`` is "" while the transaction is open."""
 
     producer_id: int
     epoch: int
@@ -79,10 +79,10 @@ def _note(partition_ledger: Ledger, is_open: dict[int, LedgerEntry], header: Bat
 
 
 def torn(ledgers: list[Ledger]) -> list[str]:
-    """Transactions that were committed in one partition and aborted in another, by producer id and epoch.
+    """Find transactions that were committed in one partition and aborted in another, by producer id and epoch.
 
-    With transaction version 2 each transaction has an epoch of its own. With older versions an epoch may have several transactions,
-    and then nothing is reported.
+    With transaction version 2 each transaction has its own epoch. With older versions an epoch may have several transactions, and
+    then nothing is reported.
     """
     outcomes: dict[tuple[int, int], set[str]] = {}
     repeated: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""How a stream goes, batch by batch: what the sink has reported, with what Spark's own progress says of the same batch."""
+"""The progress of a stream, batch by batch: the sink's report and Spark's own progress of the same batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from ottla.spark.sink.metrics import BatchReport
 from ottla.spark.sink.progress_listener import StreamProgress, progress_of
 
 REPORTS_KEPT: Final = 10_000
-"""How many batches' reports a job keeps, the newest: a job that runs for ever has ever more of them. Spark keeps the progress
-of a hundred batches, so no older report is asked for."""
+"""Number of the newest reports that a job keeps. Spark keeps the progress of a hundred batches, so no older report is needed."""
 
 
 class SparksProgress(Protocol):
-    """One batch's (StreamingQueryProgress of Spark)."""
+    """The progress of one batch (StreamingQueryProgress of Spark)."""
 
     @property
     def batchId(self) -> int: ...  # noqa: N802
@@ -25,7 +24,7 @@ class SparksProgress(Protocol):
 
 
 class Query(Protocol):
-    """What is asked of a query of Spark's."""
+    """The part of Spark's streaming query that is used here."""
 
     @property
     def lastProgress(self) -> SparksProgress | None: ...  # noqa: N802
@@ -35,10 +34,10 @@ class Query(Protocol):
 
 
 class Reports:
-    """The sink's reports of one start of a stream, in the order of the batches. ``keep`` is called by the thread of a batch."""
+    """The sink's reports of one run of a stream, in the order of the batches. The thread of a batch calls ``keep``."""
 
     def __init__(self, dead_letters: str) -> None:
-        """``dead_letters`` is the topic of that name."""
+        """``dead_letters`` is the name of the dead letter topic."""
         self._dead_letters = dead_letters
         self._reports: dict[int, BatchReport] = {}
         self._newest = -1
@@ -51,14 +50,14 @@ class Reports:
             del self._reports[next(iter(self._reports))]
 
     def all(self) -> list[BatchReport]:
-        """The newest `REPORTS_KEPT` of them."""
+        """Return the newest `REPORTS_KEPT` reports."""
         return list(self._reports.values())
 
     def new(self, query: Query) -> Iterator[StreamProgress]:
-        """Of the batches that are done and that nobody was told of.
+        """Yield the progress of finished batches that were not yielded before.
 
-        All that Spark keeps is up to a hundred batches, which the JVM writes as JSON and Python parses. So one is asked for where
-        one is new, and none while the batch in hand has no report: whoever waits takes no time from the batches.
+        Reading all progress that Spark keeps means that the JVM writes up to a hundred batches as JSON, which takes time from the
+        batches. So only the last one is read if that is enough, and nothing while the current batch has no report.
         """
         if self._newest == self._told:
             return
@@ -67,7 +66,7 @@ class Reports:
             if report is None or report.batch <= self._told:
                 continue
             fields = json.loads(progress.json)
-            # While Spark waits it reports as well, by the number of the batch that comes next, and that batch may be done by now.
+            # While idle, Spark reports progress under the number of the next batch, which may be finished by now.
             if "addBatch" in fields["durationMs"]:
                 self._told = report.batch
                 yield progress_of(report, fields, self._dead_letters)
@@ -76,7 +75,7 @@ class Reports:
         last = query.lastProgress
         if last is None or last.batchId <= self._told:
             return ()
-        # Spark says how it is while it waits as well, by the number of the batch that comes next.
+        # While idle, Spark reports progress under the number of the next batch.
         is_only_one = last.batchId in self._reports and not self._is_due(last.batchId - 1)
         return (last,) if is_only_one else query.recentProgress
 

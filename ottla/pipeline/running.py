@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CANCEL_INTERVAL_S = 0.2
-"""How often a job that is no stream is asked for its end, and, once a signal has come, its Spark jobs are cancelled."""
+"""Interval, in seconds, of checks for the end of a job that is not a stream, and of cancelling its Spark jobs after a signal."""
 UNSOUND_EXIT = 2
-"""The exit code of a job that ran and found something wrong."""
+"""Exit code of a job that ran and found errors."""
 
 Result = TypeVar("Result")
 
@@ -37,7 +37,7 @@ tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Run the job generate; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped it."""
+    """Run the job generate and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -63,7 +63,7 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
 
             def show_progress(report: Any) -> None:
                 console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
-                # A part is a transaction: after it none is open.
+                # Each part is a transaction, so none is open between two parts.
                 if signals:
                     raise Stopped(signals[0])
 
@@ -73,7 +73,8 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
 
 
 def _session(place: Place, name: str) -> Any:
-    """Raises `Stopped`, but only once Spark's JVM has started. A JVM whose Python process ends during the start never ends."""
+    """Start the Spark session. Raises `Stopped` only after Spark's JVM has started, because a JVM whose Python process exits during
+    the start never exits."""
     from ottla.spark.session.session import session
 
     with noted_signals(*ENDING) as signals:
@@ -84,15 +85,14 @@ def _session(place: Place, name: str) -> Any:
 
 
 def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
-    """What ``work`` returns, which runs in a thread of its own. A signal cancels its Spark jobs, and raises `Stopped` once it has
-    ended."""
+    """Run ``work`` in a thread and return its result. A signal cancels its Spark jobs, and raises `Stopped` when it has ended."""
     from py4j.protocol import Py4JError
 
     with noted_signals(*ENDING) as signals, ThreadPoolExecutor(1) as pool:
         running = pool.submit(work)
         while not wait([running], CANCEL_INTERVAL_S).done:
             if signals:
-                # Again and again, because ``work`` may begin another job before it ends. A JVM that has ended as well has none.
+                # Repeated, because ``work`` may start another job before it ends. The JVM may have exited.
                 with suppress(Py4JError, OSError):
                     spark.sparkContext.cancelAllJobs()
     if signals:
@@ -101,7 +101,7 @@ def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
-    """Run a streaming job; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped the job."""
+    """Run a streaming job and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
     from ottla.pipeline.jobs import shop, totals
     from ottla.spark.cluster.wire import ClusterClient
 
@@ -141,7 +141,7 @@ def _stream_options(options: StreamSettings) -> StreamOptions:
 
 
 def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
-    """Run the job until it has come to its end or there are ``signals``; what it left over, in words. Raises `PipelineError`."""
+    """Run the job until it ends or ``signals`` is not empty, and describe the rows that it did not handle. Raises `PipelineError`."""
     from ottla.pipeline.stream import Running
     from ottla.spark.errors import cause_of
 
@@ -168,7 +168,7 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
 
 
 def run_export(options: ExportSettings) -> int:
-    """Run the job export; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped it."""
+    """Run the job export and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
     from ottla.pipeline.jobs.export import ExportOptions, export
 
     settings = ExportOptions(
@@ -189,8 +189,8 @@ def run_export(options: ExportSettings) -> int:
 
 
 def run_audit(options: AuditSettings) -> int:
-    """Run the job audit; returns `UNSOUND_EXIT` where something is wrong, else 0. Raises `PipelineError`, and `Stopped` where a
-    signal has stopped it."""
+    """Run the job audit and return `UNSOUND_EXIT` if there are errors, else 0. Raises `PipelineError`, and `Stopped` after a
+    signal."""
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
     settings = AuditOptions(

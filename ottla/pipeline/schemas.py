@@ -13,9 +13,9 @@ SHIPMENT = "purchase LONG, user STRING, product STRING, quantity INT"
 TOTAL = "window_ms LONG, user STRING, product STRING, purchases LONG, quantity LONG, amount_cents LONG"
 
 MAX_AHEAD_MS = 3_600_000
-"""How far Kafka lets a record's timestamp be ahead of the broker's clock, in ms (log.message.timestamp.after.max.ms)."""
+"""How far Kafka allows a record's timestamp to be ahead of the broker's clock, in ms (log.message.timestamp.after.max.ms)."""
 MAX_RUN_CHARACTERS = 100
-"""The longest run id, in characters. Every record that a job writes has it in a header."""
+"""Longest run id, in characters. Every record that a job writes has it in a header."""
 
 
 class ShopTopics(msgspec.Struct, frozen=True):
@@ -32,9 +32,8 @@ class Terms(msgspec.Struct, frozen=True):
     """The conditions under which a record is a purchase. ``max_ahead_ms`` is how far the purchase's time may be ahead of the
     record's timestamp, which a replay does not change.
 
-    With ``deduplicate`` a purchase counts once, even where the source has it again with the same contents in all fields. A job
-    keeps all purchases for that. ``limits`` are the largest batches of topics (max.message.bytes). A topic that is not in it has
-    no limit.
+    With ``deduplicate`` a purchase counts once, even if the source repeats it with the same contents in all fields. A job keeps all
+    purchases for that. ``limits`` is max.message.bytes by topic; other topics have no limit.
     """
 
     topics: ShopTopics = ShopTopics()

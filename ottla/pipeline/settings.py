@@ -1,4 +1,4 @@
-"""The settings of jobs (``ottla pipeline JOB``). The module imports nothing of Spark, so that help is shown at once."""
+"""The settings of jobs (``ottla pipeline JOB``). The module does not import Spark, so that help is shown at once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from ottla.pipeline.schemas import ShopTopics, Terms
 FORMATS: Final = ("avro", "json")
 """The names of `spark.schemas.formats.FORMATS`."""
 STATE_STORES: Final = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
-"""Where Spark keeps the state between batches, by name: in the executors' memory, or also on their disks."""
+"""State stores of Spark by name: in the executors' memory, or also on their disks."""
 SINKS: Final = ("tasks", "driver")
-"""Who writes the rows of a batch: Spark's tasks, or the driver."""
+"""The writer of a batch: Spark's tasks, or the driver."""
 TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""The transaction time-out of `spark.sink.transaction`, in ms."""
+"""The transaction timeout of `spark.sink.transaction`, in ms."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, and where Spark runs. ``master`` None leaves that to spark-submit, or to ``cores`` processors of this
-    machine."""
+    """The cluster and Spark's master. With ``master`` None spark-submit's is used, or ``cores`` processors of this machine."""
 
     bootstrap: str
     master: str | None
@@ -40,8 +39,8 @@ class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. ``run_id`` None stands
-    for a new id."""
+    """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. With ``run_id`` None a
+    new id is generated."""
 
     place: Place
     format: str
@@ -59,7 +58,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the job export, which reads a broker's segment files where there is a ``data_dir``."""
+    """The settings of the job export, which reads a broker's segment files if ``data_dir`` is set."""
 
     place: Place
     topic: str

@@ -1,6 +1,7 @@
-"""Signals end a job in order: at once before anything was begun, and later once Spark's JVM has started or the batch was aborted.
+"""Stops a job on a signal: at once before it has begun, and later once Spark's JVM has started or the batch was aborted.
 
-They are noted then, for an exception in the middle of a call to Spark's JVM would make the JVM give the next call a wrong answer.
+An exception in the middle of a call to Spark's JVM would desynchronise the connection, and the next call would read a wrong
+response. So signals are only recorded then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 
 
 class Stopped(BaseException):
-    """A signal has come while a job was beginning. No error of anybody's: nobody but the job's own end takes it."""
+    """A signal was received before the job had begun. It is not an `Exception`, so that only the end of the job catches it."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)
@@ -21,10 +22,8 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
-    """Within, these signals raise `Stopped`, and Ctrl-C does so for Spark as well, which takes it for itself (SparkContext).
-
-    For the main thread.
-    """
+    """Raise `Stopped` on these signals inside the block, also for Ctrl-C, which Spark handles itself (SparkContext). For the main
+    thread only."""
 
     def stop(given: int, _: Any) -> NoReturn:
         raise Stopped(signal.Signals(given))
@@ -41,8 +40,7 @@ def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def noted_signals(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
-    """Inside the block these signals end nothing: they are appended to the list, for the caller to react to. For the main thread
-    only."""
+    """Inside the block, append these signals to the list, and let the caller react to them. For the main thread only."""
     noted: list[signal.Signals] = []
     before = {number: signal.signal(number, lambda given, _: noted.append(signal.Signals(given))) for number in numbers}
     try:

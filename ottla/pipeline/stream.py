@@ -1,5 +1,5 @@
 """The parts that all streaming jobs share: reading a topic's committed records, a transform, the exactly-once sink, progress and
-the end."""
+stopping."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Job(msgspec.Struct, frozen=True):
     """A job that reads one topic and writes to others. With ``has_state`` Spark keeps state between batches, and a batch has the
     changed rows.
 
-    ``transform`` gets the source's rows, the run's id, the values' format and the terms of purchases.
+    The arguments of ``transform`` are the source's rows, the run's id, the values' format and the terms of purchases.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """The options of a stream. ``batch_records`` bounds a micro-batch; ``is_bounded`` stops after everything that existed at the
-    start was read.
+    """The options of a stream. ``batch_records`` bounds a micro-batch; ``is_bounded`` stops after all records that existed at the
+    start.
 
-    ``progress_topic`` is the sink's, None for its default; ``state_store`` is one of `STATE_STORES`. A job asks the broker for the
-    limits of ``terms`` when it starts. ``query_name`` is the name of the stream in Spark, by default the job's.
+    ``progress_topic`` is the sink's, None for its default; ``state_store`` is one of `STATE_STORES`. A job reads the limits of
+    ``terms`` from the broker when it starts. ``query_name`` is the name of the stream in Spark, by default the job's.
     """
 
     bootstrap: str
@@ -74,22 +74,22 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 def source_options(bootstrap: str, topic: str) -> dict[str, str]:
-    """The options of the stock connector for every job: it reads committed records only."""
+    """Return the options of the stock connector for every job. It reads committed records only."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
-        # The connector asks for offsets about twice in each poll.
+        # The connector requests offsets about twice in each poll.
         "kafka.max.poll.records": "50000",
-        # To ask, the connector goes to a partition's end and back. A fetch that waits there holds up the next one.
+        # To find the end offsets, the connector seeks to a partition's end and back. A fetch that waits there delays the next one.
         "kafka.fetch.max.wait.ms": "50",
     }
 
 
 def check_topics(bootstrap: str, *topics: str) -> None:
-    """Check that the topics exist. Raises `PipelineError`."""
+    """Raises `PipelineError` if a topic does not exist."""
     cluster = ClusterClient(Connecting(bootstrap))
     try:
         for topic in topics:
@@ -99,7 +99,7 @@ def check_topics(bootstrap: str, *topics: str) -> None:
 
 
 def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
-    """The largest batch, in bytes, of each topic that the job writes to. Raises `PipelineError` where that is too small."""
+    """Read max.message.bytes of each topic that the job writes to. Raises `PipelineError` if it is too small."""
     cluster = ClusterClient(Connecting(options.bootstrap))
     try:
         limits = largest_batches(cluster, job.targets)
@@ -114,7 +114,7 @@ def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
 
 
 def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
-    """The committed records of the source as a stream."""
+    """Read the committed records of the source as a stream."""
     settings = source_options(options.bootstrap, job.source)
     settings["failOnDataLoss"] = str(options.fails_on_data_loss).lower()
     settings["maxOffsetsPerTrigger"] = str(options.batch_records)
@@ -122,7 +122,7 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
 
 
 def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
-    """What Spark keeps for deduplication is there from a checkpoint's first batch on, or never. Raises `PipelineError`."""
+    """Raises `PipelineError` if ``deduplicate`` has changed. The state for it must exist from a checkpoint's first batch on."""
     kept, wanted = Checkpoint(spark, options.checkpoint), options.terms.deduplicate
     if job.has_state or not kept.has_committed() or kept.keeps_state() is wanted:
         return
@@ -134,7 +134,7 @@ def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
 
 
 class Running:
-    """A job that was started. Raises `PipelineError` where it cannot be started."""
+    """A running job. Raises `PipelineError` if it cannot be started."""
 
     def __init__(
         self, spark: SparkSession, job: Job, options: StreamOptions, on_retry: Callable[[int, BaseException], None]
@@ -161,8 +161,7 @@ class Running:
         on_progress: Callable[[StreamProgress], None] = lambda progress: None,
         is_stop_wanted: Callable[[], bool] = lambda: False,
     ) -> list[BatchReport]:
-        """Wait for the end of the job, or stop it as soon as that is wanted. Returns the batches' reports, at most the newest
-        `progress.REPORTS_KEPT`.
+        """Wait for the end of the job, or stop it when that is wanted. Returns the newest `progress.REPORTS_KEPT` reports.
 
         Raises `PipelineError` with the cause in one line.
         """
@@ -181,8 +180,8 @@ class Running:
         except jvm_gone as error:
             if not is_stop_wanted():
                 raise PipelineError("Spark's JVM has ended; what it has printed says why") from error
-            # A JVM may die as its tasks are cancelled: Spark frees the memory of batches that a task still reads. The batch in hand
-            # has failed with it, as it was to.
+            # A JVM may crash when its tasks are cancelled, because Spark frees the memory of batches that a task still reads. The
+            # current batch has then failed, as intended.
             self._await_batch()
         finally:
             with contextlib.suppress(*jvm_gone):
@@ -192,11 +191,11 @@ class Running:
         return self._reports.all()
 
     def stop(self) -> None:
-        """Stop the stream and its current batch, so that the batch's transaction is aborted now and not after its time-out.
+        """Stop the stream and its current batch, so that the batch's transaction is aborted now and not by its timeout.
 
-        Raises `PipelineError` where the stream does not stop within `STOP_TIMEOUT_S`.
+        Raises `PipelineError` if the stream does not stop within `STOP_TIMEOUT_S`.
         """
-        # The Spark jobs of the batch are cancelled. Their failure aborts the batch's transaction.
+        # Stopping cancels the batch's Spark jobs. Their failure aborts its transaction.
         self._query.stop()
         self._await_batch()
 
@@ -211,7 +210,7 @@ class Running:
 
 @contextlib.contextmanager
 def _state_store(spark: SparkSession, name: str) -> Iterator[None]:
-    """Streams that are started in the block keep their state in that store. A stream takes a copy of its session's settings."""
+    """Use a state store for streams that are started in the block. A stream copies its session's settings."""
     if name == "memory":
         yield
         return

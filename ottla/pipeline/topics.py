@@ -1,4 +1,4 @@
-"""Makes the topics of a job, and fills the first of them with a stock producer."""
+"""Creates the topics of a job, and fills the first of them with a stock producer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ QUEUE_RECORDS = 500_000
 
 
 def create(bootstrap: str, topics: Sequence[str], partitions: int) -> list[str]:
-    """Create the topics that do not exist yet; returns their names. Raises `PipelineError`."""
+    """Create the missing topics and return their names. Raises `PipelineError`."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         known = admin.list_topics(timeout=TIMEOUT_S).topics
         missing = [t for t in topics if t not in known]
-        # The timestamps of purchases are their own times, which may be older than any retention.
+        # The timestamps of purchases are event times, which may be older than any retention.
         new = [NewTopic(topic, partitions, 1, config={"retention.ms": "-1"}) for topic in missing]
         for future in admin.create_topics(new).values() if missing else ():
             future.result(TIMEOUT_S)

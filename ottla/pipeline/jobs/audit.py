@@ -1,4 +1,4 @@
-"""Checks whether the topics agree: every purchase occurs once, as an invoice and a shipment or as a dead letter; totals and exports
+"""Checks that the topics agree: every purchase occurs once, as an invoice and a shipment or as a dead letter; totals and exports
 are right."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OFFENDERS_NAMED = 10
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A rule, how many cases break it, and some of these cases. With ``is_note`` they are worth knowing, but break nothing."""
+    """A rule, the number of cases that break it, and some of these cases. With ``is_note`` they are information, not errors."""
 
     rule: str
     count: int
@@ -39,8 +39,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
-    """What lies at the offsets of a topic. ``open`` counts records of open transactions, ``unexplained`` offsets that hold none of
-    these."""
+    """Counts of the offsets of a topic by kind. ``open`` counts records of open transactions, ``unexplained`` offsets of no kind."""
 
     topic: str
     offsets: int
@@ -64,7 +63,7 @@ class AuditOptions(msgspec.Struct, frozen=True):
     """The options of an audit. ``with_totals`` compares the totals with the purchases, ``export`` a directory of Parquet files with
     its topic.
 
-    ``terms`` are those of the audited jobs. The broker is asked for their limits.
+    ``terms`` are those of the audited jobs. Their limits are read from the broker.
     """
 
     bootstrap: str
@@ -76,7 +75,7 @@ class AuditOptions(msgspec.Struct, frozen=True):
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """All records that a topic has now."""
+    """Read all current records of a topic."""
     return spark.read.format("kafka").options(**source_options(bootstrap, topic)).load()
 
 
@@ -113,7 +112,7 @@ def _limits(options: AuditOptions) -> dict[str, int]:
 
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
-    """The ledger of each partition, each made by a task, because a large topic has many batches."""
+    """Return the ledger of each partition. Tasks read them, because a large topic has many batches."""
     cluster = ClusterClient(Connecting(bootstrap))
     partitions = sorted(cluster.leaders(topic))
     cluster.close()
@@ -142,7 +141,7 @@ def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
 
 
 def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[Finding]:
-    """Compare the outputs with the records of the source. Where a producer has sent a purchase twice, these are two purchases."""
+    """Compare the outputs with the records of the source. A purchase that a producer has sent twice counts as two purchases."""
     from pyspark.sql import functions as f
 
     topics = options.terms.topics
@@ -199,14 +198,14 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
 
 
 def _header(name: str) -> Column:
-    """The text of a header. The last header of a name is ottla's: a record may have brought headers of the same name."""
+    """Return the text of a header. The last header of a name is ottla's; the record may have had one of the same name."""
     from pyspark.sql import functions as f
 
     return f.get(f.reverse(f.filter("headers", lambda header: header["key"] == name)), f.lit(0))["value"].cast("string")
 
 
 def _firsts(sound: DataFrame) -> DataFrame:
-    """The ``source`` of each record, and the source of the ``first`` record with the same contents, which stands for all."""
+    """Return the ``source`` of each record, and the source of the ``first`` record with the same contents, which represents all."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -222,7 +221,7 @@ def _handled_once(name: str) -> list[Rule]:
 
 
 def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """Compare the last total of each key with the sum of its purchases, without those that may have come too late for it."""
+    """Compare the last total of each key with the sum of its purchases, without those that may have been late for it."""
     from pyspark.sql import functions as f
 
     names = ("purchases", "quantity", "amount_cents")
@@ -242,7 +241,7 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
         differing = differing.join(late, "key", "left")
     else:
         differing = differing.select("*", *(f.lit(0).alias(name) for name in names))
-    # What is missing of each number is something, and no more than what may have come too late.
+    # Less than the sum is allowed, by at least one purchase and at most those that may have been late.
     missing = [f"e_{name} - coalesce(f_{name}, 0) BETWEEN {int(name == 'purchases')} AND {name}" for name in names]
     differing = differing.withColumn("is_late", f.expr(f"coalesce({' AND '.join(missing)}, false)"))
     late_rows = differing.where("is_late").selectExpr("key", "e_purchases - coalesce(f_purchases, 0) AS count")
@@ -261,7 +260,7 @@ def _key_of_total() -> Column:
 
 
 def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """Compare the rows of the files with the records that are committed now, by partition and offset."""
+    """Compare the rows of the files with the currently committed records, by partition and offset."""
     from pyspark.sql import functions as f
 
     topic, where = options.exported_topic, options.export or ""
@@ -283,7 +282,7 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule about the rows of a tally. In SQL, ``broken`` says whether a row breaks the rule, ``offences`` how often."""
+    """A rule about the rows of a tally. In SQL, ``broken`` is whether a row breaks the rule, ``offences`` how often."""
 
     name: str
     broken: str
@@ -291,10 +290,10 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def _tally(by: str, **sides: DataFrame) -> DataFrame:
-    """How often each value of ``by`` occurs on each side, as one row for each value and one column for each side, so that all sides
-    are read and shuffled once.
+    """Count each value of ``by`` on each side, with one row per value and one column per side, so that all sides are read and
+    shuffled once.
 
-    For every further column of the sides, whose names must differ, the tally has the minimum and the maximum: ``min_x``, ``max_x``.
+    Further columns of the sides, whose names must differ, become their minimum and maximum: ``min_x``, ``max_x``.
     """
     from pyspark.sql import functions as f
 
@@ -313,7 +312,7 @@ def _tally(by: str, **sides: DataFrame) -> DataFrame:
 
 
 def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
-    """The findings of all rules. One pass over the tally counts them, and another pass finds the examples of each broken rule."""
+    """Return the findings of all rules. One pass over the tally counts them, and another finds the examples of each broken rule."""
     from pyspark.sql import functions as f
 
     tally = tally.cache()

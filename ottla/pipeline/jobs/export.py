@@ -1,7 +1,7 @@
-"""Exports the committed records of a topic as Parquet files, each record once. An export that was cut off is continued, and a later
+"""Exports the committed records of a topic as Parquet files, each record once. An interrupted export is continued, and a later
 export adds records.
 
-A plan names the parts before any part is written. A part is written to a directory aside, and one rename puts it into its place.
+A plan names the parts before any part is written. A part is written to a temporary directory and renamed into place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ottla.spark.segments.reading import Split
 
 PART_OFFSETS = 1_000_000
-"""About how many offsets a part has."""
+"""Approximate number of offsets in a part."""
 _PLAN = "_plan-"
 _ASIDE = "_aside"
 
@@ -45,7 +45,7 @@ class ExportPart(msgspec.Struct, frozen=True):
 
 
 class ExportPlan(msgspec.Struct, frozen=True):
-    """The parts that one run has added to the export, and the topic's id as Kafka writes it, None where nobody knows it."""
+    """The parts that one run has added to the export, and the topic's id as Kafka writes it, None if unknown."""
 
     topic: str
     parts: list[ExportPart]
@@ -53,10 +53,10 @@ class ExportPlan(msgspec.Struct, frozen=True):
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """The options of an export. With ``data_dir`` the segment files there are read, else the broker is asked for the records.
+    """The options of an export. With ``data_dir`` the segment files there are read, else the records are fetched from the broker.
 
-    After each part ``group`` commits the offsets of the export, so that tools show its lag. The plans in the export's directory are
-    what counts.
+    After each part ``group`` commits the offsets of the export, so that tools show its lag. Only the plans in the export's
+    directory decide what is exported.
     """
 
     bootstrap: str
@@ -68,7 +68,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """The target directory, on any file system that Spark knows."""
+    """The target directory, on any file system that Spark supports."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root
@@ -85,7 +85,7 @@ class Files:
         return str(self._path(self._root, name).toString())
 
     def local(self, name: str) -> str | None:
-        """The path on a local disk; None for other file systems."""
+        """Return the path on a local disk; None for other file systems."""
         if self._fs.getScheme() != "file":
             return None
         # Tasks may have another working directory than the driver.
@@ -99,7 +99,7 @@ class Files:
             stream.close()
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a new file, as a whole or not at all."""
+        """Write a new file atomically."""
         aside = self._path(self._root, f"_{name}.tmp")
         stream = self._fs.create(aside, True)
         stream.write(bytearray(data))
@@ -115,7 +115,7 @@ class Files:
 
 
 def plans(files: Files, topic: str) -> list[ExportPlan]:
-    """The plans of earlier runs. Raises `PipelineError` where these exported another topic."""
+    """Read the plans of earlier runs. Raises `PipelineError` if they exported another topic."""
     earlier_plans = []
     for name in files.names():
         if name.startswith(_PLAN):
@@ -130,7 +130,7 @@ def plans(files: Files, topic: str) -> list[ExportPlan]:
 
 
 def ends_of(before: list[ExportPlan]) -> dict[int, int]:
-    """The offset up to which each partition was planned."""
+    """Return the offset up to which each partition was planned."""
     ends: dict[int, int] = {}
     for plan in before:
         for part in plan.parts:
@@ -139,7 +139,7 @@ def ends_of(before: list[ExportPlan]) -> dict[int, int]:
 
 
 def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part_offsets: int) -> ExportPlan:
-    """Parts for the offsets that no plan has yet. Raises `PipelineError` where some of these offsets were deleted already."""
+    """Plan parts for the offsets that no plan has yet. Raises `PipelineError` if some of these offsets were already deleted."""
     number = sum(len(plan.parts) for plan in before)
     parts: list[ExportPart] = []
     at = {index: start for index, (start, _) in ranges.items()} | ends_of(before)
@@ -158,7 +158,7 @@ def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part
 
 
 def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
-    """Export the records; returns how many were written now. ``on_part`` is called with the numbers of finished parts, all parts,
+    """Export the records and return how many were written now. ``on_part`` is called with the numbers of finished parts, all parts,
     and records. Raises `PipelineError`."""
     files = Files(spark, options.to)
     before = plans(files, options.topic)
@@ -182,7 +182,7 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
             raise
         except Exception as error:
             raise PipelineError(cause_of(str(error))) from error
-        # What was read may be the new topic's.
+        # The topic may have been recreated while it was read.
         _check_topic_id(options, _topic_id(options), [topic_id])
         files.rename(aside, _name(part))
         noted.add([part])
@@ -192,8 +192,8 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
 
 
 class _Noted:
-    """Commits the progress of an export in a group. A group that is ahead of the export's plans belongs to another export, or the
-    plans were lost."""
+    """Commits the progress of an export to a group. If the group is ahead of the export's plans, it belongs to another export or
+    the plans were lost."""
 
     def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
         """Raises `PipelineError` for a group that is ahead of the plans."""
@@ -211,7 +211,7 @@ class _Noted:
                 )
 
     def add(self, parts: list[ExportPart]) -> None:
-        """Note that these parts are in their place, in order."""
+        """Commit the ends of these parts, which were renamed into place in order."""
         if self._options.group is None or not parts:
             return
         for part in parts:
@@ -221,8 +221,7 @@ class _Noted:
 
 
 def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files: Files, aside: str) -> int:
-    """Write the records of a part. Tasks that read segment files write Parquet files themselves where they have access to the
-    target."""
+    """Write the records of a part. Tasks that read segment files write the Parquet files themselves if the target is local."""
     local = files.local(aside)
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
@@ -240,7 +239,7 @@ def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files:
 
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:
-    """Write the records of a split. Runs in a task."""
+    """Write the records of a split in a task."""
     from ottla.spark.segments.parquet import write
 
     prepare()
@@ -253,7 +252,7 @@ def _name(part: ExportPart) -> str:
 
 
 def _topic_id(options: ExportOptions) -> str | None:
-    """The topic's id as Kafka writes it; None where the broker or the directory has none."""
+    """Return the topic's id as Kafka writes it; None if neither the broker nor the directory has one."""
     if options.data_dir is None:
         with closing(ClusterClient(Connecting(options.bootstrap))) as cluster:
             topic_id = topic_ids(cluster, [options.topic]).get(options.topic)
@@ -266,7 +265,7 @@ def _topic_id(options: ExportOptions) -> str | None:
 
 
 def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str | None]) -> None:
-    """Raises `PipelineError` where the topic has another id than before: an export goes on at the offsets of the old topic."""
+    """Raises `PipelineError` if the topic was recreated, because the export would continue at the offsets of the old topic."""
     for before in known:
         if now is not None and before not in (None, now):
             raise PipelineError(
@@ -276,7 +275,7 @@ def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str
 
 
 def _ranges(options: ExportOptions) -> dict[int, Range]:
-    """The committed offsets of each partition."""
+    """Return the committed offsets of each partition."""
     if options.data_dir is None:
         cluster = ClusterClient(Connecting(options.bootstrap))
         try:
@@ -292,7 +291,7 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
 
 
 def _read(spark: SparkSession, options: ExportOptions, part: ExportPart) -> DataFrame:
-    """The records of a part."""
+    """Read the records of a part."""
     starts = {str(index): first for index, (first, _) in part.ranges.items()}
     ends = {str(index): last for index, (_, last) in part.ranges.items()}
     if options.data_dir is not None:

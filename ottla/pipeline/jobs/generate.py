@@ -1,4 +1,4 @@
-"""Lets Spark's tasks write purchases in transactions. A run that was cut off is continued, and a repeated run adds nothing."""
+"""Writes purchases in transactions of Spark's tasks. An interrupted run is continued, and a repeated run adds nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BLOCKS_A_PART = 10
-"""How many blocks of rows one transaction has."""
+"""Blocks of rows per transaction."""
 
 
 class GenerateOptions(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class GenerateOptions(msgspec.Struct, frozen=True):
 
 
 def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[BatchReport], None]) -> int:
-    """Generate the records; returns how many were written now. Raises `PipelineError`."""
+    """Generate the records and return how many were written now. Raises `PipelineError`."""
     settings = {
         "kafka.bootstrap.servers": options.bootstrap,
         "transactional.id": options.transactional_id,

@@ -1,5 +1,4 @@
-"""Sums what each user has spent on each product in each hour of the purchases' own time, and writes the changed totals after every
-batch."""
+"""Sums each user's spending on each product per hour of event time, and writes the changed totals after every batch."""
 
 from __future__ import annotations
 
@@ -18,11 +17,12 @@ if TYPE_CHECKING:
 
 WINDOW, WINDOW_MS = "1 hour", 3_600_000
 WATERMARK, WATERMARK_MS = "1 hour", 3_600_000
-"""How late a purchase may be. Spark drops a window's state once the newest purchase is this much later than the window's end."""
+"""Maximum lateness of a purchase. Spark drops a window's state once the newest purchase is this much later than the window's end.
+"""
 
 
 def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """A row for each window, user and product: window_ms, user, product, purchases, quantity, amount_cents.
+    """Return a row for each window, user and product: window_ms, user, product, purchases, quantity, amount_cents.
 
     A sum that does not fit into a LONG is null.
     """
@@ -33,18 +33,17 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """The sums that `summed` gives, but only over those purchases of a whole topic that may have come too late for their window.
+    """Return the sums of `summed` over only those purchases of a whole topic that may have been late for their window.
 
-    A topic does not say when a record was read. It was read after all records before it in its partition, and perhaps after any
-    record of another partition. Where the newest of those is `WATERMARK` later than the window's end, Spark may have dropped the
-    window before.
+    A topic does not show when a record was read: after all earlier records of its partition, and perhaps after any record of
+    another partition. If the newest of those is `WATERMARK` later than the window's end, Spark may have dropped the window before.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     sound = _sound(purchases, values, msgspec.structs.replace(terms, deduplicate=False))
     newest = {row["partition"]: row["newest"] for row in sound.groupBy("partition").agg(f.max("p.at_ms").alias("newest")).collect()}
-    # The newest of all other partitions: the newest of all, and for its own partition the second newest.
+    # The newest purchase of the other partitions is the newest of all, or the second newest for the partition of that one.
     (first, at), (second, _) = (*sorted(((ms, partition) for partition, ms in newest.items()), reverse=True), *[(None, -1)] * 2)[:2]
     elsewhere = f.when(f.col("partition") == at, f.lit(second).cast("long")).otherwise(f.lit(first).cast("long"))
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
@@ -54,10 +53,10 @@ def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFA
 
 
 def _sound(purchases: DataFrame, values: Format, terms: Terms) -> DataFrame:
-    """The purchases as ``p``, with their partitions and offsets."""
+    """Return the purchases as ``p``, with their partitions and offsets."""
     from pyspark.sql import functions as f
 
-    # Spark would move a filter below the parsing, and would then parse each value a second time.
+    # Spark would move a filter below the parsing, and then parse each value twice.
     some = f.when(is_sound(), f.array("p")).otherwise(f.slice(f.array("p"), 1, 0))
     return parsed(purchases, values, terms).select(f.explode(some).alias("p"), "partition", "offset")
 
@@ -75,8 +74,8 @@ def _grouped(sound: DataFrame) -> DataFrame:
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """The rows for the sink (`rows.COLUMNS`), one for each total that has changed. The key names the window, the user and the
-    product."""
+    """Return the rows for the sink (`rows.COLUMNS`), one for each changed total. The key consists of the user, the product and the
+    window."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string"))
