@@ -203,7 +203,7 @@ ELSEWHERE = {
     ("docs/faults.md", "- api: EndTxn"): _FAULTS,
     ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_the_program_on_the_page_about_faults",
     ("docs/pipeline.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
-        "tests/pipeline/kills/test_submit.py::test_a_job_of_spark_submit_is_killed_and_goes_on"
+        "tests/pipeline/kills/test_submit.py::test_killed_spark_submit_job_resumes"
     ),
     ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_settings_of_all_brokers",
 }

@@ -101,11 +101,11 @@ def stream(job: str) -> StreamSettings:
         ),
     ],
 )
-def test_default_options_of_every_job(arguments: tuple[str, ...], options: object) -> None:
+def test_jobs_have_default_options_without_flags(arguments: tuple[str, ...], options: object) -> None:
     assert told(*arguments) == options
 
 
-def test_options_of_every_job_with_all_flags() -> None:
+def test_all_flags_reach_the_job_options() -> None:
     at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
     place = Place(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")

@@ -110,7 +110,9 @@ def reads(**ends: int) -> InputEnds:
         ({"progress_topic": "log"}, "log"),
     ],
 )
-def test_progress_topic_for_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[str, str], topic: str) -> None:
+def test_progress_of_an_input_of_another_cluster_is_stored_at_the_output_topic(
+    broker: Broker, writer: str, options: dict[str, str], topic: str
+) -> None:
     name = f"away-{writer}-{'-'.join(options)}"
     for batch in range(2):
         assert not Stream(broker, name, writer=writer, **options).write(batch, reads(far=7 + batch)).is_replay

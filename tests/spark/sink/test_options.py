@@ -13,7 +13,7 @@ from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 LEAST = {"kafka.bootstrap.servers": "h:1", "transactional.id": "shop"}
 
 
-def test_defaults_of_options() -> None:
+def test_unset_options_have_defaults() -> None:
     options = parse_options(LEAST)
     assert (options.connecting.bootstrap, options.transactional_id, options.topic) == ("h:1", "shop", None)
     assert (options.compression, options.timeout_ms, options.writer) == ("lz4", TRANSACTION_TIMEOUT_MS, "tasks")
