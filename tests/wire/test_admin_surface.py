@@ -155,13 +155,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Answers, An
     yield of_ottla, of_kafka
 
 
-def test_each_method_has_a_question_or_a_reason(both: tuple[Answers, Answers]) -> None:
+def test_every_admin_method_is_tested_or_excluded_with_a_reason(both: tuple[Answers, Answers]) -> None:
     for one in both:
         assert one.methods - one.asked == NOT_ASKED.keys() & one.methods
         assert not one.asked - one.methods
 
 
-def test_both_answer_the_same(both: tuple[Answers, Answers]) -> None:
+def test_both_brokers_answer_the_same(both: tuple[Answers, Answers]) -> None:
     of_ottla, of_kafka = both[0].by_question, both[1].by_question
     assert of_ottla.keys() == of_kafka.keys()
     # Without Go nothing was asked by kadm.

@@ -43,14 +43,14 @@ def configs(broker: Broker, entity: str, *arguments: str) -> str:
     return tool("kafka.admin.ConfigCommand", broker, "--entity-type", entity, *arguments)
 
 
-def test_acls_are_told_to_be_off(broker: Broker) -> None:
+def test_acls_are_reported_as_disabled(broker: Broker) -> None:
     said = tool(f"{TOOLS}.AclCommand", broker, "--list", check=False)
     assert "SecurityDisabledException" in said, said
     added = ("--add", "--allow-principal", "User:a", "--operation", "Read", "--topic", "t", "--force")
     assert "SecurityDisabledException" in tool(f"{TOOLS}.AclCommand", broker, *added, check=False)
 
 
-def test_the_quorum_is_described(broker: Broker) -> None:
+def test_quorum_is_described(broker: Broker) -> None:
     status = tool(f"{TOOLS}.MetadataQuorumCommand", broker, "describe", "--status")
     assert re.search(r"LeaderId:\s+1\n", status), status
     assert '"id": 1' in status
@@ -58,13 +58,13 @@ def test_the_quorum_is_described(broker: Broker) -> None:
     assert re.search(r"^1\s+\S{22}\s+\d+\s+0\s+\d+\s+\d+\s+Leader", replication, re.MULTILINE), replication
 
 
-def test_leaders_are_elected_already(broker: Broker) -> None:
+def test_leader_elections_are_not_needed(broker: Broker) -> None:
     one = ("--election-type", "preferred", "--topic", "t", "--partition", "0")
     assert "Valid replica already elected for partitions t-0" in tool(f"{TOOLS}.LeaderElectionCommand", broker, *one)
     tool(f"{TOOLS}.LeaderElectionCommand", broker, "--election-type", "preferred", "--all-topic-partitions")
 
 
-def test_partitions_are_reassigned_to_where_they_lie(broker: Broker, tmp_path: Path) -> None:
+def test_reassignment_to_the_current_replicas_succeeds(broker: Broker, tmp_path: Path) -> None:
     command, plan = f"{TOOLS}.reassign.ReassignPartitionsCommand", tmp_path / "plan.json"
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["any"]}]}')
     assert "Successfully started partition reassignment for t-0" in tool(
@@ -92,7 +92,9 @@ def test_partitions_are_reassigned_to_where_they_lie(broker: Broker, tmp_path: P
         ("broker-loggers", ("--entity-name", "1"), "groups=DEBUG", "groups=DEBUG"),
     ],
 )
-def test_configs_of_every_entity(broker: Broker, entity: str, named: tuple[str, ...], change: str, shown: str) -> None:
+def test_configs_of_every_entity_type_are_altered_and_described(
+    broker: Broker, entity: str, named: tuple[str, ...], change: str, shown: str
+) -> None:
     configs(broker, entity, *named, "--alter", "--add-config", change)
     assert shown in configs(broker, entity, *named, "--describe")
     keys = ",".join(re.findall(r"([a-z_.]+)=", change))
@@ -100,7 +102,7 @@ def test_configs_of_every_entity(broker: Broker, entity: str, named: tuple[str, 
     assert shown not in configs(broker, entity, *named, "--describe")
 
 
-def test_credentials_of_users(broker: Broker) -> None:
+def test_scram_credentials_are_altered_and_described(broker: Broker) -> None:
     user = ("--entity-name", "bob")
     configs(broker, "users", *user, "--alter", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
     assert "SCRAM-SHA-256=iterations=8192" in configs(broker, "users", *user, "--describe")
@@ -108,7 +110,7 @@ def test_credentials_of_users(broker: Broker) -> None:
     assert "SCRAM" not in configs(broker, "users", *user, "--describe")
 
 
-def test_delegation_tokens_need_clients_that_are_authenticated(broker: Broker, tmp_path: Path) -> None:
+def test_delegation_tokens_require_authentication(broker: Broker, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.properties"
     nothing.write_text("")
     with pytest.raises(subprocess.CalledProcessError) as refused:
@@ -116,12 +118,12 @@ def test_delegation_tokens_need_clients_that_are_authenticated(broker: Broker, t
     assert "not allowed on PLAINTEXT" in refused.value.stdout
 
 
-def test_a_broker_that_is_not_there_is_not_unregistered(broker: Broker) -> None:
+def test_unregistering_an_unknown_broker_is_refused(broker: Broker) -> None:
     said = kafka.tool(f"{TOOLS}.ClusterTool", "unregister", "--bootstrap-server", broker.bootstrap, "--id", "7", check=False)
     assert "BrokerIdNotRegisteredException" in said, said
 
 
-def test_kafka_python_asks_as_well(broker: Broker) -> None:
+def test_kafka_python_admin_client_gets_the_same_answers(broker: Broker) -> None:
     from kafka import KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
@@ -134,7 +136,7 @@ def test_kafka_python_asks_as_well(broker: Broker) -> None:
         admin.close()
 
 
-def test_confluent_asks_as_well(broker: Broker) -> None:
+def test_confluent_admin_client_gets_the_same_answers(broker: Broker) -> None:
     from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
     from confluent_kafka.admin import (
         AclBinding,

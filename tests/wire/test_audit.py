@@ -44,12 +44,12 @@ def cut_last_batches(log: Path, count: int) -> None:
     log.write_bytes(raw[: [at for at, _ in batches(raw)][-count]])
 
 
-def test_a_sound_directory_is_told_so(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undamaged_directory_passes_the_audit(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(str(directory)) == 0
     assert "1 decided transactions, 1 open: 0 not whole" in capsys.readouterr().out
 
 
-def test_a_lost_marker_is_named(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_marker_is_reported(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log,) = (directory / "t-1").glob("*.log")
     cut_last_batches(log, 1)
     assert audit(str(directory)) == NOT_WHOLE
@@ -58,7 +58,7 @@ def test_a_lost_marker_is_named(directory: Path, capsys: pytest.CaptureFixture[s
     assert "t-1: a transaction of an unknown id (producer 0): it is open since offset 0" in out
 
 
-def test_a_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for log in directory.glob("__transaction_state-*/*.log"):
         log.unlink()
     assert audit(str(directory)) == NOT_WHOLE
@@ -82,14 +82,14 @@ def produced_by_librdkafka(broker: Broker, *ends: str) -> None:
         producer.commit_transaction(60) if end == "commit" else producer.abort_transaction(60)
 
 
-def test_every_outcome_at_one_epoch_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_outcomes_at_one_epoch_pass_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Broker(data_dir=tmp_path) as broker:
         produced_by_librdkafka(broker, "abort", "commit", "commit", "abort", "commit")
     assert audit(str(tmp_path)) == 0
     assert "5 decided transactions, 0 open: 0 not whole" in capsys.readouterr().out
 
 
-def test_the_second_of_two_commits_at_one_epoch_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_commit_at_one_epoch_is_missed_by_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broker = Broker(data_dir=tmp_path)
     broker.start()
     produced_by_librdkafka(broker, "commit", "commit")

@@ -153,7 +153,7 @@ def fetch_frame(max_wait_ms: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("frame", [fetch_frame(), request_frame(3, 12, 1, "c", MetadataRequest(None))], ids=["Fetch", "Metadata"])
-def test_a_client_that_asks_and_does_not_read(broker: Broker, connect: Callable[[], socket.socket], frame: bytes) -> None:
+def test_client_that_does_not_read_is_bounded_in_memory(broker: Broker, connect: Callable[[], socket.socket], frame: bytes) -> None:
     fill(broker, 20 * MIB)
     with RawClient(broker.bootstrap) as client:
         client.call(MetadataRequest([MetadataRequestTopic(name=f"topic-{n}") for n in range(2_000)]), 12)
@@ -163,7 +163,7 @@ def test_a_client_that_asks_and_does_not_read(broker: Broker, connect: Callable[
     assert watch.grown_bytes < 40 * MIB
 
 
-def test_many_clients_that_do_not_read(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_many_clients_that_do_not_read_are_bounded_in_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     fill(broker, 20 * MIB)
     with Watch(broker) as watch:
         for _ in range(40):
@@ -211,7 +211,7 @@ def test_idle_connections_cost_little(broker: Broker, connect: Callable[[], sock
     assert (resident_bytes(broker) - before) / count < 12 * 1024
 
 
-def test_long_polls_that_are_abandoned_leave_nothing(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_abandoned_long_polls_leave_no_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     fill(broker, MIB)
     partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=MIB)
     request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])])
@@ -229,7 +229,7 @@ def test_long_polls_that_are_abandoned_leave_nothing(broker: Broker, connect: Ca
 
 
 @pytest.mark.nightly
-def test_a_metadata_request_for_many_new_topics_lets_others_in(broker: Broker) -> None:
+def test_auto_creation_of_many_topics_does_not_block_other_clients(broker: Broker) -> None:
     with Watch(broker) as watch, RawClient(broker.bootstrap) as client:
         answer = client.call(MetadataRequest([MetadataRequestTopic(name=f"topic-{n}") for n in range(5_000)]), 12)
     assert {topic.error_code for topic in answer.topics} == {0}

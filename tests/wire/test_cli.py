@@ -58,7 +58,7 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.smoke
-def test_serve_says_ready_and_ends_well(tmp_path: Path) -> None:
+def test_serve_reports_ready_and_exits_cleanly(tmp_path: Path) -> None:
     data, ready_file = tmp_path / "data", tmp_path / "ready.json"
     for _ in range(2):
         with serving("--listen", "127.0.0.1:0", "--data-dir", str(data), "--ready-file", str(ready_file)) as (process, ready):
@@ -86,7 +86,7 @@ def test_settings_come_from_file_environment_and_assignment(tmp_path: Path) -> N
         assert {f.name: f.max_version_level for f in features}["transaction.version"] == 1
 
 
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+def test_usage_errors_are_reported_in_one_line(tmp_path: Path) -> None:
     data = ("--data-dir", str(tmp_path / "d"))
     assert "did you mean 'num.partitions'" in refused(*data, "--set", "num.partitons=1")
     assert "KEY=VALUE" in refused(*data, "--set", "nonsense")
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     assert "cannot use" in refused("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
 
 
-def test_ctrl_c_while_a_handle_waits_for_its_broker_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_a_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker has a session of its own, so that it does not get the signal."""
     broker, pids = Broker(data_dir=tmp_path / "data"), list[int | None]()
 
@@ -115,12 +115,12 @@ def test_ctrl_c_while_a_handle_waits_for_its_broker_leaves_no_process(tmp_path: 
         os.kill(pid, 0)
 
 
-def test_a_second_broker_on_the_directory_is_refused(tmp_path: Path) -> None:
+def test_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data"):
         assert "in use by another broker" in refused("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
 
 
-def test_a_taken_port_is_said(ottla: Broker, tmp_path: Path) -> None:
+def test_port_in_use_is_reported(ottla: Broker, tmp_path: Path) -> None:
     data = str(tmp_path / "d")
     line = refused("--data-dir", data, "--listen", ottla.bootstrap)
     assert line.startswith(f"ottla: cannot listen on {ottla.bootstrap}: Address already in use; another program has the port")
@@ -131,13 +131,13 @@ def test_a_taken_port_is_said(ottla: Broker, tmp_path: Path) -> None:
     assert (tmp_path / "d" / ".kafka_cleanshutdown").exists()
 
 
-def test_health(ottla: Broker) -> None:
+def test_health_reports_the_state_of_the_broker(ottla: Broker) -> None:
     command = [sys.executable, "-m", "ottla", "health", "--bootstrap"]
     assert subprocess.run([*command, ottla.bootstrap], capture_output=True, check=False).returncode == 0
     assert subprocess.run([*command, "127.0.0.1:1"], capture_output=True, check=False).returncode == 1
 
 
-def test_health_waits_for_a_broker_that_is_being_started(tmp_path: Path) -> None:
+def test_health_waits_for_a_starting_broker(tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "ottla", "health", "--wait", "--ready-file", str(ready_file)]
     waiting = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -149,7 +149,7 @@ def test_health_waits_for_a_broker_that_is_being_started(tmp_path: Path) -> None
     assert never.stderr.count("\n") == 1
 
 
-def test_topics_are_made_before_the_broker_is_ready_and_left_as_they_are_later(tmp_path: Path) -> None:
+def test_initial_topics_are_created_before_ready_and_kept_later(tmp_path: Path) -> None:
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--topic")
     environment = {"KAFKA_CREATE_TOPICS": "a:1:1, b:2:3:compact"}
     for topic in ("orders:3:retention.ms=5:cleanup.policy=compact,delete", "orders:7"):
@@ -170,7 +170,7 @@ def test_topics_are_made_before_the_broker_is_ready_and_left_as_they_are_later(t
             assert "setting_without_effect" not in process.stderr.read()
 
 
-def test_a_first_topic_that_cannot_be_is_said(tmp_path: Path) -> None:
+def test_invalid_initial_topic_is_reported(tmp_path: Path) -> None:
     where = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
     assert refused(*where, "--topic", "t:1:no.such=1") == "ottla: --topic t:1:no.such=1: Unknown topic config name: no.such"
     assert "--topic a/b:1: " in refused(*where, "--topic", "a/b:1")
@@ -194,7 +194,7 @@ def said_on_a_terminal(*arguments: str) -> tuple[int, str]:
     return process.pid, said
 
 
-def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_path: Path) -> None:
+def test_serve_on_a_terminal_prints_address_and_how_to_stop(tmp_path: Path) -> None:
     pid, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"))
     assert re.match(r"ottla listens at 127\.0\.0\.1:\d+\r\n", said)
     assert f"its data lies in {tmp_path / 'data'}\r\n" in said
@@ -202,12 +202,12 @@ def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_pa
     assert "{" not in said
 
 
-def test_on_a_terminal_serve_says_how_it_is_steered(tmp_path: Path) -> None:
+def test_serve_on_a_terminal_prints_how_to_control_it(tmp_path: Path) -> None:
     _, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"), "--control-port", "0")
     assert re.search(r"its control API is at http://127\.0\.0\.1:\d+, with the token [\w-]{22}\r\n", said)
 
 
-async def test_the_handle_in_asynchronous_code() -> None:
+async def test_handle_works_in_asynchronous_code() -> None:
     async with Broker() as broker:
         assert broker.is_running
         with RawClient(broker.bootstrap) as client:
@@ -216,6 +216,6 @@ async def test_the_handle_in_asynchronous_code() -> None:
     assert not broker.data_dir.exists()
 
 
-def test_the_handle_tells_why_a_broker_does_not_start() -> None:
+def test_handle_reports_why_a_broker_does_not_start() -> None:
     with pytest.raises(BrokerFailed, match=r"num\.partitons"):
         Broker(settings={"num.partitons": 1}).start()

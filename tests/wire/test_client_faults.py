@@ -53,7 +53,7 @@ def committed(ottla: Broker, ottla_topic: str, ottla_group: str) -> tuple[str, s
     return ottla_topic, ottla_group
 
 
-async def test_aiokafka_takes_a_moved_coordinator_for_no_committed_offset(ottla: Broker, committed: tuple[str, str]) -> None:
+async def test_aiokafka_reports_no_committed_offset_after_a_coordinator_move(ottla: Broker, committed: tuple[str, str]) -> None:
     topic, group = committed
     partition = TopicPartition(topic, 0)
     consumer = AIOKafkaConsumer(bootstrap_servers=ottla.bootstrap, group_id=group, enable_auto_commit=False)
@@ -67,7 +67,7 @@ async def test_aiokafka_takes_a_moved_coordinator_for_no_committed_offset(ottla:
         await consumer.stop()
 
 
-def test_librdkafka_raises_where_the_coordinator_has_moved(ottla: Broker, committed: tuple[str, str]) -> None:
+def test_librdkafka_raises_after_a_coordinator_move(ottla: Broker, committed: tuple[str, str]) -> None:
     topic, group = committed
     consumer = confluent_kafka.Consumer({"bootstrap.servers": ottla.bootstrap, "group.id": group})
     asked = [confluent_kafka.TopicPartition(topic, 0)]

@@ -67,7 +67,7 @@ def test_committed_is_seen_and_aborted_is_not(client: Client, bootstrap: str, un
     assert len(read(everything, 20)) == 20
 
 
-def test_open_transaction_hides_what_follows(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_open_transaction_hides_later_records(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic = unique("lso")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -83,7 +83,9 @@ def test_open_transaction_hides_what_follows(client: Client, bootstrap: str, uni
     assert values(read(consumer, 2)) == [b"open", b"behind"]
 
 
-def test_offsets_move_with_the_transaction_only(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_offsets_are_committed_only_with_the_transaction(
+    group_client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     source, target, group = unique("in"), unique("out"), unique("g")
     feeder = closing(group_client.producer(bootstrap))
     for i in range(6):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.wire
 ENDS_WITHIN_S = 10
 
 
-def test_a_producer_is_closed_whose_batch_was_not_acknowledged() -> None:
+def test_producer_with_an_unacknowledged_batch_closes() -> None:
     # Its thread would go on in the process of other tests, and draw random numbers where Hypothesis forbids it.
     with Broker() as broker:
         broker.create_topic("t")

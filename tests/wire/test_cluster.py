@@ -90,7 +90,7 @@ def test_partitions_are_spread_and_served_by_their_leaders(cluster: ottla.Cluste
     assert cluster.coordinator(group=topic) in cluster.brokers
 
 
-def test_a_broker_that_is_killed_comes_back_with_what_it_had(cluster: ottla.Cluster, topic: str) -> None:
+def test_killed_broker_restarts_with_its_records(cluster: ottla.Cluster, topic: str) -> None:
     produce(cluster, topic, "before")
     leader = cluster.leader(topic)
     assert leader is not None
@@ -102,7 +102,7 @@ def test_a_broker_that_is_killed_comes_back_with_what_it_had(cluster: ottla.Clus
     assert values(cluster, topic) == [b"after", b"before"]
 
 
-def test_a_broker_that_stood_still_past_its_session_leads_again(cluster: ottla.Cluster, topic: str) -> None:
+def test_broker_paused_past_its_session_leads_again(cluster: ottla.Cluster, topic: str) -> None:
     produce(cluster, topic, "before")
     leader = cluster.leader(topic)
     assert leader is not None
@@ -114,7 +114,7 @@ def test_a_broker_that_stood_still_past_its_session_leads_again(cluster: ottla.C
     assert values(cluster, topic) == [b"after", b"before"]
 
 
-def test_brokers_serve_on_while_their_controller_is_away(cluster: ottla.Cluster, topic: str) -> None:
+def test_brokers_serve_while_their_controller_is_down(cluster: ottla.Cluster, topic: str) -> None:
     cluster.kill(CONTROLLER)
     produce(cluster, topic, "without")
     cluster.restart(CONTROLLER)
@@ -132,7 +132,7 @@ def replicated(cluster: ottla.Cluster) -> str:
 
 
 @pytest.mark.smoke
-def test_what_was_acknowledged_survives_the_leader(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_the_death_of_the_leader(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None
@@ -148,7 +148,7 @@ def test_what_was_acknowledged_survives_the_leader(cluster: ottla.Cluster) -> No
     assert values(cluster, topic) == [b"1 with all", b"2 without it", b"3 as before"]
 
 
-def test_a_broker_that_is_stopped_gives_its_leaderships_away_first(cluster: ottla.Cluster) -> None:
+def test_stopped_broker_transfers_its_leaderships_first(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None
@@ -160,7 +160,7 @@ def test_a_broker_that_is_stopped_gives_its_leaderships_away_first(cluster: ottl
     assert values(cluster, topic) == [b"without it"]
 
 
-def test_a_leader_that_stood_still_is_led(cluster: ottla.Cluster) -> None:
+def test_paused_leader_becomes_a_follower(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None
@@ -174,7 +174,7 @@ def test_a_leader_that_stood_still_is_led(cluster: ottla.Cluster) -> None:
     assert values(cluster, topic) == [b"before", b"meanwhile"]
 
 
-def test_a_broker_that_does_not_start_again_says_so(cluster: ottla.Cluster) -> None:
+def test_failed_broker_restart_is_reported(cluster: ottla.Cluster) -> None:
     cluster.kill(2)
     identity = cluster.data_dir / "broker-2" / "meta.properties"
     whole = identity.read_text()

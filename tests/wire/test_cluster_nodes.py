@@ -77,7 +77,7 @@ def cluster(served: Served) -> Any:
     return json.loads(shown.stdout)
 
 
-def test_a_killed_broker_is_fenced_seen_and_started_again(served: Served) -> None:
+def test_killed_broker_is_fenced_reported_and_restarted(served: Served) -> None:
     host, _, port = served.ready["controller"]["at"].rpartition(":")
     assert cluster(served)["controller"] == {"id": 3000, "host": host, "port": int(port)}
     served.kill(served.ready["brokers"]["2"]["pid"])
@@ -96,7 +96,7 @@ def test_a_killed_broker_is_fenced_seen_and_started_again(served: Served) -> Non
         assert time.monotonic() < deadline_s
 
 
-def test_without_a_controller_the_cluster_is_not_well(served: Served) -> None:
+def test_cluster_without_controller_is_unhealthy(served: Served) -> None:
     assert ottla("health", "--ready-file", str(served.directory / "ready")).returncode == 0
     served.kill(served.ready["controller"]["pid"])
     ill = ottla("health", "--ready-file", str(served.directory / "ready"), "--timeout-s", "2")
@@ -107,7 +107,7 @@ def test_without_a_controller_the_cluster_is_not_well(served: Served) -> None:
     assert ottla("health", "--ready-file", str(served.directory / "ready"), "--wait").returncode == 0
 
 
-def test_the_ports_are_kept_over_a_restart_of_all(tmp_path: Path) -> None:
+def test_ports_are_kept_over_a_cluster_restart(tmp_path: Path) -> None:
     first = Served(tmp_path)
     first.stop()
     second = Served(tmp_path)
@@ -116,7 +116,7 @@ def test_the_ports_are_kept_over_a_restart_of_all(tmp_path: Path) -> None:
     assert second.ready["controller"]["at"] == first.ready["controller"]["at"]
 
 
-def test_no_cluster_to_restart_a_node_of(tmp_path: Path) -> None:
+def test_restart_without_a_cluster_is_refused(tmp_path: Path) -> None:
     refused = ottla("cluster", "restart", "2", "--data-dir", str(tmp_path))
     assert refused.returncode == 1 and "no cluster of `ottla serve --brokers` runs on" in refused.stderr
     refused = ottla("cluster", "restart", "2", "--ready-file", str(tmp_path / "none"))

@@ -101,7 +101,7 @@ def leader(story: Story) -> int:
 
 @pytest.mark.parametrize("of", [coordinator, leader])
 @pytest.mark.parametrize("how", [ottla.Cluster.kill, ottla.Cluster.shut_down])
-def test_a_broker_goes_with_a_transaction_open(
+def test_broker_stops_with_an_open_transaction(
     story: Story, of: Callable[[Story], int], how: Callable[[ottla.Cluster, int], None]
 ) -> None:
     story.begin("before")
@@ -120,7 +120,7 @@ def test_a_broker_goes_with_a_transaction_open(
     story.check()
 
 
-def test_a_coordinator_that_stood_still_decides_nothing_any_more(story: Story) -> None:
+def test_paused_coordinator_decides_nothing_after_its_replacement(story: Story) -> None:
     story.begin("open")
     frozen = story.coordinator
     story.cluster.pause(frozen)

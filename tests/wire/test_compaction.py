@@ -48,7 +48,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         world.close()
 
 
-def test_a_consumer_gets_what_is_left(
+def test_consumer_gets_the_compacted_records(
     client: Client, compacted: str, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     for committed in (True, False):

@@ -37,7 +37,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
 
 
 @pytest.mark.parametrize("kind", ["broker", "topic"])
-def test_the_table_is_kafkas(client: RawClient, kind: str, request: pytest.FixtureRequest) -> None:
+def test_config_table_equals_that_of_kafka(client: RawClient, kind: str, request: pytest.FixtureRequest) -> None:
     if kind == "topic":
         create(client, "described")
     asked = describe(B, "1") if kind == "broker" else describe(T, "described")
@@ -54,7 +54,7 @@ def _lines(client: RawClient, asked: DescribeConfigsRequest) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_a_case_is_what_kafka_does(client: RawClient, case: Case) -> None:
+def test_config_changes_behave_like_in_kafka(client: RawClient, case: Case) -> None:
     name = f"t-{uuid.uuid4().hex[:8]}" if case.kind == T else case.name
     if case.kind == T:
         create(client, name)
@@ -84,7 +84,7 @@ def _values(client: RawClient, kind: int, name: str, keys: list[str]) -> dict[st
     return {e.name: e.value for e in client.call(describe(kind, name, keys)).results[0].configs}
 
 
-def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(client: RawClient) -> None:
+def test_append_to_a_topic_list_starts_from_kafkas_default(client: RawClient) -> None:
     of_the_broker = Case(what="", kind=B, asked=(one("log.cleanup.policy", SET, "compact"),), values={})
     of_the_topic = Case(what="", kind=T, asked=(one("cleanup.policy", APPEND, "delete"),), values={})
     create(client, "begins")

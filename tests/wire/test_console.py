@@ -88,7 +88,7 @@ def write(producer: Producer, topic: str, *texts: bytes, partition: int = 0) -> 
     assert producer.flush(60) == 0
 
 
-def test_a_partition_with_all_that_a_ribbon_shows(broker: Broker) -> None:
+def test_partition_ribbon_shows_transactions_and_offsets(broker: Broker) -> None:
     broker.create_topic("orders", 2)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a", b"b")
@@ -120,7 +120,7 @@ def test_a_partition_with_all_that_a_ribbon_shows(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_records_as_readers_of_each_isolation_level_see_them(broker: Broker) -> None:
+def test_records_are_shown_by_isolation_level(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop")
     producer.begin_transaction()
@@ -147,7 +147,7 @@ def test_records_as_readers_of_each_isolation_level_see_them(broker: Broker) -> 
     assert values(broker, "messages", topic="orders", isolation="all", start=3)["records"][0]["offset"] == 3
 
 
-def test_text_that_is_cut_within_a_character(broker: Broker) -> None:
+def test_text_is_shortened_at_a_character_boundary(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", "x€".encode() * 500)
@@ -161,7 +161,7 @@ def test_text_that_is_cut_within_a_character(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_a_group_and_why_it_waits(broker: Broker) -> None:
+def test_waiting_group_is_explained(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a")
@@ -176,7 +176,7 @@ def test_a_group_and_why_it_waits(broker: Broker) -> None:
     consumer.close()
 
 
-def test_a_timeline_goes_on(broker: Broker) -> None:
+def test_timeline_is_continued(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a")
@@ -191,7 +191,7 @@ def test_a_timeline_goes_on(broker: Broker) -> None:
     assert {"request", "init", "begin", "data", "decide", "marker"} <= set(kinds)
 
 
-def test_an_id_that_has_expired_keeps_its_timeline() -> None:
+def test_expired_id_keeps_its_timeline() -> None:
     settings = {
         "ottla.console": True,
         "transactional.id.expiration.ms": 100,
@@ -210,7 +210,7 @@ def test_an_id_that_has_expired_keeps_its_timeline() -> None:
         assert {"init", "begin", "complete", "expire"} <= {event["kind"] for event in shown["events"]}
 
 
-def test_faults_are_shown_and_not_hit_by_looking_on(broker: Broker) -> None:
+def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
     """What a test counts does not depend on whether somebody looks on."""
     broker.create_topic("orders", 1)
     any_request = broker.faults.add(Fault(api="*", observe=True))
@@ -230,7 +230,7 @@ def test_faults_are_shown_and_not_hit_by_looking_on(broker: Broker) -> None:
     ("api", "name", "query"),
     [("DescribeGroups", "group", {"name": "billing"}), ("DescribeTransactions", "transaction", {"id": "shop"})],
 )
-def test_what_a_coordinator_refuses_is_not_said_to_be_missing(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
+def test_refusal_of_a_coordinator_is_not_reported_as_missing(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
     broker.create_topic("orders", 1)
     write(transactional(broker, "shop"), "orders", b"a")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing", "enable.auto.commit": False})
@@ -259,7 +259,7 @@ def test_what_a_coordinator_refuses_is_not_said_to_be_missing(broker: Broker, ap
         ("transaction", {"id": "none"}, "there is no transactional id 'none'"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_line(broker: Broker, name: str, query: dict[str, str], said: str) -> None:
+def test_missing_objects_are_reported_in_one_line(broker: Broker, name: str, query: dict[str, str], said: str) -> None:
     broker.create_topic("orders", 1)
     with opened(broker, name, **query) as page:
         kind, value = page.next()
@@ -268,7 +268,7 @@ def test_what_is_not_there_is_said_in_a_line(broker: Broker, name: str, query: d
     assert "\n" not in value["error"]
 
 
-def test_a_page_that_is_left_gives_its_place_back(broker: Broker) -> None:
+def test_closed_page_frees_its_slot(broker: Broker) -> None:
     pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
     with opened(broker, "overview") as refused:
         assert refused.status == 409
@@ -283,7 +283,7 @@ def test_a_page_that_is_left_gives_its_place_back(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_browsers_that_read_nothing_keep_nobody_out(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_browsers_that_read_nothing_do_not_block_others(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
     """Each holds a thread of the control API until its connection is full and a write has waited for some seconds."""
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -313,7 +313,7 @@ def test_browsers_that_read_nothing_keep_nobody_out(broker: Broker, capfd: pytes
     assert not any("Traceback" in line for line in broker.logs)
 
 
-def test_commands_are_carried_out_beside_open_pages(broker: Broker) -> None:
+def test_commands_work_while_pages_are_open(broker: Broker) -> None:
     pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
     assert MAX_PAGES < MAX_CONNECTIONS / 2
     broker.faults.add(Fault(api="EndTxn", drop_answer=True))
@@ -328,7 +328,7 @@ def test_commands_are_carried_out_beside_open_pages(broker: Broker) -> None:
             page.close()
 
 
-def test_a_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
+def test_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
     with Broker(settings={"ottla.console": True}, data_dir=tmp_path / "data") as broker:
         page = Page(broker, "overview")
         page.next()
@@ -340,7 +340,7 @@ def test_a_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_broker_is_shown_whose_advertised_address_does_not_exist_here(host: str) -> None:
+def test_broker_with_an_unreachable_advertised_address_is_shown(host: str) -> None:
     """As in a container, whose port has another number outside."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         closed_port = bound.getsockname()[1]
@@ -357,7 +357,7 @@ def test_a_broker_is_shown_whose_advertised_address_does_not_exist_here(host: st
             assert "there is no transactional id 'none'" in page.next()[1]["error"]
 
 
-def test_brokers_of_a_cluster_have_a_console_each() -> None:
+def test_every_broker_of_a_cluster_has_a_console() -> None:
     with Cluster(2, settings={"ottla.console": True}) as cluster:
         consoles = {broker["console"] for broker in cluster._ready["brokers"].values()}
         assert len(consoles) == 2

@@ -101,7 +101,7 @@ def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, u
     until(lambda: sizes(first) == [4], first)
 
 
-def test_a_topic_that_grows(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+def test_grown_topic_is_reassigned(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
     from confluent_kafka.admin import NewPartitions
 
     consumer = closing(client.consumer(broker.bootstrap, [topic], group=unique("g")))
@@ -111,7 +111,7 @@ def test_a_topic_that_grows(broker: Broker, client: Any, topic: str, unique: Uni
     until(lambda: sizes(consumer) == [6], consumer)
 
 
-def test_a_subscription_by_a_regular_expression(broker: Broker, unique: Unique, closing: Closing) -> None:
+def test_regular_expression_subscription_gets_matching_topics(broker: Broker, unique: Unique, closing: Closing) -> None:
     """librdkafka has the broker hold the names against the expression."""
     stem = unique("regex")
     made(broker.bootstrap, f"{stem}-a")
@@ -121,7 +121,9 @@ def test_a_subscription_by_a_regular_expression(broker: Broker, unique: Unique, 
     until(lambda: sizes(consumer) == [8], consumer)
 
 
-def test_a_member_that_is_killed(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+def test_partitions_of_a_killed_member_are_reassigned(
+    broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
+) -> None:
     group = unique("g")
     command = [sys.executable, "-c", LONELY_MEMBER, broker.bootstrap, topic, group]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
@@ -136,7 +138,7 @@ def test_a_member_that_is_killed(broker: Broker, client: Any, topic: str, unique
     until(lambda: sizes(consumer) == [4], consumer)
 
 
-def test_a_broker_that_is_killed(client: Any, unique: Unique) -> None:
+def test_group_survives_a_killed_broker(client: Any, unique: Unique) -> None:
     with Broker(settings=SETTINGS) as broker:
         topic = made(broker.bootstrap, unique("kip848"))
         consumers = [client.consumer(broker.bootstrap, [topic], group="g") for _ in range(2)]
@@ -156,7 +158,9 @@ def test_a_broker_that_is_killed(client: Any, unique: Unique) -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_offsets_in_a_transaction(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing, commits: bool) -> None:
+def test_offsets_are_committed_in_a_transaction(
+    broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing, commits: bool
+) -> None:
     group = unique("g")
     producer = closing(client.producer(broker.bootstrap, transactional_id=unique("txn")))
     producer.init()
@@ -177,7 +181,7 @@ def test_offsets_in_a_transaction(broker: Broker, client: Any, topic: str, uniqu
     assert consumer.committed(topic, 0) == (1 if commits else None)
 
 
-def test_a_group_that_goes_over_member_by_member_and_comes_back(
+def test_group_migrates_member_by_member_and_back(
     broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
 ) -> None:
     """Each member stops and is there again with the other protocol (KIP-848): nothing is lost, and what was committed stays."""

@@ -66,7 +66,7 @@ def write(made: Producer, value: bytes, *, commit: bool = True) -> None:
 # questions
 
 
-def test_what_a_test_asks(broker: Broker) -> None:
+def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
     broker.create_topic("orders", 1, {"retention.ms": "86400000"})
     with pytest.raises(ClientError, match="orders"):
         broker.create_topic("orders")
@@ -90,7 +90,7 @@ def test_what_a_test_asks(broker: Broker) -> None:
         broker.wait_for(dict, 0.1)
 
 
-def test_a_topic_has_as_many_partitions_as_the_broker_says() -> None:
+def test_topic_gets_the_brokers_default_partition_count() -> None:
     with Broker(settings={"num.partitions": 3}) as broker:
         broker.create_topic("orders")
         broker.create_topic("payments", 2)
@@ -101,7 +101,7 @@ def test_a_topic_has_as_many_partitions_as_the_broker_says() -> None:
 # faults
 
 
-def test_a_commit_whose_answer_is_lost_counts_once(broker: Broker) -> None:
+def test_commit_with_a_dropped_response_counts_once(broker: Broker) -> None:
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
     made.produce("orders", b"once")
@@ -112,7 +112,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(broker: Broker) -> None:
     assert [record.value for record in broker.records("orders")] == [b"once"]
 
 
-def test_the_program_on_the_page_about_faults() -> None:
+def test_program_in_the_fault_documentation_runs() -> None:
     def run_my_application(bootstrap: str) -> None:
         made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout-1", "socket.timeout.ms": 1_000})
         made.init_transactions(60)
@@ -126,7 +126,7 @@ def test_the_program_on_the_page_about_faults() -> None:
     assert (hits, [hit["api"] for hit in newest_hits]) == (1, ["EndTxn"])
 
 
-def test_a_fault_is_waited_for_and_removed(broker: Broker) -> None:
+def test_fault_can_be_awaited_and_removed(broker: Broker) -> None:
     made = producer(broker)
     held = broker.faults.add(Fault(api="AddOffsetsToTxn", observe=True))
     with pytest.raises(TimeoutError, match="was triggered 0 times in"):
@@ -146,7 +146,7 @@ def test_a_fault_is_waited_for_and_removed(broker: Broker) -> None:
         assert seen.hits
 
 
-def test_those_who_wait_leave_room_for_others(broker: Broker) -> None:
+def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
     never = broker.faults.add(api="EndTxn", observe=True)
 
     def wait() -> Exception | None:
@@ -167,7 +167,7 @@ def test_those_who_wait_leave_room_for_others(broker: Broker) -> None:
 
 
 @pytest.mark.smoke
-def test_a_broker_that_dies_inside_a_commit(broker: Broker) -> None:
+def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
     """The decision is in the log: it is carried out after the restart, though the client has heard nothing."""
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
@@ -183,13 +183,13 @@ def test_a_broker_that_dies_inside_a_commit(broker: Broker) -> None:
     assert broker.faults.all() == [], "a restart has none"
 
 
-def test_a_reset_takes_faults_along(broker: Broker) -> None:
+def test_reset_removes_faults(broker: Broker) -> None:
     broker.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
     broker.reset()
     broker.create_topic("orders")
 
 
-def test_a_reset_makes_the_first_topics_anew_and_not_the_first_faults(tmp_path: Path) -> None:
+def test_reset_recreates_initial_topics_and_not_initial_faults(tmp_path: Path) -> None:
     faults_file = tmp_path / "faults.yaml"
     faults_file.write_text("{api: Heartbeat, delay_ms: 1}")
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--control-port", "0")
@@ -214,7 +214,7 @@ def test_a_reset_makes_the_first_topics_anew_and_not_the_first_faults(tmp_path: 
         ({"kind": "EndTxn"}, "unknown field 'kind'"),
     ],
 )
-def test_a_fault_that_cannot_be(broker: Broker, fields: dict[str, Any], told: str) -> None:
+def test_invalid_fault_is_refused(broker: Broker, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(FaultError, match=told):
         broker.faults.add(**fields)
 
@@ -235,14 +235,14 @@ def ask(broker: Broker, method: str, path: str, body: str = "", token: str | Non
         connection.close()
 
 
-def test_nobody_is_let_in_without_the_token(broker: Broker) -> None:
+def test_requests_without_the_token_are_refused(broker: Broker) -> None:
     for token in ("", "wrong", "é"):
         for method, path in (("GET", "/v1/state"), ("POST", "/v1/reset"), ("POST", "/v1/pause"), ("GET", "/v1/nothing")):
             status, answer = ask(broker, method, path, token=token)
             assert (status, answer["error"].startswith("send the header Authorization: Bearer TOKEN")) == (401, True)
 
 
-def test_reading_changes_nothing(broker: Broker) -> None:
+def test_get_requests_are_refused_for_commands(broker: Broker) -> None:
     for path in ("/v1/reset", "/v1/pause", "/v1/resume", "/v1/snapshot", "/v1/clock/advance"):
         status, answer = ask(broker, "GET", path)
         assert (status, f"{path} is asked by POST" in answer["error"]) == (405, True)
@@ -272,7 +272,9 @@ def test_reading_changes_nothing(broker: Broker) -> None:
         ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body may have 1048576 bytes"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(broker: Broker, method: str, path: str, body: str, status: int, told: str) -> None:
+def test_invalid_requests_are_reported_in_one_line(
+    broker: Broker, method: str, path: str, body: str, status: int, told: str
+) -> None:
     got, answer = ask(broker, method, path, body)
     assert (got, told in answer["error"]) == (status, True), answer
     assert len(answer["error"]) <= MAX_ERROR_CHARS
@@ -280,7 +282,7 @@ def test_what_is_wrong_is_said_in_a_line(broker: Broker, method: str, path: str,
     assert ask(broker, "GET", "/v1/state")[1]["unexpected_errors"] == 0
 
 
-def test_a_body_in_chunks_is_not_taken_for_none(broker: Broker) -> None:
+def test_chunked_body_is_refused(broker: Broker) -> None:
     """As `curl -H 'Transfer-Encoding: chunked'` sends it: the time-out of a wait, or a fault, would be lost without a word."""
     control = broker.ready["control"]
     where = urlsplit(control["url"])
@@ -292,7 +294,7 @@ def test_a_body_in_chunks_is_not_taken_for_none(broker: Broker) -> None:
     assert (response.status, "send the body's size in Content-Length" in told) == (411, True)
 
 
-def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> None:
+def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Path) -> None:
     """What a person asks whose producer was fenced, and whose consumer waits."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text(json.dumps(broker.ready))
@@ -336,7 +338,7 @@ def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> No
         broker.history(name)
 
 
-def test_yaml_is_taken_as_well(broker: Broker) -> None:
+def test_faults_are_accepted_as_yaml(broker: Broker) -> None:
     status, added = ask(broker, "POST", "/v1/faults", "- api: Fetch\n  delay_ms: 5\n- {api: Produce, error: 6, times: 2}\n")
     assert (status, [one["fault"]["api"] for one in added]) == (200, ["Fetch", "Produce"])
 
@@ -344,7 +346,7 @@ def test_yaml_is_taken_as_well(broker: Broker) -> None:
 # at the prompt
 
 
-def test_a_control_api_that_is_not_the_clusters_is_not_asked(broker: Broker, tmp_path: Path) -> None:
+def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Path) -> None:
     def timeline(*where: str, environment: Path | None = None, code: int = 0) -> tuple[str, str]:
         command = [sys.executable, "-m", "ottla", "txn", "timeline", "shop", *where]
         variables = os.environ | ({} if environment is None else {"OTTLA_READY_FILE": str(environment)})
@@ -384,7 +386,7 @@ def ottla(*arguments: str, code: int = 0, given: str | None = None) -> str:
     return (done.stdout or done.stderr).strip()
 
 
-def test_faults_and_clock_at_the_prompt(tmp_path: Path) -> None:
+def test_faults_and_clock_are_controlled_on_the_command_line(tmp_path: Path) -> None:
     ready_file, faults_file = tmp_path / "ready.json", tmp_path / "faults.yaml"
     faults_file.write_text("{api: Heartbeat, delay_ms: 1}")
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--ready-file", str(ready_file))
@@ -422,7 +424,7 @@ def test_faults_and_clock_at_the_prompt(tmp_path: Path) -> None:
         (("--control-port", "99999"), "99999"),
     ],
 )
-def test_flags_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], told: str) -> None:
+def test_invalid_flags_are_refused(tmp_path: Path, flags: tuple[str, ...], told: str) -> None:
     command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(tmp_path / "data"), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode in (1, 2)
@@ -430,7 +432,7 @@ def test_flags_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], told: str)
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_control_port_that_is_busy_is_found_before_anything_starts(tmp_path: Path) -> None:
+def test_busy_control_port_is_reported_before_the_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--control-port", str(port), "--console")
@@ -441,7 +443,7 @@ def test_a_control_port_that_is_busy_is_found_before_anything_starts(tmp_path: P
     assert line.startswith(f"ottla: cannot open the control port on 127.0.0.1:{port}: "), line
 
 
-def test_a_snapshot_never_lies_in_the_directory_that_a_restore_empties(broker: Broker, tmp_path: Path) -> None:
+def test_snapshot_inside_the_data_directory_is_refused(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders")
     inside = f"{broker.data_dir.parent}/../{broker.data_dir.parent.name}/data/kept-0"
     link = tmp_path / "link"

@@ -73,7 +73,7 @@ def check_committed(cluster: ottla.Cluster, topic: str, *names: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["kill", "pause"])
-def test_a_transaction_is_committed_by_the_next_coordinator(cluster: ottla.Cluster, topic: str, way: str) -> None:
+def test_transaction_is_committed_by_the_next_coordinator(cluster: ottla.Cluster, topic: str, way: str) -> None:
     producer = begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)
     (cluster.kill if way == "kill" else cluster.pause)(first)
@@ -86,7 +86,7 @@ def test_a_transaction_is_committed_by_the_next_coordinator(cluster: ottla.Clust
     check_committed(cluster, topic, "first", "second")
 
 
-def test_offsets_that_are_pending_are_committed_by_the_next_group_coordinator(cluster: ottla.Cluster, topic: str) -> None:
+def test_pending_offsets_are_committed_by_the_next_group_coordinator(cluster: ottla.Cluster, topic: str) -> None:
     producer = begun(cluster, topic)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
     producer.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], consumer.consumer_group_metadata(), PATIENCE_S)
@@ -101,7 +101,7 @@ def test_offsets_that_are_pending_are_committed_by_the_next_group_coordinator(cl
     check_committed(cluster, topic, "first")
 
 
-def test_a_coordinator_that_wakes_up_has_no_say_any_more(cluster: ottla.Cluster, topic: str) -> None:
+def test_resumed_former_coordinator_is_fenced(cluster: ottla.Cluster, topic: str) -> None:
     """A zombie: it was frozen for longer than its session, and the id was taken over at the next coordinator meanwhile."""
     begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)

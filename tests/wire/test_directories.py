@@ -28,7 +28,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         world.close()
 
 
-def test_strays_are_set_aside(world: World, tmp_path: Path) -> None:
+def test_stray_directories_are_set_aside(world: World, tmp_path: Path) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     broker = world.broker.process  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def test_stray_directory_is_named_and_its_records_are_read_again(tmp_path: Path,
         assert consumed(broker.bootstrap, "found") == [b"%d" % number for number in range(10)]
 
 
-def test_internal_topics_are_not_for_clients(world: World) -> None:
+def test_clients_cannot_write_internal_topics(world: World) -> None:
     for command in ("A = init x", "N = init"):
         perform(world, command)
     assert perform(world, "produce N __transaction_state") == "INVALID_TOPIC_EXCEPTION"

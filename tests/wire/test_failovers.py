@@ -194,7 +194,7 @@ class Story:
         return there
 
 
-def test_a_leader_is_killed_with_a_transaction_open(story: Story) -> None:
+def test_leader_killed_with_an_open_transaction_loses_nothing(story: Story) -> None:
     story.begin("before")
     leader = story.cluster.leader(story.topic)
     assert leader is not None
@@ -206,7 +206,7 @@ def test_a_leader_is_killed_with_a_transaction_open(story: Story) -> None:
     story.check()
 
 
-def test_a_coordinator_is_killed_before_the_decision(story: Story) -> None:
+def test_coordinator_killed_before_the_decision_loses_nothing(story: Story) -> None:
     story.begin("open")
     story.cluster.kill(story.coordinator)
     story.commit()
@@ -216,7 +216,7 @@ def test_a_coordinator_is_killed_before_the_decision(story: Story) -> None:
 
 
 @pytest.mark.parametrize("after_ms", [1, 4])
-def test_a_coordinator_is_killed_at_some_moment_of_the_commit(story: Story, after_ms: int) -> None:
+def test_coordinator_killed_at_a_random_time_of_the_commit_loses_nothing(story: Story, after_ms: int) -> None:
     """Wherever the moment falls: before the decision, between it and the markers, or between two of them."""
     story.begin("open")
     coordinator = story.coordinator
@@ -231,7 +231,7 @@ def test_a_coordinator_is_killed_at_some_moment_of_the_commit(story: Story, afte
 
 @pytest.mark.skipif(IS_ORACLE, reason="Apache Kafka has no faults on demand")
 @pytest.mark.parametrize("point", POINTS)
-def test_a_coordinator_dies_at_a_point_of_the_commit(story: Story, point: str) -> None:
+def test_coordinator_killed_at_each_point_of_the_commit_loses_nothing(story: Story, point: str) -> None:
     assert isinstance(story.cluster, ottla.Cluster)
     story.begin("open")
     coordinator = story.coordinator
@@ -243,7 +243,7 @@ def test_a_coordinator_dies_at_a_point_of_the_commit(story: Story, point: str) -
     story.check()
 
 
-def test_a_group_coordinator_is_killed_while_offsets_are_pending(story: Story) -> None:
+def test_group_coordinator_killed_with_pending_offsets_loses_nothing(story: Story) -> None:
     group = f"g-{story.topic}"
     consumer = story.closing(story.client.consumer(story.cluster.bootstrap, [story.topic], group=group))
     oracle.wait_for("the member has all partitions", lambda: consumer.poll(0.1) or len(consumer.assignment()) == PARTITIONS)
@@ -266,7 +266,7 @@ def test_a_group_coordinator_is_killed_while_offsets_are_pending(story: Story) -
         story.check()
 
 
-def test_a_leader_that_stood_still_past_its_session_is_a_zombie(story: Story) -> None:
+def test_leader_paused_past_its_session_is_fenced(story: Story) -> None:
     story.begin("open")
     zombie = story.cluster.leader(story.topic)
     assert zombie is not None
@@ -279,7 +279,7 @@ def test_a_leader_that_stood_still_past_its_session_is_a_zombie(story: Story) ->
     story.check()
 
 
-def test_a_coordinator_that_stood_still_past_its_session_decides_nothing(story: Story) -> None:
+def test_coordinator_paused_past_its_session_decides_nothing(story: Story) -> None:
     story.begin("open")
     zombie = story.coordinator
     story.cluster.pause(zombie)
@@ -294,7 +294,7 @@ def test_a_coordinator_that_stood_still_past_its_session_decides_nothing(story: 
     story.check()
 
 
-def test_what_others_ask_of_a_leader_does_not_arrive(story: Story) -> None:
+def test_leader_cut_off_from_other_brokers_loses_nothing(story: Story) -> None:
     """A partition in one way: neither markers nor followers reach the leader, and nothing is lost or shown too early."""
     leaders = [story.cluster.leader(story.topic, index) for index in range(PARTITIONS)]
     cut_off = next(broker for broker in leaders if broker is not None and broker != story.coordinator)

@@ -74,7 +74,7 @@ async def leave_asynchronously(handle: Any) -> str:
 
 
 @pytest.mark.smoke
-def test_fork_that_leaves_the_block_closes_nothing(broker: Broker) -> None:
+def test_fork_that_exits_the_with_block_closes_nothing(broker: Broker) -> None:
     pid, directory = broker.pid, broker.data_dir
     assert said_by_fork(lambda: leave(broker)) == "left"
     assert said_by_fork(broker.close) == "None"
@@ -83,7 +83,7 @@ def test_fork_that_leaves_the_block_closes_nothing(broker: Broker) -> None:
     assert broker.records("orders") == []
 
 
-def test_fork_sees_the_broker_and_uses_it(broker: Broker) -> None:
+def test_fork_can_use_the_broker(broker: Broker) -> None:
     def use() -> list[object]:
         with broker.faults.add(api="Metadata", delay_ms=1) as fault:
             return [
@@ -103,7 +103,7 @@ def test_fork_sees_the_broker_and_uses_it(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("method", ["stop", "kill", "restart"])
-def test_fork_that_would_end_the_broker_is_told_who_can(broker: Broker, method: str) -> None:
+def test_fork_that_stops_the_broker_is_refused_with_a_reason(broker: Broker, method: str) -> None:
     pid = broker.pid
     told = said_by_fork(getattr(broker, method))
     assert f"was forked from process {os.getpid()}, which controls the broker: only that process can start, stop" in told
@@ -142,7 +142,7 @@ def test_worker_of_multiprocessing_ends_with_a_handle(broker: Broker) -> None:
     assert broker.records("orders") == []
 
 
-def test_fork_of_a_cluster_asks_and_changes_nothing(cluster: Cluster) -> None:
+def test_fork_of_a_cluster_reads_and_changes_nothing(cluster: Cluster) -> None:
     assert said_by_fork(lambda: leave(cluster)) == "left"
     assert said_by_fork(lambda: [cluster.is_running, cluster.in_service(), cluster.faults(1).all()]) == "[True, [1], []]"
     changes: list[Callable[[], object]] = [

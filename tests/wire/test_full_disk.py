@@ -35,7 +35,7 @@ def limit(broker: Broker, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_full_disk_refuses_and_goes_on(tmp_path: Path, transactional: bool) -> None:
+def test_full_disk_refuses_writes_and_recovers(tmp_path: Path, transactional: bool) -> None:
     with Broker(data_dir=tmp_path) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in ("topic t", f"A = init {'x' if transactional else ''}", "produce A t n=10 size=1000"):
@@ -61,7 +61,7 @@ def test_a_full_disk_refuses_and_goes_on(tmp_path: Path, transactional: bool) ->
     assert [h.base_offset for _, h in stored_batches] == [0, 10, 20][: len(stored_batches)]
 
 
-def test_a_stop_on_a_full_disk(tmp_path: Path) -> None:
+def test_broker_stops_cleanly_on_a_full_disk(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in ("topic t", "A = init", "produce A t n=10 size=1000"):
@@ -77,7 +77,7 @@ def test_a_stop_on_a_full_disk(tmp_path: Path) -> None:
         world.close()
 
 
-def test_a_log_that_is_cut_under_a_broker(tmp_path: Path) -> None:
+def test_log_truncated_under_a_running_broker_goes_offline(tmp_path: Path) -> None:
     """Everybody else is served, and the stop is clean in manner, if not in outcome."""
     with Broker(data_dir=tmp_path) as broker:
         world = World(Wire(broker), "ottla", "")
@@ -136,7 +136,7 @@ def health(broker: Broker) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.entry("RDC-08")
-def test_an_abort_on_a_full_disk_is_finished_when_there_is_room(tmp_path: Path) -> None:
+def test_abort_on_a_full_disk_completes_when_space_is_free(tmp_path: Path) -> None:
     """The marker fits into what the log file has of its page, its entry in a new file does not fit."""
     topics = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
     with small_disk(tmp_path / "disk") as disk, Broker(data_dir=disk / "d", settings={"ottla.metrics.port": 0, **topics}) as broker:

@@ -91,7 +91,7 @@ def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
         ("4.3.1", "killed", True),
     ],
 )
-def test_everything_goes_on(tmp_path: Path, version: str, stop: str, in_place: bool) -> None:
+def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path, version: str, stop: str, in_place: bool) -> None:
     source, target = tmp_path / "ottla", tmp_path / "kafka"
     world, seen = live(source)
     process = world.broker.process  # type: ignore[attr-defined]
@@ -171,7 +171,7 @@ MEMBERS = ("consumers modern", "streams streaming", "shares sharing")
 
 
 @pytest.mark.full
-def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
+def test_members_of_active_groups_continue(tmp_path: Path) -> None:
     """Apache Kafka reads what ottla has logged of groups (KIP-848, KIP-1071, KIP-932): members are at the epochs that they know."""
     directory = tmp_path / "ottla"
     broker = Broker(data_dir=directory, settings=SETTINGS).start()
@@ -196,7 +196,7 @@ def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
         kafka.stop()
 
 
-def test_one_partition_without_any_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_partition_without_metadata_is_handed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world, seen = live(tmp_path / "first")
     process = world.broker.process  # type: ignore[attr-defined]
     process.stop()
@@ -216,7 +216,7 @@ def test_one_partition_without_any_metadata(tmp_path: Path, capsys: pytest.Captu
         world.close()
 
 
-def test_what_cannot_be_handed_over_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_cannot_be_handed_over_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "ottla", tmp_path / "kafka"
     (tmp_path / "nothing").mkdir()
     assert graduate(str(tmp_path / "nothing"), str(target), dry_run=False, in_place=False) == 1

@@ -71,7 +71,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.smoke
-def test_a_reset_leaves_nothing_but_the_address(broker: Broker) -> None:
+def test_reset_keeps_only_the_address(broker: Broker) -> None:
     """Nor is a client of before taken for one of after: it has to connect anew."""
     with RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
@@ -89,7 +89,7 @@ def test_a_reset_leaves_nothing_but_the_address(broker: Broker) -> None:
     assert not [line for line in broker.logs if '"level": "error"' in line]
 
 
-def test_a_snapshot_is_gone_back_to_as_often_as_wanted(broker: Broker) -> None:
+def test_snapshot_is_restored_repeatedly(broker: Broker) -> None:
     produce(broker, "orders", b"1", b"2")
     snapshot = broker.snapshot()
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_a_snapshot_is_gone_back_to_as_often_as_wanted(broker: Broker) -> None:
     assert snapshot.path.is_dir()
 
 
-def test_damaged_snapshot_is_refused_and_the_data_stays(broker: Broker) -> None:
+def test_damaged_snapshot_is_refused_and_the_data_is_kept(broker: Broker) -> None:
     produce(broker, "orders", b"1", b"2")
     snapshot = broker.snapshot()
     produce(broker, "orders", b"3")
@@ -139,7 +139,7 @@ def test_killed_resets_and_restores_leave_old_or_new_data() -> None:
             broker.reset()
 
 
-def test_a_paused_broker_stands_still(broker: Broker) -> None:
+def test_paused_broker_does_not_respond(broker: Broker) -> None:
     broker.pause()
     with pytest.raises(NotReady):
         ask(broker.bootstrap, 0.3)
@@ -150,7 +150,7 @@ def test_a_paused_broker_stands_still(broker: Broker) -> None:
     ask(broker.bootstrap, 10)
 
 
-def test_a_paused_broker_can_be_stopped_and_killed() -> None:
+def test_paused_broker_can_be_stopped_and_killed() -> None:
     with Broker() as broker:
         broker.pause()
         assert broker.stop() == 0
@@ -175,7 +175,7 @@ def test_own_requests_are_hit_by_faults_that_name_them(broker: Broker) -> None:
     broker.faults.clear()
 
 
-def test_broker_that_sigstop_has_stopped_is_seen_and_ended() -> None:
+def test_broker_stopped_by_sigstop_is_detected_and_ended() -> None:
     begun_s = time.monotonic()
     with Broker() as broker:
         assert broker.pid is not None
@@ -195,7 +195,7 @@ def test_broker_that_sigstop_has_stopped_is_seen_and_ended() -> None:
     assert not broker.data_dir.exists()
 
 
-def test_sigstop_is_seen_at_once(broker: Broker) -> None:
+def test_sigstop_is_detected_at_once(broker: Broker) -> None:
     assert broker.pid is not None
     for _ in range(SIGNALS):
         os.kill(broker.pid, signal.SIGSTOP)
@@ -205,7 +205,7 @@ def test_sigstop_is_seen_at_once(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_paused_broker(number: signal.Signals) -> None:
+def test_signal_ends_a_paused_broker(number: signal.Signals) -> None:
     with Broker() as broker:
         assert broker.pid is not None
         broker.pause()
@@ -216,14 +216,14 @@ def test_a_signal_ends_a_paused_broker(number: signal.Signals) -> None:
         ask(broker.bootstrap, 10)
 
 
-def test_a_test_with_an_id_of_any_length_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_starts_in_a_test_with_a_long_id(monkeypatch: pytest.MonkeyPatch) -> None:
     """pytest puts the id into the environment, and Linux starts no process with a variable above 128 KiB."""
     monkeypatch.setenv("PYTEST_CURRENT_TEST", "x" * (1 << 18))
     with Broker() as broker:
         assert topics(broker) == set()
 
 
-def test_one_that_does_not_run_cannot_be_asked() -> None:
+def test_handle_of_a_stopped_broker_refuses_commands() -> None:
     broker = Broker()
     assert "not running" in repr(broker)
     assert not broker.data_dir.parent.exists(), "nothing is made before the start"
@@ -232,7 +232,7 @@ def test_one_that_does_not_run_cannot_be_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "ottla.control.port", "ottla.control.token"])
-def test_what_the_handle_gives_itself_is_refused(name: str) -> None:
+def test_settings_that_the_handle_controls_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"settings: '{name}' is given by "):
         Broker(settings={name: "1"})
 
@@ -270,7 +270,7 @@ def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ["serving", "paused", "stopped"])
-def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
+def test_killed_suite_leaves_no_process_or_files(state: str) -> None:
     process, pid, directory = suite(state, seconds=60)
     assert is_alive(pid)
     assert directory.is_dir()
@@ -281,7 +281,7 @@ def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
     process.stdout.close()
 
 
-def test_nothing_outlives_a_suite_that_closes_nothing() -> None:
+def test_suite_without_close_leaves_no_process_or_files() -> None:
     process, pid, directory = suite(seconds=0)
     assert process.wait() == 0
     wait_until(lambda: not is_alive(pid) and not directory.exists())
@@ -289,7 +289,7 @@ def test_nothing_outlives_a_suite_that_closes_nothing() -> None:
     process.stdout.close()
 
 
-def test_a_directory_of_ones_own_outlives_the_suite(tmp_path: Path) -> None:
+def test_given_data_directory_is_kept(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))
@@ -311,19 +311,19 @@ def time_resets(count: int) -> list[float]:
 
 
 @pytest.mark.full
-def test_a_thousand_resets() -> None:
+def test_a_thousand_resets_leak_nothing() -> None:
     assert len(time_resets(1_000)) == 1_000
 
 
 @pytest.mark.nightly
-def test_a_reset_is_quick() -> None:
+def test_reset_takes_little_time() -> None:
     took_s = time_resets(200)
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 
 
 @pytest.mark.full
 @pytest.mark.alone
-def test_a_hundred_killed_suites() -> None:
+def test_a_hundred_killed_suites_leave_no_process_or_files() -> None:
     """Most of them in the middle of a start or of a stop, as a runner's time-out does."""
     left: list[tuple[int, Path]] = []
     for at in range(100):

@@ -26,7 +26,7 @@ def admin(bootstrap: str) -> Iterator[Any]:
     client.close()
 
 
-def test_topics_are_described_by_their_ids(admin: Any, bootstrap: str, unique: Callable[[str], str]) -> None:
+def test_java_admin_describes_topics_by_id(admin: Any, bootstrap: str, unique: Callable[[str], str]) -> None:
     jvm, name = gateway().jvm, unique("by-id")
     with RawClient(bootstrap) as client:
         create(client, name, 2)

@@ -75,7 +75,7 @@ def describe(cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]) -> list
     return leaderless
 
 
-def test_acknowledged_records_outlive_a_power_cut_of_the_last_leader_by_a_setting_of_the_server(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_a_power_cut_of_the_last_leader_with_server_config(cluster: ottla.Cluster) -> None:
     leader = wait_for_leader(cluster)
     values = [f"record {number}" for number in range(500)]
     for at in range(0, len(values), 50):
@@ -93,7 +93,7 @@ def test_acknowledged_records_outlive_a_power_cut_of_the_last_leader_by_a_settin
     check(cluster, *values)
 
 
-def test_broker_on_a_new_disk_leads_again_and_so_does_a_cluster_that_was_killed(cluster: ottla.Cluster) -> None:
+def test_broker_on_a_new_disk_and_killed_cluster_lead_again(cluster: ottla.Cluster) -> None:
     write(cluster, "first")
     cluster.kill(3)
     replace_disk(cluster, 3)
@@ -111,9 +111,7 @@ def test_broker_on_a_new_disk_leads_again_and_so_does_a_cluster_that_was_killed(
     check(cluster, "first", "second", "third")
 
 
-def test_cluster_says_which_partition_has_no_leader_and_what_brings_it_back(
-    cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaderless_partition_is_reported_with_its_remedy(cluster: ottla.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     write(cluster, "first")
     wait_in_sync(cluster, 1, 2, 3)
     last = wait_for_leader(cluster)

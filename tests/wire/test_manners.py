@@ -32,7 +32,7 @@ def health(*arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-def test_health_by_the_ready_file_asks_the_port_in_use(tmp_path: Path) -> None:
+def test_health_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
     """As the container's health check does, whatever the broker was told to listen on and to advertise."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text('{"event": "ready", "bootstrap": "left behind by a broker that was killed:1"}')
@@ -53,7 +53,7 @@ def started(broker: Broker) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "broker_started"]
 
 
-def test_a_start_says_how_the_directory_was_left() -> None:
+def test_start_logs_how_the_directory_was_left() -> None:
     with Broker() as broker:
         broker.restart()
         broker.restart(kill=True)
@@ -62,7 +62,7 @@ def test_a_start_says_how_the_directory_was_left() -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--brokers", "2")], ids=["one", "several"])
-def test_settings_without_effect_are_named_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """A misspelt variable is named with what it was meant to be."""
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--set", "log.preallocate=true", *flags)
     environment = {"KAFKA_NUM_PARTITONS": "3", "KAFKA_BACKGROUND_THREADS": "3", "KAFKA_VERSION": "4.3.1"}
@@ -97,7 +97,7 @@ def pretending(error_code: int) -> Iterator[str]:
         thread.join(TIMEOUT_S)
 
 
-def test_health_fails_where_a_log_directory_has_failed(ottla: Broker) -> None:
+def test_health_fails_when_a_log_directory_failed(ottla: Broker) -> None:
     ask(ottla.bootstrap, 5)
     with pretending(0) as bootstrap:
         ask(bootstrap, 5)
@@ -105,7 +105,7 @@ def test_health_fails_where_a_log_directory_has_failed(ottla: Broker) -> None:
         ask(bootstrap, 5)
 
 
-def test_health_of_what_is_no_broker() -> None:
+def test_health_of_another_process_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

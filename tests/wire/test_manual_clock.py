@@ -52,7 +52,7 @@ def committed_end(broker: Broker) -> int:
         consumer.close()
 
 
-def test_transactions_time_out_when_the_clock_says_so_and_not_before(broker: Broker) -> None:
+def test_transactions_time_out_only_by_the_manual_clock(broker: Broker) -> None:
     short, long = transaction(broker, 60_000), transaction(broker, 120_000)
     broker.clock.advance("59s")
     assert committed_end(broker) == 0
@@ -79,7 +79,7 @@ def at_the_prompt(broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatc
     return run
 
 
-def test_how_long_a_transaction_is_open_is_told_by_the_brokers_clock(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+def test_open_transaction_duration_uses_the_brokers_clock(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
     broker.clock.advance("30d")
     producer = transaction(broker, 60_000)
     broker.clock.advance("500ms")
@@ -93,7 +93,7 @@ def test_how_long_a_transaction_is_open_is_told_by_the_brokers_clock(broker: Bro
     producer.abort_transaction(60)
 
 
-def test_the_control_api_of_another_cluster_tells_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+def test_control_api_of_another_cluster_gives_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
     with Broker() as other:
         broker.clock.advance("30d")
         producer = transaction(other, 60_000)
@@ -102,7 +102,7 @@ def test_the_control_api_of_another_cluster_tells_no_time(broker: Broker, at_the
     assert "open for          0." in told
 
 
-def test_records_grow_old(broker: Broker) -> None:
+def test_advanced_clock_expires_records(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"retention.ms": "3600000", "segment.ms": "60000"}
     (made,) = admin.create_topics([NewTopic("orders", 1, config=config)]).values()
@@ -121,7 +121,7 @@ def test_records_grow_old(broker: Broker) -> None:
         consumer.close()
 
 
-def test_offsets_expire(broker: Broker) -> None:
+def test_advanced_clock_expires_offsets(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", b"1")
     assert producer.flush(60) == 0
@@ -142,7 +142,7 @@ def test_offsets_expire(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str) -> None:
+def test_members_join_and_leave_while_the_clock_is_stopped(broker: Broker, protocol: str) -> None:
     """Long polls end, members join and are given what they read; one that is silent for too long is taken out when it is moved."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     options = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest", "group.protocol": protocol}
@@ -166,14 +166,14 @@ def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str
     members.pop().close()
 
 
-def test_what_is_written_later_is_not_old(broker: Broker) -> None:
+def test_records_written_after_an_advance_have_the_new_time(broker: Broker) -> None:
     broker.clock.advance("30d")
     transaction(broker, 60_000).commit_transaction(60)
     broker.clock.advance("1h")
     assert [record.timestamp_ms for record in broker.records("orders")] == [broker.clock.now_ms - 3_600_000]
 
 
-def test_it_never_goes_back(broker: Broker) -> None:
+def test_clock_never_goes_back(broker: Broker) -> None:
     broker.clock.advance("30d")
     before_ms = broker.clock.now_ms
     broker.restart(kill=True)
@@ -182,7 +182,7 @@ def test_it_never_goes_back(broker: Broker) -> None:
     assert broker.clock.now_ms == before_ms
 
 
-def test_what_cannot_be_moved_is_refused(broker: Broker) -> None:
+def test_invalid_clock_advances_are_refused(broker: Broker) -> None:
     with pytest.raises(ValueError, match="'soon' is no duration"):
         broker.clock.advance("soon")
     with pytest.raises(ControlError, match="the clock is moved by 0 to"):

@@ -87,7 +87,7 @@ def values(messages: list[Any]) -> list[bytes]:
     return [m.value for m in messages]
 
 
-def test_records_of_a_topic_that_nobody_has_made(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
+def test_records_of_an_auto_created_topic_are_read(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
     topic = unique("plain")
     producer = closing(client.producer(member.bootstrap))
     for i in range(50):
@@ -97,7 +97,7 @@ def test_records_of_a_topic_that_nobody_has_made(client: Client, member: Broker,
     assert values(read(consumer, 50)) == [b"%d" % i for i in range(50)]
 
 
-def test_transactions_with_offsets(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
+def test_transactions_commit_records_and_offsets(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
     source, target, group = unique("in"), unique("out"), unique("g")
     feeder = closing(client.producer(member.bootstrap))
     for i in range(6):
@@ -118,7 +118,7 @@ def test_transactions_with_offsets(client: Client, member: Broker, unique: Uniqu
     assert consumer.committed(source, 0) == 6
 
 
-def test_what_admins_ask_is_the_controllers(admin: AdminClient, member: Broker, unique: Unique) -> None:
+def test_admin_requests_are_answered_by_the_controller(admin: AdminClient, member: Broker, unique: Unique) -> None:
     topic = unique("t")
     done(admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "77777"})]))
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
@@ -146,7 +146,7 @@ def test_what_admins_ask_is_the_controllers(admin: AdminClient, member: Broker, 
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_broker_that_starts_again_has_its_records_and_transactions(
+def test_restarted_broker_has_its_records_and_transactions(
     client: Client, member: Broker, unique: Unique, closing: Closing, is_killed: bool
 ) -> None:
     topic, transactional_id = unique("kept"), unique("id")
@@ -166,7 +166,7 @@ def test_a_broker_that_starts_again_has_its_records_and_transactions(
     assert values(read(consumer, 2)) == [b"before", b"after"]
 
 
-def test_the_controller_may_go_and_come_back(
+def test_broker_survives_a_controller_restart(
     controller: ApacheKafka, admin: AdminClient, member: Broker, unique: Unique, closing: Closing
 ) -> None:
     from tests.wire.clients.confluent import Confluent
@@ -194,7 +194,7 @@ def test_the_controller_may_go_and_come_back(
     assert values(read(consumer, 2)) == [b"before", b"meanwhile"]
 
 
-def test_a_broker_whose_directory_has_another_id_may_lead_again(
+def test_broker_with_a_new_directory_id_leads_again(
     admin: AdminClient, member: Broker, controller: ApacheKafka, unique: Unique, closing: Closing
 ) -> None:
     """It tells Apache Kafka's controller where its replicas are now (AssignReplicasToDirs, KIP-858), which can elect them then."""

@@ -124,7 +124,7 @@ async def until(condition: Callable[..., Awaitable[object]], wanted: object = Tr
         await asyncio.sleep(oracle.PAUSE_S)
 
 
-async def test_apache_kafkas_controller_takes_it_in_and_lets_it_go(kafka: ApacheKafka) -> None:
+async def test_broker_joins_and_leaves_an_apache_kafka_controller(kafka: ApacheKafka) -> None:
     member = Member(kafka)
     lifecycle, membership = member.lifecycle, member.membership
     membership.start()

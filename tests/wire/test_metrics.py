@@ -44,7 +44,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return next(v for own, v in samples[name] if labels.items() <= own.items())
 
 
-def test_other_paths_of_the_metrics_port_are_not_found(broker: Broker) -> None:
+def test_unknown_paths_on_the_metrics_port_are_not_found(broker: Broker) -> None:
     url = broker.ready["metrics"]
     assert url.endswith("/metrics")
     assert scrape(broker, f"{url}?name%5B%5D=python_info") is not None
@@ -53,7 +53,7 @@ def test_other_paths_of_the_metrics_port_are_not_found(broker: Broker) -> None:
             scrape(broker, url.replace("/metrics", path))
 
 
-def test_the_control_api_has_the_same(broker: Broker) -> None:
+def test_control_api_serves_the_same_metrics(broker: Broker) -> None:
     """For those who have its token, so that Prometheus needs no second port."""
     control_api = broker.ready["control"]
     with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -104,12 +104,12 @@ def test_transactions_are_counted(broker: Broker) -> None:
     assert value(after, "process_open_fds") > 0
 
 
-def test_no_port_no_metrics() -> None:
+def test_metrics_are_disabled_without_a_port() -> None:
     with Broker() as broker:
         assert "metrics" not in broker.ready
 
 
-def test_clients_that_ask_nothing_cost_a_few_descriptors_only(broker: Broker) -> None:
+def test_silent_clients_use_few_descriptors(broker: Broker) -> None:
     """Beyond a bound they are closed, and none of them shows a traceback."""
     where = urlsplit(broker.ready["metrics"])
     address = (str(where.hostname), int(where.port or 0))

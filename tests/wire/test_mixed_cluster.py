@@ -81,7 +81,7 @@ class Story:
         assert [record.value for record in self.cluster.records(self.topic)] == self.written
 
 
-def test_leaders_move_both_ways(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_leadership_moves_in_both_directions(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     story = Story(cluster, kafka)
     for leader in (1, KAFKA, 2, KAFKA, 1):
         if cluster.leader(story.topic) != leader:
@@ -91,7 +91,7 @@ def test_leaders_move_both_ways(cluster: ottla.Cluster, kafka: ApacheKafka) -> N
     story.check()
 
 
-def test_each_goes_on_without_the_other(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_each_broker_type_serves_without_the_other(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     story = Story(cluster, kafka)
     story.write("all are there")
     cluster.kill(1)
@@ -109,7 +109,7 @@ def test_each_goes_on_without_the_other(cluster: ottla.Cluster, kafka: ApacheKaf
     story.check()
 
 
-def test_each_leads_again_on_a_new_disk(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+def test_each_broker_type_leads_again_on_a_new_disk(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
     """The controller learns from both kinds where their replicas are now (AssignReplicasToDirs, KIP-858)."""
     story = Story(cluster, kafka)
     story.write("first")

@@ -160,7 +160,7 @@ def read(bootstrap: str, topic: str, partitions: int, count: int) -> list[bytes]
     return values
 
 
-def test_each_replicates_from_the_other(neighbours: Neighbours) -> None:
+def test_ottla_and_kafka_replicate_from_each_other(neighbours: Neighbours) -> None:
     neighbours.create("both", 4)
     leaders = {p.leader for p in neighbours.partitions("both").values()}
     assert leaders == {KAFKA, OTTLA}
@@ -222,7 +222,7 @@ class Load:
         oracle.wait_for(f"{wanted} records are acknowledged", lambda: len(self.acknowledged), lambda count: count >= wanted)
 
 
-def test_nothing_is_lost_and_nothing_twice_while_brokers_come_and_go(neighbours: Neighbours) -> None:
+def test_restarted_brokers_lose_and_duplicate_nothing(neighbours: Neighbours) -> None:
     """Stops, kills, and an ottla broker that is frozen for longer than its session and wakes as a leader of before."""
     neighbours.create("load", 4)
     with Load(neighbours.bootstrap, "load", 4) as load:
@@ -291,7 +291,7 @@ def write_all(producer: Producer, topic: str, text: str, *, commit: bool) -> lis
 
 
 @pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["coordinated by ottla", "coordinated by Apache Kafka"])
-def test_a_transaction_spans_both(neighbours: Neighbours, broker: int) -> None:
+def test_transaction_spans_ottla_and_kafka(neighbours: Neighbours, broker: int) -> None:
     topic = f"spanned-{broker}"
     neighbours.create(topic, 4)
     assert {p.leader for p in neighbours.partitions(topic).values()} == {KAFKA, OTTLA}
@@ -305,7 +305,7 @@ def test_a_transaction_spans_both(neighbours: Neighbours, broker: int) -> None:
 
 
 @pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["ottla is killed", "Apache Kafka is killed"])
-def test_a_coordinator_is_killed_with_a_transaction_open_and_the_other_one_goes_on(neighbours: Neighbours, broker: int) -> None:
+def test_transaction_continues_on_the_other_coordinator(neighbours: Neighbours, broker: int) -> None:
     topic = f"handed-{broker}"
     neighbours.create(topic, 4)
     neighbours.balance(TRANSACTION_TOPIC)
@@ -329,7 +329,7 @@ def test_a_coordinator_is_killed_with_a_transaction_open_and_the_other_one_goes_
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["ottla is killed", "Apache Kafka is killed"])
-def test_a_group_goes_on_with_the_other_coordinator(neighbours: Neighbours, broker: int, protocol: str) -> None:
+def test_group_continues_on_the_other_coordinator(neighbours: Neighbours, broker: int, protocol: str) -> None:
     topic = f"grouped-{protocol}-{broker}"
     neighbours.create(topic, 4)
     first, second = ([b"%d-%d" % (n, i) for i in range(40)] for n in range(2))

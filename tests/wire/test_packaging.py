@@ -96,13 +96,13 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(directory=directory, python=home / "venv" / "bin" / "python")
 
 
-def test_the_plugin_starts_a_broker_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
+def test_plugin_starts_a_broker_in_a_project_with_conflicting_package_names(project: Project) -> None:
     output = project.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "test_user.py", timeout_s=120)
     assert "1 passed" in output
 
 
 @pytest.mark.full
-def test_the_example_is_tested_with_the_wheel(project: Project) -> None:
+def test_example_tests_pass_with_the_wheel(project: Project) -> None:
     example = project.directory.parent / "example"
     shutil.copytree(ROOT / "examples" / "billing", example, ignore=shutil.ignore_patterns("__pycache__"))
     options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:asyncio", "-W", "error")
@@ -112,7 +112,7 @@ def test_the_example_is_tested_with_the_wheel(project: Project) -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
+def test_spark_jobs_run_in_a_project_with_conflicting_package_names(project: Project) -> None:
     """A broker's process, a Spark driver and its Python workers, which all find the user's packages before ours."""
     pytest.importorskip("pyspark")
     from tests.support import quick_java
@@ -152,9 +152,7 @@ def spark_of(minor: str) -> dict[str, str]:
 @pytest.mark.full
 @pytest.mark.java
 @pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # those between are run by the workflow
-def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl(
-    project: Project, tmp_path: Path, minor: str
-) -> None:
+def test_user_spark_job_writes_every_order_once_over_sasl_ssl(project: Project, tmp_path: Path, minor: str) -> None:
     """Killed in the middle of it, and started again; its own ``pipeline`` and ``storage`` are those it finds."""
     pytest.importorskip("pyspark")
     from tests.spark.secured import Secured
@@ -202,7 +200,7 @@ def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl
 
 
 @pytest.mark.full
-def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_source_distribution_is_complete_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     script = f"import setuptools.build_meta as build; build.build_sdist({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
     (archive,) = tmp_path.glob("ottla-*.tar.gz")

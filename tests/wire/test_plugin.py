@@ -92,7 +92,7 @@ class TestOthers:
 
 
 @pytest.mark.smoke
-def test_each_test_gets_the_broker_that_it_wants(tmp_path: Path) -> None:
+def test_every_test_gets_the_broker_of_its_marker(tmp_path: Path) -> None:
     code, output = run(tmp_path, SHARED)
     assert (code, "9 passed" in output) == (0, True), output
 
@@ -126,23 +126,23 @@ def test_last(ottla):
 """
 
 
-def test_a_fault_that_a_test_leaves_is_not_the_next_ones(tmp_path: Path) -> None:
+def test_leftover_fault_does_not_affect_the_next_test(tmp_path: Path) -> None:
     code, output = run(tmp_path, LEFT_BEHIND)
     assert (code, "1 failed, 4 passed" in output) == (1, True), output
 
 
-def test_names_that_are_no_texts(tmp_path: Path) -> None:
+def test_setting_names_that_are_not_strings_are_refused(tmp_path: Path) -> None:
     code, output = run(tmp_path, '@pytest.mark.ottla(settings={1: 2, "a": 3})\ndef test_it(ottla): pass\n')
     assert (code, "the broker did not start" in output, "unknown setting" in output) == (1, True, True), output
 
 
-def test_collecting_starts_nothing(tmp_path: Path) -> None:
+def test_collection_starts_no_broker(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import ottla.testing.handle\ndel ottla.testing.handle.Broker.start\n")
     code, output = run(tmp_path, SHARED, "--collect-only")
     assert (code, "9 tests collected" in output) == (0, True), output
 
 
-def test_a_failure_carries_what_the_broker_has_logged_since(tmp_path: Path) -> None:
+def test_failure_report_includes_broker_log_lines(tmp_path: Path) -> None:
     suite = """
 def test_before(ottla_bootstrap):
     produce(ottla_bootstrap, "before")
@@ -166,7 +166,7 @@ def test_failing(ottla_bootstrap):
     assert "(meanwhile:0 at 2)" in section, "the marker"
 
 
-def test_a_failure_says_who_was_fenced_by_whom_and_what_was_refused(tmp_path: Path) -> None:
+def test_failure_report_names_fenced_clients_and_refusals(tmp_path: Path) -> None:
     suite = """
 def producer(bootstrap, name):
     made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout", "client.id": name})
@@ -197,7 +197,7 @@ def test_failing(ottla_bootstrap, ottla_topic):
     assert line("a successor fences it: the coordinator aborts it")
 
 
-def test_a_failure_names_an_id_that_was_only_ever_refused(tmp_path: Path) -> None:
+def test_failure_report_names_ids_with_only_refusals(tmp_path: Path) -> None:
     suite = """
 def test_failing(ottla_bootstrap):
     settings = {"bootstrap.servers": ottla_bootstrap, "transactional.id": "greedy", "transaction.timeout.ms": 2_000_000_000}
@@ -219,14 +219,14 @@ def test_failing(ottla_bootstrap):
         ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
     ],
 )
-def test_a_marker_that_is_wrong_is_told_in_a_line(tmp_path: Path, marker: str, told: str) -> None:
+def test_invalid_marker_is_reported_in_one_line(tmp_path: Path, marker: str, told: str) -> None:
     code, output = run(tmp_path, f"@pytest.mark.ottla({marker})\ndef test_it(ottla):\n    pass\n")
     assert code != 0
     assert told in output
     assert "INTERNALERROR" not in output
 
 
-def test_settings_of_all_brokers(tmp_path: Path) -> None:
+def test_ini_settings_apply_to_all_brokers(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nottla_settings =\n    num.partitions=3\n    auto.create.topics.enable=false\n")
     suite = """
 def test_them(ottla):
@@ -241,7 +241,7 @@ def test_them(ottla):
     assert "--ottla-set: 'num.partitions' is not NAME=VALUE" in output
 
 
-def test_the_same_tests_run_against_a_broker_that_is_there(tmp_path: Path) -> None:
+def test_tests_run_against_an_existing_broker(tmp_path: Path) -> None:
     suite = """
 def test_it(ottla, ottla_bootstrap, ottla_topic):
     produce(ottla_bootstrap, ottla_topic)
@@ -295,7 +295,7 @@ def assert_ended(pid: int, directory: str) -> None:
     wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(directory).parent.exists())
 
 
-def test_each_worker_of_xdist_has_brokers_of_its_own(tmp_path: Path) -> None:
+def test_every_xdist_worker_has_its_own_brokers(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     code, output = run(tmp_path, ONE_A_WORKER, "xdist", "-n", "2", NOTES=str(notes))
     assert (code, "14 passed" in output) == (0, True), output
@@ -321,7 +321,7 @@ def test_never(ottla):
 
 
 @pytest.mark.parametrize("parallel", [(), ("xdist", "-n", "2", "--dist", "loadfile")], ids=["alone", "xdist"])
-def test_a_suite_that_stops_at_the_first_failure_leaves_no_broker(tmp_path: Path, parallel: tuple[str, ...]) -> None:
+def test_suite_stopped_at_the_first_failure_leaves_no_broker(tmp_path: Path, parallel: tuple[str, ...]) -> None:
     notes = tmp_path / "notes"
     code, output = run(tmp_path, STOPPED, "-x", *parallel, NOTES=str(notes))
     assert (code != 0, "the first" in output, "the second" in output) == (True, True, False), output
@@ -347,7 +347,7 @@ def test_other(ottla_cluster, ottla_topic):
 """
 
 
-def test_each_test_gets_the_cluster_that_it_wants(tmp_path: Path) -> None:
+def test_every_test_gets_the_cluster_of_its_marker(tmp_path: Path) -> None:
     code, output = run(tmp_path, CLUSTERS)
     assert code == 0, output
 
@@ -476,7 +476,7 @@ def test_fresh(ottla, number):
 """
 
 
-def test_fresh_broker_has_a_fresh_clock(tmp_path: Path) -> None:
+def test_fresh_broker_has_a_new_clock(tmp_path: Path) -> None:
     code, output = run(tmp_path, CLOCKS)
     assert (code, "4 passed" in output) == (0, True), output
 
@@ -494,7 +494,7 @@ def test_after_it(ottla):
 """
 
 
-def test_broker_that_sigstop_has_stopped_does_not_hold_the_run_up(tmp_path: Path) -> None:
+def test_broker_stopped_by_sigstop_does_not_block_the_run(tmp_path: Path) -> None:
     begun_s = time.monotonic()
     code, output = run(tmp_path, SUSPENDED)
     assert (code, "1 failed, 1 passed" in output) == (1, True), output
@@ -520,6 +520,6 @@ def test_fork(request, kind):
 """
 
 
-def test_fork_of_a_test_closes_nothing(tmp_path: Path) -> None:
+def test_forked_test_process_closes_nothing(tmp_path: Path) -> None:
     code, output = run(tmp_path, "from ottla.testing.pytest_plugin import _BROKERS as BROKERS\n" + FORKS)
     assert (code, "2 passed" in output) == (0, True), output

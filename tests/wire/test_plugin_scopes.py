@@ -88,7 +88,7 @@ def test_last(held, ottla, ottla_session):
 """
 
 
-def test_fresh_test_does_not_empty_what_a_wider_fixture_holds(tmp_path: Path) -> None:
+def test_fresh_test_does_not_reset_the_broker_of_a_wider_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_xlater.py").write_text(FRESH_MODULE)
     code, output = run(tmp_path, FRESH)
     assert (code, "7 passed" in output) == (0, True), output
@@ -108,7 +108,7 @@ def test_it(elsewhere, ottla):
 """
 
 
-def test_relative_python_path_goes_on_where_a_test_changes_the_directory(tmp_path: Path) -> None:
+def test_relative_python_path_works_after_a_chdir(tmp_path: Path) -> None:
     (tmp_path / "vendor").symlink_to(Path(__file__).parent.parent.parent)
     code, output = run(tmp_path, ELSEWHERE, "test_users.py", PYTHONPATH="vendor")
     assert (code, "1 passed" in output) == (0, True), output

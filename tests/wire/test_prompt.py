@@ -89,7 +89,7 @@ def ottla_prompt(kafka: str, capsys: pytest.CaptureFixture[str]) -> Prompt:
 
 
 @pytest.mark.smoke
-def test_a_topic_is_made_shown_and_deleted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("topic")
     assert prompt("topic", "create", topic, "--partitions", "3", "--config", "retention.ms=60000") == f"topic {topic} was created\n"
     assert "TOPIC_ALREADY_EXISTS" in prompt("topic", "create", topic, code=2)
@@ -133,7 +133,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Producer:
 
 
 @pytest.mark.smoke
-def test_what_was_committed_aborted_and_is_open(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_committed_aborted_and_open_records_are_shown(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic, name = ottla_prompt, unique("txn"), unique("id")
     prompt("topic", "create", topic)
     producer = transactional(prompt.bootstrap, name)
@@ -177,7 +177,7 @@ def commit_first(consumer: Consumer, position: TopicPartition) -> None:
     oracle.wait_for("the coordinator takes a first commit", is_committed)
 
 
-def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name, group = unique("held"), unique("id"), unique("g")
     ottla_prompt("topic", "create", topic)
     assert (
@@ -208,7 +208,7 @@ def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) ->
     assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
 
 
-def test_why_the_offsets_of_a_group_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_pending_offsets_of_a_group_are_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name, group = unique("offsets"), unique("id"), unique("g")
     ottla_prompt("topic", "create", topic)
     consumer = Consumer({"bootstrap.servers": ottla_prompt.bootstrap, "group.id": group})
@@ -226,7 +226,7 @@ def test_why_the_offsets_of_a_group_wait(ottla_prompt: Prompt, unique: Callable[
     consumer.close()
 
 
-def test_the_timeline_of_a_transactional_id(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_timeline_of_a_transactional_id_is_shown(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name = unique("told"), unique("id")
     ottla_prompt("topic", "create", topic)
     producer = transactional(ottla_prompt.bootstrap, name)
@@ -260,7 +260,7 @@ def test_the_timeline_of_a_transactional_id(ottla_prompt: Prompt, unique: Callab
     assert "there is no transactional id" in ottla_prompt("txn", "timeline", unique("nobody"), code=2)
 
 
-def test_why_a_hanging_transaction_holds(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_hanging_transaction_is_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("hanging")
     ottla_prompt("topic", "create", topic)
     leave_hanging(ottla_prompt.bootstrap, topic)
@@ -310,7 +310,7 @@ def test_a_hanging_transaction_is_found_and_ended(ottla_prompt: Prompt, unique: 
     assert prompt.json("txn", "find-hanging", "--topic", f"{topic}:0", "--older-than-s", "0.001") == []
 
 
-def test_a_groups_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_group_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic, group = ottla_prompt, unique("read"), unique("group")
     prompt("topic", "create", topic, "--partitions", "2")
     prompt("produce", topic, "--partition", "0", *(f for n in range(5) for f in ("--value", str(n))))
@@ -390,7 +390,7 @@ def test_the_cluster_is_described(ottla_prompt: Prompt) -> None:
     assert described["cluster_id"] in ottla_prompt("cluster")
 
 
-def test_the_client_as_a_test_uses_it(kafka: str, unique: Callable[[str], str]) -> None:
+def test_client_api_works_in_a_test(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("client")
     with KafkaClient(kafka, timeout_s=TIMEOUT_S) as cluster:
         cluster.create_topic(topic, partitions=2, configs={"retention.ms": "60000"})
@@ -403,7 +403,7 @@ def test_the_client_as_a_test_uses_it(kafka: str, unique: Callable[[str], str]) 
         assert {r.value for r in records} == {b"v%d" % n for n in range(1_000)}
 
 
-def test_a_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]) -> None:
+def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("followed")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
@@ -423,7 +423,7 @@ def test_a_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], st
         assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_a_reader_that_goes_away_is_no_error(kafka: str, unique: Callable[[str], str]) -> None:
+def test_closed_output_pipe_is_not_an_error(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("piped")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
@@ -438,7 +438,7 @@ def test_a_reader_that_goes_away_is_no_error(kafka: str, unique: Callable[[str],
         assert process.wait(TIMEOUT_S) == 141
 
 
-def test_what_is_no_kafka_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_endpoint_that_is_not_kafka_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -455,7 +455,7 @@ def test_what_is_no_kafka_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == f"ottla: what answers at {where} is not Kafka\n"
 
 
-def test_a_transaction_that_was_committed_is_not_said_to_be_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_committed_transaction_is_not_reported_as_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name = unique("paid"), unique("id")
     ottla_prompt("topic", "create", topic)
     producer = transactional(ottla_prompt.bootstrap, name)

@@ -68,7 +68,7 @@ def consumed(bootstrap: str, kind: str) -> tuple[list[int], int | None]:
 
 
 @pytest.mark.full
-def test_consumer_gets_an_error_and_health_names_the_place(tmp_path: Path) -> None:
+def test_damage_fails_the_consumer_and_is_located_by_health(tmp_path: Path) -> None:
     kinds = ["length 0", "zeros", "wrong CRC", "offset goes backwards"]
     directory = tmp_path / "data"
     with Broker(data_dir=directory) as broker:

@@ -96,7 +96,7 @@ def stored(cluster: ottla.Cluster, broker: int, partition: int) -> str:
     return digest.hexdigest()
 
 
-def test_nothing_acknowledged_is_lost_and_the_replicas_are_the_same_byte_by_byte(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_and_replicas_are_identical(cluster: ottla.Cluster) -> None:
     load, rng = Load(cluster.bootstrap), random.Random(16)
     load.start()
     for _ in range(FAULTS):

@@ -28,7 +28,7 @@ def proxied() -> Iterator[tuple[Broker, Proxy]]:
         proxy.close()
 
 
-def test_lost_answers_make_no_duplicates(
+def test_lost_responses_cause_no_duplicates(
     client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     _, proxy = proxied
@@ -49,7 +49,7 @@ def test_lost_answers_make_no_duplicates(
     assert values == [b"first", *(b"%d-%d" % (n, i) for n in range(ROUNDS) for i in range(5))]
 
 
-def test_lost_answers_tear_no_transaction(
+def test_lost_responses_tear_no_transaction(
     client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     _, proxy = proxied

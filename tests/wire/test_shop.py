@@ -49,7 +49,7 @@ def work(
 
 
 @pytest.mark.parametrize("step", ["between invoice and shipment", pytest.param("before the end", marks=pytest.mark.full)])
-def test_each_purchase_has_one_invoice_and_one_shipment(
+def test_every_purchase_has_one_invoice_and_one_shipment(
     group_client: Client, bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], step: str
 ) -> None:
     topics = (unique("purchases"), unique("invoices"), unique("shipments"))
@@ -84,7 +84,7 @@ def test_each_purchase_has_one_invoice_and_one_shipment(
         assert Counter(m.value for m in messages) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
 
 
-def test_the_worker_goes_on_when_the_broker_is_killed(
+def test_worker_continues_after_a_broker_kill(
     group_client: Client, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     topics = ("purchases", "invoices", "shipments")

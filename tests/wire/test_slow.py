@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 ROUNDS = int(os.environ.get("ROUNDS", "30"))
 
 
-def test_the_demo_proves_itself() -> None:
+def test_demo_passes_its_own_audit() -> None:
     command = [sys.executable, "-m", "ottla", "demo", "--port", str(kafka.free_port()), "--purchases", "4000", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -96,7 +96,7 @@ class Load:
 
 
 @pytest.mark.entry("STO-01")
-def test_nothing_acknowledged_is_lost_over_kills(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
     """SIGKILL at random moments under an idempotent and a transactional load; then every record, once, in order."""
     rng = random.Random(17)
     settings = {"log.segment.bytes": 50_000, "log.flush.offset.checkpoint.interval.ms": 300}
@@ -120,7 +120,7 @@ def test_nothing_acknowledged_is_lost_over_kills(tmp_path: Path) -> None:
 
 @pytest.mark.java
 @pytest.mark.alone
-def test_the_benchmark_runs() -> None:
+def test_benchmark_runs() -> None:
     try:
         kafka.jars("all")
     except kafka.Unavailable as missing:
@@ -131,7 +131,7 @@ def test_the_benchmark_runs() -> None:
     assert "commit p99" in done.stdout
 
 
-def test_the_soak_runs() -> None:
+def test_soak_test_runs() -> None:
     """Half a minute says nothing of a plateau: only that the uses go on without an error, each through more than one life."""
     command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "0.5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT, check=False)

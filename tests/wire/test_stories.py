@@ -201,7 +201,7 @@ def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
 
 
 @pytest.mark.entry("PIP-10")
-def test_consuming_only(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_read_only_consumer_sees_committed_records(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     source, group = unique("in"), unique("g")
     feeder = closing(group_client.producer(bootstrap))
     feeder.send(source, b"v", partition=0)
@@ -218,7 +218,7 @@ def test_consuming_only(group_client: Client, bootstrap: str, unique: Unique, cl
 
 
 @pytest.mark.entry("MRK-14", "PIP-01")
-def test_committing_writes_what_was_still_buffered(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_commit_flushes_buffered_records(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic = unique("story")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -255,7 +255,7 @@ def test_kip_890_a_hanging_transaction_is_found_and_ended_by_kafkas_own_tool() -
 
 
 @pytest.mark.entry("END-23")
-def test_a_failed_end_is_not_taken_for_a_commit(client: Client, unique: Unique, closing: Closing) -> None:
+def test_failed_end_is_not_reported_as_a_commit(client: Client, unique: Unique, closing: Closing) -> None:
     """The coordinator's log takes nothing: the client must say so, and the records stay unseen."""
     with Broker() as broker:
         world = World(Wire(broker), "ottla", "")
@@ -274,7 +274,7 @@ def test_a_failed_end_is_not_taken_for_a_commit(client: Client, unique: Unique, 
 
 
 @pytest.mark.entry("NET-15", "NET-09")
-def test_connections_cut_several_times_in_a_row(client: Client, unique: Unique, closing: Closing) -> None:
+def test_repeated_connection_cuts_lose_nothing(client: Client, unique: Unique, closing: Closing) -> None:
     proxy = Proxy()
     with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
         proxy.stand_before(broker.bootstrap)

@@ -38,7 +38,7 @@ def tool(name: str, broker: Broker, *arguments: str) -> str:
 
 
 @pytest.mark.full
-def test_topics_are_made_described_changed_and_deleted(broker: Broker) -> None:
+def test_topics_are_created_described_changed_and_deleted(broker: Broker) -> None:
     tool("TopicCommand", broker, "--create", "--topic", "made", "--partitions", "3", "--config", "retention.ms=1234567")
     described = tool("TopicCommand", broker, "--describe", "--topic", "made")
     assert "PartitionCount: 3" in described
@@ -54,7 +54,7 @@ def test_topics_are_made_described_changed_and_deleted(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_producer_and_consumer_performance(broker: Broker) -> None:
+def test_performance_tools_run(broker: Broker) -> None:
     load = ("--num-records", "5000", "--record-size", "100", "--throughput", "-1")
     plain = tool("ProducerPerformance", broker, "--topic", "performance", *load)
     assert "5000 records sent" in plain
@@ -65,7 +65,7 @@ def test_producer_and_consumer_performance(broker: Broker) -> None:
 
 
 @pytest.mark.entry("RDC-22")
-def test_verifiable_producer_and_offsets(broker: Broker) -> None:
+def test_verifiable_producer_and_offset_tools_run(broker: Broker) -> None:
     said = tool("VerifiableProducer", broker, "--topic", "verified", "--max-messages", "20")
     assert '"sent":20,"acked":20' in said
     assert tool("GetOffsetShell", broker, "--topic", "verified").strip() == "verified:0:20"
@@ -117,7 +117,7 @@ def test_transactions_are_listed_described_and_hanging_ones_found(broker: Broker
 
 
 @pytest.mark.full
-def test_records_are_deleted_and_directories_told(broker: Broker, tmp_path: Path) -> None:
+def test_records_are_deleted_and_log_directories_described(broker: Broker, tmp_path: Path) -> None:
     from tests.wire.clients.confluent import Confluent
 
     producer = Confluent().producer(broker.bootstrap)
@@ -171,7 +171,7 @@ def dump(paths: list[Path], *options: str) -> str:
 @pytest.mark.entry("STO-17")
 @pytest.mark.entry("RDC-10")
 @pytest.mark.parametrize("stop", [pytest.param("SIGTERM", marks=pytest.mark.full), "SIGKILL"])
-def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:
+def test_kafka_reads_every_file_of_the_data_directory(stop: str, tmp_path: Path) -> None:
     broker = Broker(data_dir=tmp_path / "data", settings={"log.segment.bytes": 150_000, "log.index.interval.bytes": 1_000})
     with broker:
         aborted_and_committed(broker)
@@ -202,7 +202,7 @@ def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_feature_levels_are_told_and_changed(broker: Broker) -> None:
+def test_feature_levels_are_described_and_changed(broker: Broker) -> None:
     assert re.search(r"Feature: transaction.version\s.*FinalizedVersionLevel: 2", tool("FeatureCommand", broker, "describe"))
     tool("FeatureCommand", broker, "downgrade", "--feature", "transaction.version=1")
     assert re.search(r"transaction.version\s.*FinalizedVersionLevel: 1", tool("FeatureCommand", broker, "describe"))
@@ -212,7 +212,7 @@ def test_feature_levels_are_told_and_changed(broker: Broker) -> None:
 
 
 @pytest.mark.full
-def test_broker_configs_change_while_it_runs(broker: Broker) -> None:
+def test_broker_configs_change_at_runtime(broker: Broker) -> None:
     entity = ("--entity-type", "brokers", "--entity-name", "1")
     command = "kafka.admin.ConfigCommand"
 

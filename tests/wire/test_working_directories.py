@@ -54,7 +54,7 @@ def test_relative_python_path_stays_the_same(directory: Path) -> None:
     assert done.stdout.strip().split(os.pathsep) == [str(directory / "vendor"), str(directory), "/absolute"]
 
 
-def test_broker_that_logs_nothing_has_a_reason(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_broker_failure_has_a_reason(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (directory / "silent.py").write_text("raise SystemExit(3)\n")
     monkeypatch.setenv("PYTHONPATH", str(directory))
     monkeypatch.setattr(Broker, "_module", "silent")
