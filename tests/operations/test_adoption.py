@@ -46,24 +46,24 @@ def change(log: Log, segment: int, *, end: bytes) -> None:
     path.write_bytes(path.read_bytes() + end)
 
 
-def test_a_whole_log_gives_a_plan(log: Log) -> None:
+def test_valid_log_gives_a_plan(log: Log) -> None:
     assert not any("will be cut" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
-def test_an_end_that_is_no_batch_is_told(log: Log, end: bytes) -> None:
+def test_invalid_bytes_at_the_end_are_reported(log: Log, end: bytes) -> None:
     change(log, -1, end=end)
     assert any(f"{len(end)} bytes at the end are no whole batch and will be cut" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
-def test_a_start_that_would_remove_later_segments_is_refused(log: Log, end: bytes) -> None:
+def test_damage_before_later_segments_is_refused(log: Log, end: bytes) -> None:
     change(log, 0, end=end)
     with pytest.raises(DirectoryError, match=r"0000\.log: damaged after offset"):
         planned(log)
 
 
-def test_so_is_a_segment_that_begins_below_the_end_of_the_one_before(log: Log) -> None:
+def test_overlapping_segments_are_refused(log: Log) -> None:
     first, second = (Path(segment.path(LOG_SUFFIX)) for segment in log.segments[:2])
     second.write_bytes(first.read_bytes())
     with pytest.raises(DirectoryError, match="damaged after offset"):
@@ -71,7 +71,7 @@ def test_so_is_a_segment_that_begins_below_the_end_of_the_one_before(log: Log) -
 
 
 @pytest.mark.entry("STO-12")
-def test_a_log_whose_records_are_all_gone_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_log_without_records_continues_at_its_end_offset(tmp_path: Path) -> None:
     """Retention leaves an empty segment, whose name alone says where the next record goes."""
     fs = RealFilesystem()
     emptied = Logs(fs, str(tmp_path / "source" / "t-0")).new()
@@ -116,7 +116,7 @@ def names_in(fs: FaultyFilesystem) -> list[str]:
     return [name for name in fs.list_dir("/target") if parse_directory_name(name) or name.endswith("-delete")]
 
 
-def test_a_disk_that_refuses_a_write_adopts_nothing(disk: FaultyFilesystem) -> None:
+def test_disk_error_adopts_nothing(disk: FaultyFilesystem) -> None:
     before = names_in(disk)
     for nth in range(1, 200):
         fs = FaultyFilesystem()
@@ -140,7 +140,7 @@ def test_a_disk_that_refuses_a_write_adopts_nothing(disk: FaultyFilesystem) -> N
     assert nth > 20
 
 
-def test_who_presses_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
+def test_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
     before = names_in(disk)
 
     def interrupt(done: int, total: int) -> None:
@@ -152,7 +152,7 @@ def test_who_presses_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
     adopted_into(disk)
 
 
-def test_what_is_in_the_way_is_told_before_anything_is_written(disk: FaultyFilesystem) -> None:
+def test_conflicts_are_reported_before_any_write(disk: FaultyFilesystem) -> None:
     disk.make_dir("/target/u-0")
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
     with pytest.raises(DirectoryError, match="/target/u-0 is there already, and belongs to no topic of /target; move it away"):
@@ -166,7 +166,7 @@ def test_what_is_in_the_way_is_told_before_anything_is_written(disk: FaultyFiles
 
 
 @pytest.mark.parametrize(("source", "target"), [("s", "s"), ("s/t-0", "s"), ("s", "s/inner"), ("link", "s")])
-def test_neither_directory_lies_in_the_other(tmp_path: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nested_directories_are_refused(tmp_path: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "s" / "t-0")).new()
     put(log)
     log.close()
@@ -177,7 +177,7 @@ def test_neither_directory_lies_in_the_other(tmp_path: Path, source: str, target
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_neither_directory_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directories_in_use_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fs = RealFilesystem()
     source, target = tmp_path / "source", tmp_path / "target"
     log = Logs(fs, str(source / "t-0")).new()
@@ -194,7 +194,7 @@ def test_neither_directory_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert adopt(str(source), str(target), []) == 0
 
 
-def test_a_link_in_the_place_of_a_partition_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_symlinked_partition_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "elsewhere" / "t-0")).new()
     put(log)
     log.close()
@@ -205,7 +205,7 @@ def test_a_link_in_the_place_of_a_partition_is_told(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_recovery_points_of_the_target_that_are_lost_stay_lost(disk: FaultyFilesystem, *, damaged: bool) -> None:
+def test_lost_recovery_points_of_the_target_stay_lost(disk: FaultyFilesystem, *, damaged: bool) -> None:
     """0 tells the next start that nobody knows; a line that is not there, that the log was never written."""
     checkpoint = f"/target/{RECOVERY_POINTS}"
     if damaged:

@@ -76,7 +76,7 @@ def fetched(client: SimulatedClient, topic_id: bytes, index: int) -> bytes:
     return bytes(client.call(request).responses[0].partitions[0].records or b"")
 
 
-def test_a_lost_controller_is_rebuilt_from_a_copy_of_its_log() -> None:
+def test_lost_controller_is_rebuilt_from_a_copy_of_its_log() -> None:
     lost = Lost()
     rebuilt = lost.rebuild()
     assert (rebuilt.cluster_id, rebuilt.node_id, rebuilt.topics, rebuilt.partitions) == (CLUSTER_ID, 3000, 1, 2)
@@ -86,7 +86,7 @@ def test_a_lost_controller_is_rebuilt_from_a_copy_of_its_log() -> None:
     lost.check_serves()
 
 
-def test_the_most_advanced_copy_is_taken() -> None:
+def test_most_advanced_copy_is_used() -> None:
     lost = Lost()
     path = f"/broker-1/{COPY}/{0:020}.log"
     whole = lost.fs.files[path]
@@ -96,7 +96,7 @@ def test_the_most_advanced_copy_is_taken() -> None:
     assert rebuilt.source == f"/broker-2/{COPY}"
 
 
-def test_without_a_copy_topics_are_made_of_partition_directories() -> None:
+def test_without_a_copy_topics_are_rebuilt_from_partition_directories() -> None:
     lost = Lost()
     for broker in ("/broker-1", "/broker-2"):
         lost.fs.remove_dir(f"{broker}/{COPY}")
@@ -106,7 +106,7 @@ def test_without_a_copy_topics_are_made_of_partition_directories() -> None:
     lost.check_serves()
 
 
-def test_a_copy_that_was_set_aside_gives_the_lost_records_back() -> None:
+def test_copy_that_was_set_aside_restores_lost_records() -> None:
     """The controller has lost its tail; brokers have started since, and have set the topic's partitions and their copies aside."""
     lost = Lost()
     log = f"/controller/{COPY}/{0:020}.log"
@@ -141,7 +141,7 @@ def test_a_copy_that_was_set_aside_gives_the_lost_records_back() -> None:
     lost.close(*members)
 
 
-def test_a_directory_that_is_not_empty_is_refused() -> None:
+def test_non_empty_directory_is_refused() -> None:
     lost = Lost()
     lost.fs.write_file("/controller/meta.properties", b"")
     with pytest.raises(DirectoryError, match="not empty"):

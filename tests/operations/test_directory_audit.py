@@ -39,14 +39,14 @@ def whole(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_empty_directory_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_directory_passes_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     played(tmp_path)
     assert audit(str(tmp_path)) == 0
     assert "holds no partition yet: nothing can be torn" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["", "nowhere", "notes.txt"])
-def test_what_is_no_data_directory(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_without_broker_data_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert audit(str(tmp_path / name)) == 1
     out, err = capsys.readouterr()
@@ -55,7 +55,7 @@ def test_what_is_no_data_directory(name: str, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link"])
-def test_a_log_that_is_no_file(kind: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_that_is_not_a_regular_file_is_reported(kind: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = whole / "t-0" / f"{0:020d}.log"
     elsewhere = whole / "elsewhere"
     log.rename(elsewhere)
@@ -71,7 +71,7 @@ def test_a_log_that_is_no_file(kind: str, whole: Path, capsys: pytest.CaptureFix
     assert err == f"ottla: {log} is no plain file; a log is never a link, a pipe or a directory\n"
 
 
-def test_a_running_broker_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_of_a_running_broker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broker = SimulatedBroker({"log.dirs": str(tmp_path)}, fs=RealFilesystem()).start()
     assert audit(str(tmp_path)) == 1
     assert "is in use by a broker; stop it first, or work on a copy" in capsys.readouterr().err
@@ -79,13 +79,13 @@ def test_a_running_broker_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
     assert audit(str(tmp_path)) == 0
 
 
-def test_nothing_is_written(whole: Path) -> None:
+def test_audit_does_not_change_the_directory(whole: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*")}
     assert audit(str(whole)) == 0
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*")} == before
 
 
-def test_noise_in_a_log_is_told(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_bytes_in_a_log_are_reported(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = whole / "t-0" / f"{0:020d}.log"
     size = log.stat().st_size
     log.write_bytes(log.read_bytes() + os.urandom(300))
@@ -94,7 +94,7 @@ def test_noise_in_a_log_is_told(whole: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("directory", ["t-0", "__cluster_metadata-0", "__transaction_state-0"])
-def test_a_log_that_no_stop_has_left_so_short_is_told(directory: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_log_is_reported(directory: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = whole / directory / f"{0:020d}.log"
     raw = log.read_bytes()
     log.write_bytes(raw[: [position for position, _ in batches(raw)][-1]])
@@ -102,7 +102,7 @@ def test_a_log_that_no_stop_has_left_so_short_is_told(directory: str, whole: Pat
     assert f"{log}: the log ends at offset " in capsys.readouterr().out
 
 
-def test_a_lock_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lock_file_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (whole / ".lock").unlink()
     os.mkfifo(whole / ".lock")
     assert audit(str(whole)) == 1
@@ -111,14 +111,14 @@ def test_a_lock_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: pyte
         LogDirectory(RealFilesystem(), str(whole)).acquire()
 
 
-def test_a_log_that_is_no_segment_is_not_handed_over(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_segment_name_prevents_graduation(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Apache Kafka does not start on a directory with such a file."""
     (whole / "t-0" / "00000000000000000000.copy.log").write_bytes(b"")
     assert graduate(str(whole), None, dry_run=True, in_place=False) == 1
     assert "t-0/00000000000000000000.copy.log: no segment has such a name" in capsys.readouterr().err
 
 
-def test_what_is_found_as_a_document(
+def test_findings_are_available_as_json(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path_factory.mktemp("kafka") / "data"

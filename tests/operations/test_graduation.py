@@ -57,7 +57,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
     raw[[position for position, _ in batches(bytes(raw))][number] + field] ^= 0x41
 
 
-def test_paths_that_end_with_a_slash_name_the_same_directories(tmp_path: Path) -> None:
+def test_trailing_slashes_in_paths_are_ignored(tmp_path: Path) -> None:
     for path, content in written(kill=False).items():
         file = tmp_path / f"data{path.removeprefix(DATA_DIR)}"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -68,12 +68,12 @@ def test_paths_that_end_with_a_slash_name_the_same_directories(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_whole_directory_is_handed_over(kill: bool) -> None:
+def test_valid_directory_is_handed_over(kill: bool) -> None:
     assert notes_of(MemoryFilesystem(written(kill=kill))) == []
 
 
 @pytest.mark.parametrize(("features", "level"), [({}, 33), ({"metadata.version": 30}, 30)])
-def test_feature_levels_are_the_directorys_or_those_that_are_asked_for(features: dict[str, int], level: int) -> None:
+def test_feature_levels_are_kept_or_set_as_requested(features: dict[str, int], level: int) -> None:
     plan = plan_graduation(MemoryFilesystem(written(kill=False)), DATA_DIR, features)
     records = [decode_body(feature_level_record.decode, r.value or b"", 3, 0) for r in plan.records if (r.value or b"")[1] == 12]
     levels = {record.name: record.feature_level for record in records}
@@ -84,7 +84,7 @@ def test_feature_levels_are_the_directorys_or_those_that_are_asked_for(features:
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("field", [3, 8, 16, 40])
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_damage_before_whole_batches_is_refused(directory: str, field: int, kill: bool) -> None:
+def test_damage_before_valid_batches_is_refused(directory: str, field: int, kill: bool) -> None:
     fs = MemoryFilesystem(written(kill=kill))
     flip(log_in(fs, directory), 1, field)
     with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: damaged after offset .* restore"):
@@ -93,7 +93,7 @@ def test_damage_before_whole_batches_is_refused(directory: str, field: int, kill
 
 @pytest.mark.parametrize("end", [b"\0" * 300, b"torn", None], ids=["zeros", "torn", "cut off"])
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_an_end_may_be_torn_by_a_kill_and_not_by_a_stop(directory: str, end: bytes | None) -> None:
+def test_torn_end_is_accepted_after_a_kill_and_refused_after_a_stop(directory: str, end: bytes | None) -> None:
     for kill in (True, False):
         fs = MemoryFilesystem(written(kill=kill))
         raw = log_in(fs, directory)
@@ -115,7 +115,7 @@ def test_an_end_may_be_torn_by_a_kill_and_not_by_a_stop(directory: str, end: byt
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_a_log_that_a_stop_has_left_longer_is_refused(directory: str) -> None:
+def test_log_shorter_than_at_its_stop_is_refused(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     raw = log_in(fs, directory)
     del raw[[position for position, _ in batches(bytes(raw))][-1] :]
@@ -126,7 +126,7 @@ def test_a_log_that_a_stop_has_left_longer_is_refused(directory: str) -> None:
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_a_log_that_goes_on_behind_an_older_recovery_point_is_handed_over(directory: str) -> None:
+def test_log_with_an_outdated_recovery_point_is_handed_over(directory: str) -> None:
     """Somebody has put the checkpoint of yesterday back. A damaged offset is told from that by the gap before it."""
     fs = MemoryFilesystem(written(kill=False))
     path = f"{DATA_DIR}/{RECOVERY_POINTS}"
@@ -143,7 +143,7 @@ def test_a_log_that_goes_on_behind_an_older_recovery_point_is_handed_over(direct
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_a_log_that_is_missing_is_refused(directory: str) -> None:
+def test_missing_log_is_refused(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     fs.remove_dir(f"{DATA_DIR}/{directory}")
     with pytest.raises(DirectoryError, match=directory):
@@ -175,7 +175,7 @@ class Refusing(FaultyFilesystem):
         return {path: bytes(raw) for path, raw in self.files.items()}
 
 
-def test_metadata_that_cannot_be_moved_aside_leave_the_directory_as_it_was() -> None:
+def test_failed_metadata_move_leaves_the_directory_unchanged() -> None:
     disk = Refusing()
     before = disk.content()
     with pytest.raises(DirectoryError) as refusal:
@@ -187,7 +187,7 @@ def test_metadata_that_cannot_be_moved_aside_leave_the_directory_as_it_was() -> 
     assert disk.content() == before
 
 
-def test_metadata_of_an_earlier_hand_over_are_not_overwritten() -> None:
+def test_metadata_of_an_earlier_hand_over_is_not_overwritten() -> None:
     disk = Refusing(moves=True)
     disk.write_file(f"{ASIDE}/{0:020d}.log", b"earlier")
     before = disk.content()
@@ -198,7 +198,7 @@ def test_metadata_of_an_earlier_hand_over_are_not_overwritten() -> None:
 
 @pytest.mark.parametrize("kind", ["write", "sync"])
 @pytest.mark.parametrize("stale", [False, True])
-def test_a_full_disk_leaves_the_directory_as_it_was(kind: str, stale: bool) -> None:
+def test_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> None:
     disk = Refusing(moves=True)
     if stale:
         disk.write_file(f"{DATA_DIR}/{BOOTSTRAP_FILE}", b"of an earlier attempt")
@@ -209,7 +209,7 @@ def test_a_full_disk_leaves_the_directory_as_it_was(kind: str, stale: bool) -> N
     assert disk.content() == before
 
 
-def test_what_was_handed_over_survives_a_power_cut() -> None:
+def test_handed_over_directory_survives_a_power_cut() -> None:
     """Every name that was made or moved reaches the disk before the end is told."""
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
@@ -225,7 +225,7 @@ def test_what_was_handed_over_survives_a_power_cut() -> None:
     ]
 
 
-def test_a_copy_that_fails_leaves_nothing() -> None:
+def test_failed_copy_leaves_nothing() -> None:
     disk = Refusing(moves=True)
     before = disk.content()
     disk.refuses = lambda number, kind, path: path.endswith(BOOTSTRAP_FILE)

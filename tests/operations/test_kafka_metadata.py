@@ -97,7 +97,7 @@ class KafkaDirectory:
 # a directory that was handed over and that Apache Kafka has not started on
 
 
-def test_topics_without_a_directory_come_along_with_all_others() -> None:
+def test_topics_without_a_directory_are_adopted_with_all_others() -> None:
     fs = MemoryFilesystem(graduated())
     plan = planned(fs, DATA_DIR)
     assert partition_counts(plan) == {"t": 3, "empty": 2}
@@ -107,13 +107,13 @@ def test_topics_without_a_directory_come_along_with_all_others() -> None:
     assert partition_counts(planned(fs, "/target")) == {"t": 3, "empty": 2}, "and so they do from ottla's own"
 
 
-def test_such_a_topic_can_be_taken_alone() -> None:
+def test_topic_without_a_directory_can_be_adopted_alone() -> None:
     assert partition_counts(planned(MemoryFilesystem(graduated()), DATA_DIR, "empty")) == {"empty": 2}
     with pytest.raises(DirectoryError, match=f"{DATA_DIR} has no partition of ghost"):
         planned(MemoryFilesystem(graduated()), DATA_DIR, "ghost")
 
 
-def test_one_whose_log_is_missing_is_told() -> None:
+def test_topic_with_a_missing_log_is_reported() -> None:
     fs = MemoryFilesystem(graduated())
     fs.remove_dir(f"{DATA_DIR}/t-0")
     plan = planned(fs, DATA_DIR)
@@ -122,7 +122,7 @@ def test_one_whose_log_is_missing_is_told() -> None:
 
 
 @pytest.mark.parametrize("at", [30, -30])
-def test_a_damaged_bootstrap_snapshot_is_refused(at: int) -> None:
+def test_damaged_bootstrap_snapshot_is_refused(at: int) -> None:
     fs = MemoryFilesystem(graduated())
     fs.files[f"{DATA_DIR}/{BOOTSTRAP_FILE}"][at] ^= 1
     with pytest.raises(DirectoryError, match=f"{BOOTSTRAP_FILE} is damaged; restore it, or move it away"):
@@ -132,14 +132,14 @@ def test_a_damaged_bootstrap_snapshot_is_refused(at: int) -> None:
 # a directory that Apache Kafka has run on
 
 
-def test_the_log_says_more_than_the_snapshot_that_it_began_with() -> None:
+def test_log_overrides_the_bootstrap_snapshot() -> None:
     kafka = KafkaDirectory()
     kafka.fs.write_file(f"/kafka/{BOOTSTRAP_FILE}", bootstrap(made(ClusterState(1), "long_gone", 1)))
     kafka.make_topic("t", 3)
     assert partition_counts(planned(kafka.fs)) == {"t": 3}
 
 
-def test_elections_that_kafka_has_held_raise_the_leader_epochs() -> None:
+def test_elections_in_the_kafka_log_raise_the_leader_epochs() -> None:
     """Records behind the election that no log here has may be with clients, in its epoch."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
@@ -156,7 +156,7 @@ def test_elections_that_kafka_has_held_raise_the_leader_epochs() -> None:
     assert adopted.partitions == [sole_replica(5), sole_replica(5, 2), sole_replica(5)], "only this broker has them here"
 
 
-def test_a_snapshot_stands_for_the_log_that_is_gone() -> None:
+def test_snapshot_replaces_deleted_log_records() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3, {"retention.ms": "77"})
     kafka.snapshot()
@@ -168,7 +168,7 @@ def test_a_snapshot_stands_for_the_log_that_is_gone() -> None:
     assert not plan.notes
 
 
-def test_the_log_before_a_snapshot_changes_nothing_any_more() -> None:
+def test_log_records_before_a_snapshot_are_ignored() -> None:
     """A topic that the snapshot has in its latest form must not go back to what its first record made of it."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 1)
@@ -187,7 +187,7 @@ def test_the_log_before_a_snapshot_changes_nothing_any_more() -> None:
     assert plan.configs["t"] == {"retention.ms": "77"}
 
 
-def test_a_snapshot_that_is_not_whole_gives_way_to_the_one_before() -> None:
+def test_incomplete_snapshot_falls_back_to_the_previous_one() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.snapshot()
@@ -199,7 +199,7 @@ def test_a_snapshot_that_is_not_whole_gives_way_to_the_one_before() -> None:
     assert plan.notes == [f"{newest} is damaged and was passed over"]
 
 
-def test_records_that_nobody_has_are_told() -> None:
+def test_missing_metadata_records_are_reported() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.forget_log_before_now()
@@ -210,7 +210,7 @@ def test_records_that_nobody_has_are_told() -> None:
     assert plan.notes == [f"{METADATA} lacks offsets 0 to {first - 1}: topics may lack partitions, configs and ids"]
 
 
-def test_a_wrong_crc_in_the_log_is_told() -> None:
+def test_wrong_crc_in_the_log_is_reported() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     kafka.make_topic("u", 2)
@@ -219,7 +219,7 @@ def test_a_wrong_crc_in_the_log_is_told() -> None:
     assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were passed over"]
 
 
-def test_topics_that_lie_on_other_brokers_stay_behind() -> None:
+def test_topics_on_other_brokers_are_not_adopted() -> None:
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     for name in "abcde":

@@ -52,29 +52,29 @@ def fs(files: dict[str, bytes]) -> Iterator[MemoryFilesystem]:
     return MemoryFilesystem(files)
 
 
-def test_a_members_directory_is_not_graduated(fs: MemoryFilesystem) -> None:
+def test_directory_of_a_cluster_broker_is_not_graduated(fs: MemoryFilesystem) -> None:
     with pytest.raises(DirectoryError, match="a broker of several"):
         plan_graduation(fs, HERE, {})
 
 
-def test_a_members_directory_is_no_target_of_an_adoption(fs: MemoryFilesystem) -> None:
+def test_directory_of_a_cluster_broker_is_refused_as_adoption_target(fs: MemoryFilesystem) -> None:
     plan = AdoptionPlan()
     with pytest.raises(DirectoryError, match="a broker of several"):
         carry_out(fs, "/broker-2", plan, DirectoryIdentity("c", 2, "d"), START_MS, lambda *_: None)
 
 
-def test_adoption_takes_the_empty_topics_that_are_here(fs: MemoryFilesystem) -> None:
+def test_adoption_includes_empty_topics_with_local_replicas(fs: MemoryFilesystem) -> None:
     plan = plan_adoption(fs, HERE, [], iter(bytes([n]) * 16 for n in range(9)))
     assert sorted(plan.topics) == ["both", "here"]
     assert any("1 topics of the cluster have no partition here and stay behind: there" in note for note in plan.notes)
 
 
-def test_the_audit_looks_for_no_partitions_of_other_brokers(fs: MemoryFilesystem) -> None:
+def test_audit_ignores_partitions_of_other_brokers(fs: MemoryFilesystem) -> None:
     audit = audit_directory(fs, HERE, lambda _: None)
     assert (audit.partitions, audit.torn) == (1, [])
 
 
-def test_a_members_copy_says_which_logs_have_other_replicas(fs: MemoryFilesystem) -> None:
+def test_metadata_copy_names_logs_with_other_replicas(fs: MemoryFilesystem) -> None:
     check_only_replicas(fs, HERE, [("here", 0)])
     for where in (("both", 0), ("unknown", 0)):
         with pytest.raises(DirectoryError, match=f"replicas of {where[0]}-0"):
@@ -82,7 +82,7 @@ def test_a_members_copy_says_which_logs_have_other_replicas(fs: MemoryFilesystem
 
 
 @pytest.mark.parametrize("path", [HERE, "/controller"])
-def test_a_broker_of_its_own_does_not_start_on_a_clusters_metadata(fs: MemoryFilesystem, path: str) -> None:
+def test_single_broker_does_not_start_on_cluster_metadata(fs: MemoryFilesystem, path: str) -> None:
     node_id = "1" if path == HERE else "3000"
     broker = SimulatedBroker({"log.dirs": path, "node.id": node_id}, fs=fs)
     with pytest.raises(DirectoryError, match=r"process\.roles"):

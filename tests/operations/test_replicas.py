@@ -29,7 +29,7 @@ def world() -> Iterator[MemberWorld]:
     assert made.bugs == 0
 
 
-def test_a_member_without_a_copy_of_the_metadata_does_not_know_its_replicas(world: MemberWorld) -> None:
+def test_replicas_are_unknown_without_a_metadata_copy(world: MemberWorld) -> None:
     """Such as one of before brokers kept a copy."""
     fs = MemoryFilesystem({path: data for path, data in world.fs.files.items() if "/__cluster_metadata-0/" not in path})
     way = r"belongs to a broker whose controller is elsewhere, .* move /broker-1/two-0 away .* add --only-replica"
@@ -38,7 +38,7 @@ def test_a_member_without_a_copy_of_the_metadata_does_not_know_its_replicas(worl
     check_only_replicas(fs, "/broker-1", [])
 
 
-def test_metadata_names_the_replicas(world: MemberWorld) -> None:
+def test_replicas_are_read_from_the_metadata_copy(world: MemberWorld) -> None:
     check_only_replicas(world.fs, "/controller", [("one", 0), ("deleted", 0), ("one", 7)])
     with pytest.raises(DirectoryError, match=r"^other brokers have replicas of two-0\. What is put in place"):
         check_only_replicas(world.fs, "/controller", [("one", 0), ("two", 0)])

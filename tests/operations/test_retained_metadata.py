@@ -69,7 +69,7 @@ def adopted(fs: MemoryFilesystem, *topics: str) -> tuple[AdoptionPlan, ClusterSt
     return plan, state_in(fs, "/target")
 
 
-def test_the_entries_of_the_target_are_kept_and_told(fs: MemoryFilesystem) -> None:
+def test_entries_of_the_target_are_kept_and_reported(fs: MemoryFilesystem) -> None:
     own = state_in(fs, "/target")
     plan, state = adopted(fs)
     assert {name: state.config_of(GROUP_RESOURCE, name)[SESSION] for name in ("ann", "bob")} == {"ann": "1000", "bob": "2000"}
@@ -88,7 +88,7 @@ def test_the_entries_of_the_target_are_kept_and_told(fs: MemoryFilesystem) -> No
     assert "configs of brokers stay behind (1 with some)" in told
 
 
-def test_with_single_topics_all_of_it_stays_behind(fs: MemoryFilesystem) -> None:
+def test_adoption_of_single_topics_takes_no_retained_entries(fs: MemoryFilesystem) -> None:
     plan, state = adopted(fs, "t")
     assert list(state.credentials.by_user) == ["bob"]
     expected = "stays behind, as topics are named: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2"
@@ -97,7 +97,7 @@ def test_with_single_topics_all_of_it_stays_behind(fs: MemoryFilesystem) -> None
 
 
 @pytest.mark.parametrize("limit", ["MAX_ENTITIES", "MAX_USERS", "MAX_KEPT", "MAX_KEPT_CHARACTERS"])
-def test_more_than_may_be_kept_is_refused_with_nothing_written(
+def test_entries_beyond_the_limit_are_refused_without_a_write(
     fs: MemoryFilesystem, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dict(fs.files)

@@ -80,7 +80,7 @@ def fs() -> MemoryFilesystem:
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
 @pytest.mark.parametrize("at", [0, 1, -1], ids=["first segment", "closed segment", "active segment"])
 @pytest.mark.parametrize("kind", HARMS)
-def test_only_the_damaged_batches_are_given_up(fs: MemoryFilesystem, kind: str, at: int, clean: bool) -> None:
+def test_only_damaged_batches_are_discarded(fs: MemoryFilesystem, kind: str, at: int, clean: bool) -> None:
     path = filled(fs, clean=clean)[at]
     position, offset = damage(fs, path, kind)
     ((segment),) = given_up(fs)
@@ -100,7 +100,7 @@ def test_only_the_damaged_batches_are_given_up(fs: MemoryFilesystem, kind: str, 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
 @pytest.mark.parametrize("has_failed_start", [False, True])
 @pytest.mark.parametrize("kind", CUTS)
-def test_a_closed_segment_that_was_cut_is_filled_up(fs: MemoryFilesystem, kind: str, has_failed_start: bool, clean: bool) -> None:
+def test_truncated_closed_segment_is_padded(fs: MemoryFilesystem, kind: str, has_failed_start: bool, clean: bool) -> None:
     paths = filled(fs, clean=clean)
     position, offset = damage(fs, paths[1], kind)
     first = offset if kind != "emptied" else int(paths[1][-24:-4])
@@ -117,7 +117,7 @@ def test_a_closed_segment_that_was_cut_is_filled_up(fs: MemoryFilesystem, kind: 
 
 
 @pytest.mark.parametrize("kind", ["cut inside a batch", "cut between two batches"])
-def test_offsets_that_the_disk_had_are_not_given_again(fs: MemoryFilesystem, kind: str) -> None:
+def test_synced_offsets_are_not_reused(fs: MemoryFilesystem, kind: str) -> None:
     """A consumer may have read them, and committed what follows."""
     path = filled(fs)[-1]
     _, offset = damage(fs, path, kind)
@@ -128,14 +128,14 @@ def test_offsets_that_the_disk_had_are_not_given_again(fs: MemoryFilesystem, kin
     assert list(visible(log)) == list(range(offset))
 
 
-def test_a_torn_end_is_left_to_the_next_start(fs: MemoryFilesystem) -> None:
+def test_torn_end_is_left_to_the_next_start(fs: MemoryFilesystem) -> None:
     path = filled(fs, clean=False)[-1]
     raw = bytes(fs.files[path])
     fs.write_file(path, raw + raw[:40])
     assert examine(fs, DIRECTORY, set()) == []
 
 
-def test_several_holes_of_a_log_are_given_up_together(fs: MemoryFilesystem) -> None:
+def test_several_holes_of_a_log_are_discarded_together(fs: MemoryFilesystem) -> None:
     paths = filled(fs)
     harms = [(paths[1], "wrong CRC", 9), (paths[1], "length 0", 2), (paths[2], "huge length", NUMBER)]
     lost = {damage(fs, path, kind, number)[1] for path, kind, number in harms}
@@ -146,7 +146,7 @@ def test_several_holes_of_a_log_are_given_up_together(fs: MemoryFilesystem) -> N
 
 @pytest.mark.parametrize("has_failed_start", [False, True])
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
-def test_an_abort_whose_marker_is_lost_stays_an_abort(fs: MemoryFilesystem, clean: bool, has_failed_start: bool) -> None:
+def test_aborted_transaction_with_a_lost_marker_stays_aborted(fs: MemoryFilesystem, clean: bool, has_failed_start: bool) -> None:
     """A client hides a producer's records from the first aborted one up to the marker."""
     directory, log = opened(fs)
     put(log, pid=1, epoch=0, sequence=0, transactional=True)
@@ -175,14 +175,14 @@ def test_an_abort_whose_marker_is_lost_stays_an_abort(fs: MemoryFilesystem, clea
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_chosen_logs_alone_are_read(fs: MemoryFilesystem) -> None:
+def test_only_chosen_logs_are_read(fs: MemoryFilesystem) -> None:
     damage(fs, filled(fs)[1], "length 0")
     fs.write_file(f"{DIRECTORY}/u-0/{0:020d}.log", b"")
     assert examine(fs, DIRECTORY, {("u", 0)}) == []
     assert len(examine(fs, DIRECTORY, {("t", 0)})) == 1
 
 
-def test_metadata_of_the_cluster_is_not_given_up(fs: MemoryFilesystem) -> None:
+def test_cluster_metadata_is_not_discarded(fs: MemoryFilesystem) -> None:
     path = filled(fs)[1]
     damage(fs, path, "length 0")
     fs.write_file(f"{DIRECTORY}/{METADATA_TOPIC}-0/{path.rpartition('/')[2]}", bytes(fs.files[path]))
