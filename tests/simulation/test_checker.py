@@ -102,19 +102,19 @@ def seen() -> Observation:
     )
 
 
-def test_a_sound_history_passes(history: History, seen: Observation) -> None:
+def test_valid_history_passes(history: History, seen: Observation) -> None:
     assert check(history, seen) == []
     assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
 
 
-def test_an_unknown_commit_may_not_have_come_about(history: History, seen: Observation) -> None:
+def test_unknown_commit_may_be_missing(history: History, seen: Observation) -> None:
     seen.committed[LEFT].pop()
     seen.stored[LEFT][-1].commit = False
     seen.offsets[GROUP][INPUT] = 2
     assert check(history, seen) == []
 
 
-def test_records_without_a_transaction_may_be_there_in_part(history: History, seen: Observation) -> None:
+def test_non_transactional_records_may_be_partly_present(history: History, seen: Observation) -> None:
     """Those of an idempotent producer that were not acknowledged; those that were must all be there."""
     alone = attempt("solo", 1, [WrittenRecord(RIGHT, "s1"), WrittenRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
@@ -129,7 +129,7 @@ def test_records_without_a_transaction_may_be_there_in_part(history: History, se
     assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, which was told committed"]
 
 
-def test_deleted_records_are_not_lost(history: History, seen: Observation) -> None:
+def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observation) -> None:
     """Those whose offset their producer was told, and below the log's start."""
     alone = attempt(
         "solo",
@@ -151,7 +151,7 @@ def test_deleted_records_are_not_lost(history: History, seen: Observation) -> No
     assert "lost: s1 for ('gone', 0) of solo#1/1/1, which was told committed" in check(history, seen)
 
 
-def test_identities_say_who_took_over(history: History, seen: Observation) -> None:
+def test_producer_epochs_decide_which_session_fenced_the_other(history: History, seen: Observation) -> None:
     """The answers of two initialisations may come in the other order than that in which the coordinator gave them."""
     for session in history.sessions:
         session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
@@ -316,18 +316,18 @@ FAULTS: list[tuple[Plant, str, str]] = [
 
 
 @pytest.mark.parametrize(("plant", "rule", "finding"), FAULTS, ids=[plant.__name__ for plant, _, _ in FAULTS])
-def test_a_planted_fault_is_named(history: History, seen: Observation, plant: Plant, rule: str, finding: str) -> None:
+def test_planted_fault_is_reported(history: History, seen: Observation, plant: Plant, rule: str, finding: str) -> None:
     plant(history, seen)
     (judge,) = [one for one in RULES if one.__name__ == rule]
     assert [reported for reported in judge(history, seen) if reported.startswith(finding)]
     assert [reported for reported in check(history, seen) if reported.startswith(finding)]
 
 
-def test_each_rule_has_a_planted_fault() -> None:
+def test_every_rule_has_a_planted_fault() -> None:
     assert {rule for _, rule, _ in FAULTS} == {rule.__name__ for rule in RULES}
 
 
-def test_what_a_killed_client_has_noted_is_read_back(tmp_path: Path) -> None:
+def test_notes_of_a_killed_client_are_read_back(tmp_path: Path) -> None:
     """Never asked to commit is aborted, asked and not told is unknown; a line that is cut off counts for nothing."""
     scribe = Scribe(tmp_path / "history-x", "pipe#1", "pipe", GROUP)
     scribe.note("initialised", session=1)

@@ -39,14 +39,14 @@ def test_three_brokers_commit_what_clients_write() -> None:
 
 
 @pytest.mark.full
-def test_a_seed_of_several_brokers_is_the_same_world_each_time() -> None:
+def test_cluster_seed_is_reproducible() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("first", (1, 11))
-def test_seeds_of_several_brokers_find_nothing(first: int) -> None:
+def test_cluster_seeds_have_no_findings(first: int) -> None:
     report = play(range(first, first + 10), 20, brokers=3)
     assert failures(report) == []
     assert report.transactions >= 20 * 10
@@ -54,7 +54,7 @@ def test_seeds_of_several_brokers_find_nothing(first: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.long
-def test_many_seeds_of_several_brokers_find_nothing(capsys: pytest.CaptureFixture[str], within_budget: WithinBudget) -> None:
+def test_many_cluster_seeds_have_no_findings(capsys: pytest.CaptureFixture[str], within_budget: WithinBudget) -> None:
     report = Report(brokers=3)
     for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=60, floor=2):
         report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), brokers=3, processes=2))
@@ -65,7 +65,7 @@ def test_many_seeds_of_several_brokers_find_nothing(capsys: pytest.CaptureFixtur
     assert report.seeds < SEEDS or [state for state in often if not report.reached[state]] == []
 
 
-def test_faults_trigger_every_machine() -> None:
+def test_faults_affect_every_node() -> None:
     faults = [fault for seed in range(300) for fault in draw(seed, brokers=3).faults]
     assert {fault.kind for fault in faults} == set(plans.CLUSTER_SHARES)
     assert {fault.node for fault in faults} == {0, 1, 2, 3}
@@ -73,7 +73,7 @@ def test_faults_trigger_every_machine() -> None:
 
 
 @pytest.mark.full
-def test_a_paused_broker_is_replaced_and_learns_it_when_it_wakes() -> None:
+def test_paused_broker_learns_its_replacement_when_resumed() -> None:
     pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
     verdict = judge(msgspec.structs.replace(draw(3, 60, brokers=3), faults=(pause,)))
     assert verdict.findings == []
@@ -82,7 +82,7 @@ def test_a_paused_broker_is_replaced_and_learns_it_when_it_wakes() -> None:
 
 
 @pytest.mark.full
-def test_a_seed_of_several_brokers_is_the_same_world_whatever_the_hashes_are() -> None:
+def test_cluster_seed_does_not_depend_on_the_hash_seed() -> None:
     told = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_clusters import digest; print([digest(s) for s in (1, 2, 3)])"]

@@ -58,7 +58,7 @@ class Logs:
         self.state(TxnState.PREPARE_COMMIT, *partitions, leader_epoch=leader_epoch)
 
 
-def test_a_transaction_from_its_first_batch_to_its_end() -> None:
+def test_complete_transaction_has_no_findings() -> None:
     logs = Logs()
     logs.decided(A, B)
     assert logs.judge.stable_offset(A, 2, 0) == 0
@@ -71,7 +71,7 @@ def test_a_transaction_from_its_first_batch_to_its_end() -> None:
     assert logs.findings == []
 
 
-def test_a_batch_that_no_coordinator_knows_of() -> None:
+def test_batch_unknown_to_the_coordinator_is_reported() -> None:
     logs = Logs()
     logs.state(TxnState.ONGOING, A)
     logs.write(A)
@@ -83,7 +83,7 @@ def test_a_batch_that_no_coordinator_knows_of() -> None:
     ]
 
 
-def test_markers_that_tell_what_was_not_decided() -> None:
+def test_markers_without_a_matching_decision_are_reported() -> None:
     logs = Logs()
     logs.state(TxnState.ONGOING, A)
     logs.write(A)
@@ -96,7 +96,7 @@ def test_markers_that_tell_what_was_not_decided() -> None:
     ]
 
 
-def test_coordinator_epochs_are_those_of_leaders() -> None:
+def test_wrong_coordinator_epochs_are_reported() -> None:
     logs = Logs()
     logs.decided(A, leader_epoch=5)
     logs.mark(A, coordinator_epoch=5)
@@ -109,7 +109,7 @@ def test_coordinator_epochs_are_those_of_leaders() -> None:
     assert logs.findings[1] == "a marker of (7, 3) in ('a', 0) by coordinator epoch 0; epoch 5 has decided"
 
 
-def test_a_transaction_that_is_complete_without_all_its_markers() -> None:
+def test_completion_with_missing_markers_is_reported() -> None:
     logs = Logs()
     logs.decided(A, B)
     logs.mark(A)
@@ -120,7 +120,7 @@ def test_a_transaction_that_is_complete_without_all_its_markers() -> None:
     assert len(logs.findings) == 1, "said once"
 
 
-def test_of_a_partition_whose_records_were_deleted_nothing_is_said() -> None:
+def test_partition_with_deleted_records_has_no_findings() -> None:
     logs = Logs()
     logs.decided(A)
     logs.judge.skipped(A)
@@ -130,7 +130,7 @@ def test_of_a_partition_whose_records_were_deleted_nothing_is_said() -> None:
     assert logs.judge.stable_offset(A, 5, 0) is None
 
 
-def test_what_clients_are_told_was_decided() -> None:
+def test_response_without_a_matching_decision_is_reported() -> None:
     logs = Logs()
     told = [((PRODUCER, EPOCH), True)]
     logs.judge.check_told(told)

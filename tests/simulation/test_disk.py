@@ -15,7 +15,7 @@ def content(disk: Disk, path: str) -> bytes:
     return bytes(disk.files.get(path, b""))
 
 
-def test_a_kill_inside_an_append_leaves_a_part_of_it() -> None:
+def test_kill_inside_an_append_leaves_a_part_of_it() -> None:
     left = set()
     for seed in range(40):
         disk = Disk(random.Random(seed))
@@ -43,7 +43,7 @@ def test_only_operations_on_the_named_paths_are_counted() -> None:
         disk.fs.open("/d/b-0/log").append(b"2")
 
 
-def test_a_power_cut_keeps_what_was_synced() -> None:
+def test_power_cut_keeps_synced_data() -> None:
     left = set()
     for seed in range(60):
         disk = Disk(random.Random(seed))
@@ -60,7 +60,7 @@ def test_a_power_cut_keeps_what_was_synced() -> None:
     assert len(left) > 2
 
 
-def test_what_a_crash_has_left_is_what_the_next_one_begins_with() -> None:
+def test_crash_state_is_the_start_of_the_next_crash() -> None:
     disk = Disk(random.Random(1))
     disk.fs.open("/d/log").append(b"one")
     disk.crash(power_cut=False)
@@ -70,7 +70,7 @@ def test_what_a_crash_has_left_is_what_the_next_one_begins_with() -> None:
     assert disk.unsynced_bytes() == 0
 
 
-def test_a_full_disk_takes_nothing_and_has_kept_what_was_there() -> None:
+def test_full_disk_refuses_writes_and_keeps_data() -> None:
     disk = Disk(random.Random(1))
     file = disk.fs.open("/d/log")
     file.append(b"1")
@@ -85,7 +85,7 @@ def test_a_full_disk_takes_nothing_and_has_kept_what_was_there() -> None:
     assert content(disk, "/d/log") == b"3"
 
 
-def test_a_sync_fails_once() -> None:
+def test_sync_fails_once() -> None:
     disk = Disk(random.Random(1))
     disk.fs.open("/d/log").append(b"1")
     disk.fail_next_sync()

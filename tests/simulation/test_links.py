@@ -63,7 +63,7 @@ class Ground:
         self.scheduler.advance(ms)
 
 
-def test_a_connection_stays_in_order_and_others_overtake_it() -> None:
+def test_bytes_stay_in_order_only_within_a_connection() -> None:
     overtaken = 0
     for seed in range(30):
         ground = Ground(seed)
@@ -81,7 +81,7 @@ def test_a_connection_stays_in_order_and_others_overtake_it() -> None:
     assert overtaken
 
 
-def test_bytes_may_come_in_pieces() -> None:
+def test_bytes_may_arrive_in_pieces() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -92,7 +92,7 @@ def test_bytes_may_come_in_pieces() -> None:
     assert ground.accepted[0].pieces > 200
 
 
-def test_a_cut_holds_one_way_and_its_end_delivers_in_order() -> None:
+def test_cut_delays_one_direction_and_delivers_in_order_afterwards() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -110,7 +110,7 @@ def test_a_cut_holds_one_way_and_its_end_delivers_in_order() -> None:
     assert bytes(there.data) == b"123"
 
 
-def test_a_close_behind_a_cut_leaves_the_other_side_open() -> None:
+def test_close_during_a_cut_leaves_the_other_side_open() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -127,7 +127,7 @@ def test_a_close_behind_a_cut_leaves_the_other_side_open() -> None:
     assert bytes(there.data) == b"last"
 
 
-def test_a_machine_without_power_tells_nobody_and_answers_by_a_reset_later() -> None:
+def test_powered_off_node_is_silent_and_resets_connections_later() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -144,7 +144,7 @@ def test_a_machine_without_power_tells_nobody_and_answers_by_a_reset_later() -> 
     assert bytes(ground.accepted[0].data) == b""
 
 
-def test_a_killed_process_closes_its_connections() -> None:
+def test_killed_process_closes_its_connections() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -156,7 +156,7 @@ def test_a_killed_process_closes_its_connections() -> None:
     assert ground.refused == 1
 
 
-def test_nobody_answers_who_dials_into_a_cut() -> None:
+def test_connecting_through_a_cut_gets_no_response() -> None:
     ground = Ground()
     ground.links.cut(THERE, HERE)
     side = ground.dial()
@@ -166,7 +166,7 @@ def test_nobody_answers_who_dials_into_a_cut() -> None:
     assert not ground.accepted
 
 
-def test_a_paused_process_finds_what_has_arrived_meanwhile_when_it_wakes() -> None:
+def test_paused_process_gets_arrived_bytes_when_resumed() -> None:
     ground = Ground()
     side = ground.dial()
     ground.scheduler.advance(100)

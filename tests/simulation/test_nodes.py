@@ -64,7 +64,7 @@ class Ground:
         return [answer.kind for answer in self.answers if isinstance(answer, PeerFailure)]
 
 
-def test_one_broker_asks_the_other() -> None:
+def test_one_broker_gets_a_response_from_another() -> None:
     ground = Ground()
     ground.ask()
     assert ground.answers == []
@@ -73,7 +73,7 @@ def test_one_broker_asks_the_other() -> None:
 
 
 @pytest.mark.parametrize("way", [("broker-0", "broker-1"), ("broker-1", "broker-0")])
-def test_behind_a_cut_either_way_no_answer_comes_and_later_ones_do(way: tuple[str, str]) -> None:
+def test_cut_in_either_direction_blocks_responses_until_healed(way: tuple[str, str]) -> None:
     ground = Ground()
     ground.links.cut(*way)
     ground.ask()
@@ -85,7 +85,7 @@ def test_behind_a_cut_either_way_no_answer_comes_and_later_ones_do(way: tuple[st
     assert isinstance(ground.answers[1], MetadataResponse)
 
 
-def test_a_cut_of_an_open_connection_is_a_time_out() -> None:
+def test_cut_of_an_open_connection_is_a_timeout() -> None:
     ground = Ground()
     ground.ask()
     ground.wait(500)
@@ -95,7 +95,7 @@ def test_a_cut_of_an_open_connection_is_a_time_out() -> None:
     assert ground.failures == [Failure.TIMED_OUT]
 
 
-def test_a_broker_that_is_killed_is_found_again_after_its_start() -> None:
+def test_killed_broker_is_reachable_after_its_restart() -> None:
     ground = Ground()
     ground.ask()
     ground.wait(500)
@@ -109,7 +109,7 @@ def test_a_broker_that_is_killed_is_found_again_after_its_start() -> None:
     assert isinstance(ground.answers[-1], MetadataResponse)
 
 
-def test_a_life_that_is_over_hears_of_nothing() -> None:
+def test_crashed_process_gets_no_responses() -> None:
     ground = Ground()
     ground.ask()
     ground.here.crash(power_cut=False)

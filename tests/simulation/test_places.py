@@ -11,10 +11,10 @@ from tests.simulation.planted import CAUGHT_BEFORE_BY, PLANTED, ROOT
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name)
-def test_each_fault_has_its_place(fault: Mutant) -> None:
+def test_every_planted_fault_changes_the_code(fault: Mutant) -> None:
     sound = (ROOT / fault.file).read_text()
     assert not same(broken(sound, fault), sound)
 
 
-def test_each_seed_is_of_a_fault() -> None:
+def test_every_listed_seed_belongs_to_a_fault() -> None:
     assert set(CAUGHT_BEFORE_BY) <= {fault.name for fault in PLANTED}

@@ -29,7 +29,7 @@ def failures(report: Report) -> list[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=pytest.mark.full) for first in range(1 + CHUNK, 51, CHUNK))])
-def test_seeds_find_nothing(first: int) -> None:
+def test_seeds_have_no_findings(first: int) -> None:
     report = play(range(first, first + CHUNK), 30)
     assert failures(report) == []
     assert report.transactions >= 30 * CHUNK
@@ -37,7 +37,7 @@ def test_seeds_find_nothing(first: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.long
-def test_many_seeds_find_nothing_and_reach_every_rare_state(
+def test_many_seeds_have_no_findings_and_reach_every_rare_state(
     capsys: pytest.CaptureFixture[str], within_budget: WithinBudget
 ) -> None:
     """A run that is cut short by its budget may miss rare states."""
@@ -53,12 +53,12 @@ def test_many_seeds_find_nothing_and_reach_every_rare_state(
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
-def test_a_plan_that_once_failed_is_sound(path: Path) -> None:
+def test_formerly_failing_plan_has_no_findings(path: Path) -> None:
     assert judge(decode(path.read_bytes())).findings == []
 
 
 @pytest.mark.smoke
-def test_the_plan_of_a_lost_addition_finds_a_start_that_does_not_make_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_addition_plan_detects_a_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     """A power cut keeps a batch and takes the record that adds its partition; no seed below 810 has that."""
     monkeypatch.setattr(LostAdditions, "find", lambda self, shards: None)
     (path,) = [path for path in REGRESSIONS if path.stem.startswith("a-batch-outlives")]
@@ -73,13 +73,13 @@ def digest(seed: int) -> str:
 
 
 @pytest.mark.smoke
-def test_a_seed_is_the_same_world_each_time() -> None:
+def test_seed_is_reproducible() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)
 
 
 @pytest.mark.full
-def test_a_seed_is_the_same_world_whatever_the_hashes_are() -> None:
+def test_seed_does_not_depend_on_the_hash_seed() -> None:
     told = set()
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", "from tests.simulation.test_seeds import digest; print([digest(s) for s in (1, 2, 3)])"]
@@ -88,14 +88,14 @@ def test_a_seed_is_the_same_world_whatever_the_hashes_are() -> None:
     assert len(told) == 1
 
 
-def test_a_plan_is_a_value() -> None:
+def test_plan_is_an_immutable_value() -> None:
     assert draw(5) == draw(5)
     assert draw(5) != msgspec.structs.replace(draw(6), seed=5)
     assert decode(encode(draw(5))) == draw(5)
     assert {fault.kind for seed in range(200) for fault in draw(seed).faults} == set(plans.SHARES)
 
 
-def test_a_failing_plan_is_made_smaller() -> None:
+def test_failing_plan_is_shrunk() -> None:
     """Down to the one fault, on the right actor, without which it does not fail."""
     plan = next(plan for plan in map(draw, range(100)) if any(fault.kind == plans.PAUSE for fault in plan.faults))
     (paused, *_) = [fault for fault in plan.faults if fault.kind == plans.PAUSE]
@@ -117,12 +117,12 @@ def test_a_failing_plan_is_made_smaller() -> None:
     assert tried < 200
 
 
-def test_what_does_not_fail_is_not_made_smaller() -> None:
+def test_passing_plan_is_not_shrunk() -> None:
     plan = msgspec.structs.replace(draw(1), faults=(PlannedFault(kind=plans.KILL, at_ms=1),))
     assert shrink(plan, lambda smaller: False) == plan
 
 
-def test_a_world_without_faults_is_one() -> None:
+def test_plan_without_faults_has_no_fault_states() -> None:
     verdict = judge(msgspec.structs.replace(draw(3, 30), faults=()))
     assert verdict.findings == []
     assert not [state for state in verdict.reached if state.startswith("fault")]

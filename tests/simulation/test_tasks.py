@@ -8,7 +8,7 @@ from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Promise, Steps, Task
 
 
-def test_an_actor_sleeps_and_waits() -> None:
+def test_actor_sleeps_and_waits() -> None:
     scheduler, seen, promise = Scheduler(0), list[object](), Promise()
 
     def steps() -> Steps[None]:
@@ -27,7 +27,7 @@ def test_an_actor_sleeps_and_waits() -> None:
     assert task.is_done
 
 
-def test_an_error_of_a_promise_is_raised_where_it_is_waited_for() -> None:
+def test_error_of_a_promise_is_raised_in_the_waiting_actor() -> None:
     scheduler, seen, promise = Scheduler(0), list[str](), Promise()
     promise.fail(ValueError("lost"))
 
@@ -41,7 +41,7 @@ def test_an_error_of_a_promise_is_raised_where_it_is_waited_for() -> None:
     assert seen == ["went on"]
 
 
-def test_nothing_happens_while_an_actor_is_paused() -> None:
+def test_paused_actor_does_nothing() -> None:
     scheduler, seen = Scheduler(0), list[int]()
 
     def steps() -> Steps[None]:

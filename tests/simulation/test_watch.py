@@ -40,7 +40,7 @@ class Coordinator:
         self.ids.clear()
 
 
-def test_what_nobody_was_told_of_may_go_with_a_power_cut() -> None:
+def test_unacknowledged_identity_may_be_lost_in_a_power_cut() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3)
     coordinator.loses_power()
@@ -48,7 +48,7 @@ def test_what_nobody_was_told_of_may_go_with_a_power_cut() -> None:
     assert coordinator.findings == []
 
 
-def test_what_a_client_was_told_of_outlives_a_power_cut() -> None:
+def test_acknowledged_identity_survives_a_power_cut() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3)
     coordinator.acknowledged["shop"] = (7, 3)
@@ -57,7 +57,7 @@ def test_what_a_client_was_told_of_outlives_a_power_cut() -> None:
     assert coordinator.findings == ["shop is producer 7 epoch 2; a client was told 7 epoch 3 before"]
 
 
-def test_an_id_that_is_gone_is_lost() -> None:
+def test_missing_acknowledged_id_is_reported_as_lost() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3)
     coordinator.acknowledged["shop"] = (7, 3)
@@ -66,7 +66,7 @@ def test_an_id_that_is_gone_is_lost() -> None:
     assert coordinator.watch.lost_identities([coordinator.node]) == ["shop is lost; a client was told that it is producer 7"]
 
 
-def test_an_epoch_goes_back_without_a_power_cut_and_a_decision_changes() -> None:
+def test_decreased_epoch_and_changed_decision_are_reported() -> None:
     coordinator = Coordinator()
     coordinator.becomes(7, 3, TxnState.PREPARE_COMMIT)
     coordinator.becomes(7, 3, TxnState.COMPLETE_ABORT)

@@ -49,12 +49,12 @@ def digest(seed: int, hash_seed: int) -> str:
 
 
 @pytest.mark.full
-def test_a_seed_is_one_world_whatever_the_hashes_are() -> None:
+def test_seed_does_not_depend_on_the_hash_seed() -> None:
     assert digest(1, 1) == digest(1, 2)
     assert digest(1, 1) != digest(2, 1)
 
 
-def test_calls_of_one_moment_come_in_the_order_in_which_they_were_asked_for() -> None:
+def test_calls_of_one_time_run_in_schedule_order() -> None:
     scheduler, called = Scheduler(1_000), list[str]()
     scheduler.call_later(5, lambda: called.append(f"first at {scheduler.now_ms}"))
     scheduler.call_later(5, lambda: called.append("second"))
@@ -67,7 +67,7 @@ def test_calls_of_one_moment_come_in_the_order_in_which_they_were_asked_for() ->
     assert scheduler.now_ms == 1_008
 
 
-def test_whoever_settles_by_a_way_of_its_own_does_so_while_time_passes_too() -> None:
+def test_overridden_settle_is_used_while_time_advances() -> None:
     """Tests that measure how long the broker holds the loop replace ``settle``."""
 
     class Counting(SimulatedEnv):
@@ -84,7 +84,7 @@ def test_whoever_settles_by_a_way_of_its_own_does_so_while_time_passes_too() -> 
     assert env.settled == 2
 
 
-def test_a_turn_does_not_run_what_it_brings_about() -> None:
+def test_turn_does_not_run_calls_scheduled_in_it() -> None:
     scheduler, called = Scheduler(0), list[int]()
 
     def again() -> None:
@@ -99,7 +99,7 @@ def test_a_turn_does_not_run_what_it_brings_about() -> None:
     assert called == [0, 1, 2]
 
 
-def test_a_crash_leaves_of_a_file_what_was_synced_and_some_of_the_rest() -> None:
+def test_crash_keeps_synced_bytes_and_a_part_of_the_rest() -> None:
     fs, disk, rng = TracingFilesystem(), TornDisk(), random.Random(1)
     file = fs.open("/d/log")
     synced, unsynced = b"s" * 700, b"u" * 2_000
@@ -121,7 +121,7 @@ def test_a_crash_leaves_of_a_file_what_was_synced_and_some_of_the_rest() -> None
     assert all(size % SECTOR_BYTES == 0 for size in torn - {len(synced)})
 
 
-def test_a_rename_may_be_undone_and_names_are_listed_in_order() -> None:
+def test_unsynced_rename_may_be_undone_and_names_are_sorted() -> None:
     fs = TracingFilesystem()
     disk = TornDisk()
     fs.write_file("/d/new", b"new")
