@@ -43,7 +43,7 @@ def values(world: ReplicaBrokersWorld, broker_id: int, *, committed: bool = Fals
     return [raw for header, raw in stored(log) if not committed or header.next_offset <= log.high_watermark]
 
 
-def test_a_producer_is_answered_once_all_in_sync_have_its_batch(world: ReplicaBrokersWorld) -> None:
+def test_acks_all_waits_for_all_in_sync_replicas(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     assert producer.codes == {}
@@ -55,21 +55,21 @@ def test_a_producer_is_answered_once_all_in_sync_have_its_batch(world: ReplicaBr
     assert [world.partition(b).log.high_watermark for b in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_with_acks_1_the_leader_alone_answers(world: ReplicaBrokersWorld) -> None:
+def test_acks_1_waits_for_the_leader_only(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a", acks=1)
     assert producer.codes == {b"a": Code.NONE}
     assert world.partition(1).log.high_watermark == 0
 
 
-def test_who_follows_is_not_written_to(world: ReplicaBrokersWorld) -> None:
+def test_follower_refuses_produce(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(2, b"a")
     assert producer.codes == {b"a": Code.NOT_LEADER_OR_FOLLOWER}
     assert world.partition(2).log.log_end_offset == 0
 
 
-def test_what_a_killed_leader_had_alone_is_given_up_and_what_was_acknowledged_stays(world: ReplicaBrokersWorld) -> None:
+def test_killed_leader_loses_only_unacknowledged_records(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"acknowledged")
     world.wait(500)
@@ -93,7 +93,7 @@ def test_what_a_killed_leader_had_alone_is_given_up_and_what_was_acknowledged_st
     assert set(world.registration().isr) == {1, 2, 3}, "the one that came back has caught up"
 
 
-def test_a_follower_that_lags_leaves_the_in_sync_set_and_comes_back(world: ReplicaBrokersWorld) -> None:
+def test_lagging_follower_leaves_the_in_sync_replicas_and_rejoins(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     world.links.cut("broker-3", "broker-1")
     producer.send(1, b"a", timeout_ms=100)
@@ -110,7 +110,7 @@ def test_a_follower_that_lags_leaves_the_in_sync_set_and_comes_back(world: Repli
     assert values(world, 3) == values(world, 1)
 
 
-def test_a_change_of_the_in_sync_set_is_asked_for_until_the_controller_answers(world: ReplicaBrokersWorld) -> None:
+def test_alter_partition_is_retried_until_the_controller_answers(world: ReplicaBrokersWorld) -> None:
     world.links.cut("broker-3", "broker-1")
     Producer(world).send(1, b"a", acks=1)
     world.answers_controller = False
@@ -121,7 +121,7 @@ def test_a_change_of_the_in_sync_set_is_asked_for_until_the_controller_answers(w
     assert set(world.registration().isr) == {1, 2}
 
 
-def test_with_too_few_in_sync_acks_all_is_refused_and_acks_1_is_not_shown() -> None:
+def test_below_min_insync_replicas_acks_all_is_refused_and_acks_1_is_hidden() -> None:
     world = ReplicaBrokersWorld(2, min_in_sync=2)
     world.settle()
     producer = Producer(world)
@@ -144,7 +144,7 @@ def test_with_too_few_in_sync_acks_all_is_refused_and_acks_1_is_not_shown() -> N
     assert world.partition(1).log.high_watermark == 2
 
 
-def test_who_waits_for_replicas_learns_that_another_broker_leads_now(world: ReplicaBrokersWorld) -> None:
+def test_waiting_producer_gets_not_leader_after_a_leader_change(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     for other in ("broker-2", "broker-3"):
         world.links.cut("broker-1", other)
@@ -154,7 +154,7 @@ def test_who_waits_for_replicas_learns_that_another_broker_leads_now(world: Repl
     assert producer.codes == {b"a": Code.NOT_LEADER_OR_FOLLOWER}
 
 
-def test_a_follower_truncates_to_where_logs_part_and_not_to_its_high_watermark(world: ReplicaBrokersWorld) -> None:
+def test_follower_truncates_to_the_diverging_offset_and_not_to_its_high_watermark(world: ReplicaBrokersWorld) -> None:
     """Broker 2 has two batches and knows of no committed one, when broker 3 is elected, which has the first (KIP-101)."""
     producer = Producer(world)
     world.links.cut("broker-2", "broker-1")
@@ -180,7 +180,7 @@ def test_a_follower_truncates_to_where_logs_part_and_not_to_its_high_watermark(w
     assert follower.truncations == 1
 
 
-def test_a_follower_whose_next_records_the_leader_has_deleted_begins_anew(world: ReplicaBrokersWorld) -> None:
+def test_follower_restarts_at_the_leaders_log_start(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     world.kill(3)
     world.fence(3)
@@ -198,7 +198,7 @@ def test_a_follower_whose_next_records_the_leader_has_deleted_begins_anew(world:
     assert set(world.registration().isr) == {1, 2, 3}
 
 
-def test_a_start_knows_the_high_watermark_of_the_checkpoint(world: ReplicaBrokersWorld) -> None:
+def test_start_uses_the_checkpointed_high_watermark(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     world.wait(1_500)
@@ -215,7 +215,7 @@ def test_a_start_knows_the_high_watermark_of_the_checkpoint(world: ReplicaBroker
     assert (log.high_watermark, log.log_end_offset) == (1, 2), "the leader's own last record is not committed"
 
 
-def test_a_leader_takes_no_fetch_of_an_earlier_life(world: ReplicaBrokersWorld) -> None:
+def test_leader_refuses_fetches_of_an_earlier_incarnation(world: ReplicaBrokersWorld) -> None:
     partition = world.partition(1)
     epoch = world.state.registrations.brokers[2].broker_epoch
     partition.replica_fetched(2, 0, 0, epoch)
@@ -227,7 +227,7 @@ def test_a_leader_takes_no_fetch_of_an_earlier_life(world: ReplicaBrokersWorld) 
         world.partition(2).replica_fetched(3, 0, 0, -1)
 
 
-def test_with_power_a_batch_is_on_the_disks_of_all_in_sync_before_its_answer() -> None:
+def test_batch_is_synced_on_all_in_sync_replicas_before_the_response_with_durability_power() -> None:
     world = ReplicaBrokersWorld(3, settings={"ottla.durability": "power"})
     world.settle()
     producer = Producer(world)
@@ -245,7 +245,7 @@ def test_with_power_a_batch_is_on_the_disks_of_all_in_sync_before_its_answer() -
     assert [b"a" in b"".join(values(world, broker_id)) for broker_id in (1, 2, 3)] == [True] * 3
 
 
-def test_a_waiting_consumer_gets_a_batch_when_it_is_committed(world: ReplicaBrokersWorld) -> None:
+def test_waiting_consumer_gets_a_batch_when_it_is_committed(world: ReplicaBrokersWorld) -> None:
     answers: list[PartitionData] = []
     world.server(1).consume(answers.append)
     for other in ("broker-2", "broker-3"):
@@ -259,7 +259,7 @@ def test_a_waiting_consumer_gets_a_batch_when_it_is_committed(world: ReplicaBrok
     assert [b"a" in bytes(answer.records or b"") for answer in answers] == [True]
 
 
-def test_a_consumer_reads_from_a_follower_up_to_what_that_knows_to_be_committed(world: ReplicaBrokersWorld) -> None:
+def test_consumer_reads_from_a_follower_up_to_its_high_watermark(world: ReplicaBrokersWorld) -> None:
     Producer(world).send(1, b"a")
     world.wait(600)
     answers: list[PartitionData] = []
@@ -276,7 +276,7 @@ def test_a_consumer_reads_from_a_follower_up_to_what_that_knows_to_be_committed(
     assert (answers[2].high_watermark, bytes(answers[2].records or b"")) == (1, b"")
 
 
-def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
+def test_consumer_is_redirected_to_the_follower_in_its_rack() -> None:
     world = ReplicaBrokersWorld(4, settings={"replica.selector.class": RACK_AWARE})
     world.settle()
     Producer(world).send(1, b"a")
@@ -293,7 +293,7 @@ def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
     assert answers[-1].preferred_read_replica == -1
 
 
-def test_a_new_leader_does_not_name_an_end_before_it_knows_what_is_committed(world: ReplicaBrokersWorld) -> None:
+def test_new_leader_returns_no_latest_offset_before_its_high_watermark_is_known(world: ReplicaBrokersWorld) -> None:
     world.links.cut("broker-3", "broker-1")
     world.wait(250)
     Producer(world).send(1, b"a", acks=1)
@@ -309,7 +309,7 @@ def test_a_new_leader_does_not_name_an_end_before_it_knows_what_is_committed(wor
     assert server.last_offset(5).offset == 1
 
 
-def test_records_are_deleted_once_the_followers_have_deleted_them_too(world: ReplicaBrokersWorld) -> None:
+def test_delete_records_waits_for_the_followers(world: ReplicaBrokersWorld) -> None:
     for number in range(3):
         Producer(world).send(1, b"%d" % number)
     world.wait(600)
@@ -330,7 +330,7 @@ def test_records_are_deleted_once_the_followers_have_deleted_them_too(world: Rep
     assert results[2].error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_reassignment_gives_a_partition_to_other_brokers() -> None:
+def test_reassignment_moves_a_partition_to_other_brokers() -> None:
     world = ReplicaBrokersWorld(5, brokers=4)
     world.settle()
     for number in range(3):
@@ -351,7 +351,7 @@ def test_a_reassignment_gives_a_partition_to_other_brokers() -> None:
     assert len(values(world, 4)) == 4
 
 
-def test_a_follower_whose_session_the_leader_has_forgotten_begins_another(world: ReplicaBrokersWorld) -> None:
+def test_follower_starts_a_new_session_when_the_leader_lost_it(world: ReplicaBrokersWorld) -> None:
     sessions = world.server(1).fetch_sessions
     assert len(sessions) == 2
     for session_id in list(sessions._sessions):
@@ -363,7 +363,7 @@ def test_a_follower_whose_session_the_leader_has_forgotten_begins_another(world:
     assert len(sessions) == 2
 
 
-def test_followers_without_room_for_a_session_name_all_partitions_each_time() -> None:
+def test_followers_without_a_session_send_full_fetches() -> None:
     world = ReplicaBrokersWorld(6, partitions=3)
     for server in world.up.values():
         server.fetch_sessions._slots = 0
@@ -375,7 +375,7 @@ def test_followers_without_room_for_a_session_name_all_partitions_each_time() ->
     assert len(world.server(1).fetch_sessions) == 0
 
 
-def test_after_an_election_followers_ask_for_their_new_partition_at_once() -> None:
+def test_followers_fetch_a_new_partition_at_once_after_an_election() -> None:
     """Their last fetch still waits at the same broker for another partition, where nothing happens."""
     world = ReplicaBrokersWorld(7, partitions=3, settings={"replica.fetch.wait.max.ms": "5000", "replica.lag.time.max.ms": "60000"})
     world.settle(12_000)
@@ -387,7 +387,7 @@ def test_after_an_election_followers_ask_for_their_new_partition_at_once() -> No
     assert producer.codes == {b"a": Code.NONE}
 
 
-def test_a_follower_whose_disk_is_full_leaves_the_in_sync_set_and_comes_back_when_there_is_room(world: ReplicaBrokersWorld) -> None:
+def test_follower_with_a_full_disk_leaves_the_in_sync_replicas_and_rejoins(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     world.wait(500)
@@ -402,7 +402,7 @@ def test_a_follower_whose_disk_is_full_leaves_the_in_sync_set_and_comes_back_whe
     assert values(world, 3) == values(world, 1)
 
 
-def test_a_partition_that_is_damaged_at_its_follower_is_followed_no_more(world: ReplicaBrokersWorld) -> None:
+def test_damaged_follower_partition_stops_fetching(world: ReplicaBrokersWorld) -> None:
     producer = Producer(world)
     producer.send(1, b"a")
     world.wait(500)

@@ -39,7 +39,7 @@ REACHED = (
 """What has to come about in some story, or the stories show nothing."""
 
 
-def test_nothing_acknowledged_is_lost_and_all_logs_become_one() -> None:
+def test_acknowledged_records_survive_and_logs_converge() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
         seen.update(Story(seed).play(STEPS).seen)
@@ -133,7 +133,7 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     given = plant(monkeypatch)
     for seed in range(SEEDS_TO_CATCH):
         try:

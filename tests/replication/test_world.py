@@ -40,7 +40,7 @@ REACHED = (
 """What has to come about in some story, or the stories show nothing."""
 
 
-def test_nothing_committed_is_lost_and_all_logs_are_one() -> None:
+def test_committed_records_survive_and_logs_converge() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
         seen.update(play(seed).seen)
@@ -112,7 +112,7 @@ def never_looks_where_logs_part(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     given = plant(monkeypatch)
     for seed in range(SEEDS_TO_CATCH):
         try:
