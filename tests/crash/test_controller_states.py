@@ -99,7 +99,7 @@ def check(story: Story, count: int, image: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize(("durability", "metadata_version"), [("power", 33), ("power", 7), ("process", 33)])
-def test_a_crash_at_each_point_of_topics_creation(durability: str, metadata_version: int) -> None:
+def test_topic_creation_is_recovered_after_a_crash_at_any_point(durability: str, metadata_version: int) -> None:
     """Below the version in which controllers register, a start appends nothing that would be synced."""
     story = Story(durability, {"metadata.version": metadata_version})
     story.create("first")
@@ -119,7 +119,7 @@ def test_a_crash_at_each_point_of_topics_creation(durability: str, metadata_vers
     assert checked > 15
 
 
-def test_with_process_nothing_waits_for_the_disk() -> None:
+def test_metadata_log_is_not_synced_with_durability_process() -> None:
     story = Story("process")
     story.create("t")
     metadata = [op for op in story.fs.trace if "__cluster_metadata-0" in op.path]

@@ -234,14 +234,14 @@ def run(durability: str, states: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_some_crash_states(durability: str) -> None:
+def test_crash_states_are_recovered(durability: str) -> None:
     assert run(durability, STATES_IN_FAST, 1) >= STATES_IN_FAST
 
 
 @pytest.mark.full
 @pytest.mark.entry("STO-08", "STO-18", "STO-19")
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_crash_states_of_many_loads(durability: str, within_budget: WithinBudget) -> None:
+def test_crash_states_of_many_workloads_are_recovered(durability: str, within_budget: WithinBudget) -> None:
     loads = range(2, 2 + math.ceil(STATES / 2 / STATES_A_LOAD))
     for seed in within_budget(loads, seconds=30, floor=2):
         assert run(durability, STATES_A_LOAD, seed) >= STATES_A_LOAD
