@@ -87,7 +87,7 @@ STRICTER = {
 
 @pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")
 @pytest.mark.parametrize("name", REFUSED_BY_BOTH)
-def test_records_that_are_not_what_the_batch_says(raw: RawClient, topic: str, name: str) -> None:
+def test_records_contradicting_the_batch_header_are_refused(raw: RawClient, topic: str, name: str) -> None:
     assert produce(raw, topic, REFUSED_BY_BOTH[name]) is Code.INVALID_RECORD
     assert end_offset(raw, topic) == 0
 
@@ -100,7 +100,7 @@ def test_lengths_below_minus_one_are_null(raw: RawClient, topic: str, lengths: d
 
 @pytest.mark.entry("BAD-15")
 @pytest.mark.parametrize("name", STRICTER)
-def test_batches_that_ottla_refuses_and_kafka_does_not(raw: RawClient, topic: str, name: str, target: str) -> None:
+def test_invalid_batches_accepted_by_kafka_are_refused_by_ottla(raw: RawClient, topic: str, name: str, target: str) -> None:
     raw_batch, of_kafka = STRICTER[name]
     code = produce(raw, topic, raw_batch)
     if target == "kafka":
@@ -112,7 +112,7 @@ def test_batches_that_ottla_refuses_and_kafka_does_not(raw: RawClient, topic: st
 
 @pytest.mark.entry("BAD-15")
 @pytest.mark.parametrize("version", [-1, 0, 31_232])
-def test_a_snappy_stream_of_another_version_is_read_as_the_first(raw: RawClient, topic: str, version: int) -> None:
+def test_snappy_stream_of_another_version_is_read_as_version_1(raw: RawClient, topic: str, version: int) -> None:
     assert produce(raw, topic, batch(snappy_stream(version), attributes=SNAPPY)) is Code.NONE
 
 
@@ -129,7 +129,7 @@ BOMB = b"\0" * (100 << 20)
 @pytest.mark.parametrize(
     ("codec", "shrink"), [(GZIP, gzip.compress), (ZSTD, lambda data: bytes(cramjam.zstd.compress(data)))], ids=["gzip", "zstd"]
 )
-def test_a_bomb_is_looked_at_and_stored_as_sent(
+def test_decompression_bomb_within_the_limits_is_stored_unchanged(
     raw: RawClient, topic: str, target: str, codec: int, shrink: Callable[[bytes], bytes]
 ) -> None:
     payload = shrink(record(value=BOMB))
@@ -142,7 +142,7 @@ def test_a_bomb_is_looked_at_and_stored_as_sent(
 @pytest.mark.parametrize(
     ("config", "age_ms"), [("message_timestamp_before_max_ms", 60_000), ("message_timestamp_after_max_ms", -60_000)]
 )
-def test_timestamps_out_of_bounds(raw: RawClient, config: str, age_ms: int) -> None:
+def test_timestamps_out_of_bounds_are_refused(raw: RawClient, config: str, age_ms: int) -> None:
     name = f"stamps-{config.split('_')[2]}-{time.time_ns()}"
     create(raw, name, **{config: "10000"})
     now_ms = time.time_ns() // 1_000_000
@@ -152,14 +152,14 @@ def test_timestamps_out_of_bounds(raw: RawClient, config: str, age_ms: int) -> N
 
 @pytest.mark.entry("PRD-14")
 @pytest.mark.parametrize("version", [3, 6, 7])
-def test_zstd_needs_a_newer_produce(raw: RawClient, topic: str, version: int) -> None:
+def test_zstd_requires_produce_version_7(raw: RawClient, topic: str, version: int) -> None:
     raw_batch = bytes(build_batch([(b"k", b"v")], 1, compression=ZSTD))
     code = Code.UNSUPPORTED_COMPRESSION_TYPE if version < 7 else Code.NONE
     assert produce(raw, topic, raw_batch, version=version) is code
 
 
 @pytest.mark.entry("PRD-13")
-def test_two_producers_in_one_transactional_request(raw: RawClient) -> None:
+def test_two_producers_in_one_transactional_request_are_refused(raw: RawClient) -> None:
     name = f"two-{time.time_ns()}"
     create(raw, name, 2, retention_ms="-1")
     options: dict[str, Any] = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
@@ -175,7 +175,7 @@ def test_two_producers_in_one_transactional_request(raw: RawClient) -> None:
 
 @pytest.mark.entry("PRD-13")
 @pytest.mark.parametrize("version", [9, 12])
-def test_two_epochs_of_a_producer_in_one_transactional_request(raw: RawClient, version: int) -> None:
+def test_two_epochs_of_a_producer_in_one_request_are_refused(raw: RawClient, version: int) -> None:
     name = f"epochs-{time.time_ns()}"
     create(raw, name, 2, retention_ms="-1")
     pid = identity(raw, name).producer_id
@@ -190,7 +190,7 @@ def test_two_epochs_of_a_producer_in_one_transactional_request(raw: RawClient, v
 
 
 @pytest.mark.entry("BAD-09")
-def test_a_partition_named_twice_is_written_once(raw: RawClient, topic: str) -> None:
+def test_duplicate_partition_is_written_once(raw: RawClient, topic: str) -> None:
     parts = [PartitionProduceData(index=0, records=bytes(build_batch([(None, value)], 1))) for value in (b"first", b"last")]
     answer = raw.call(
         ProduceRequest(
@@ -203,7 +203,7 @@ def test_a_partition_named_twice_is_written_once(raw: RawClient, topic: str) -> 
 
 
 @pytest.mark.entry("BAD-09")
-def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> None:
+def test_duplicate_elements_in_other_requests_are_handled(raw: RawClient, topic: str) -> None:
     twice = CreateTopicsRequest(
         topics=[
             CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
@@ -241,7 +241,7 @@ def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> N
 
 @pytest.mark.entry("BAD-18")
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "x" * 32_000, "nul\0", "\u00e9/.."])
-def test_ids_are_never_file_names(raw: RawClient, name: str) -> None:
+def test_ids_are_never_used_as_file_names(raw: RawClient, name: str) -> None:
     assert identity(raw, name).error_code == 0
 
 
@@ -256,7 +256,7 @@ def test_a_fetch_of_any_size_is_answered(raw: RawClient, topic: str, max_bytes: 
 
 
 @pytest.mark.entry("BAD-19")
-def test_ten_thousand_partitions_that_are_not_there(raw: RawClient, topic: str) -> None:
+def test_fetch_of_many_unknown_partitions_is_answered(raw: RawClient, topic: str) -> None:
     parts = [FetchPartition(partition=i, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1_000) for i in range(10_000)]
     answer = raw.call(FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=parts)]), 11)
     codes = [p.error_code for p in answer.responses[0].partitions]
@@ -265,7 +265,7 @@ def test_ten_thousand_partitions_that_are_not_there(raw: RawClient, topic: str) 
 
 
 @pytest.mark.entry("BAD-19")
-def test_an_unknown_fetch_session(raw: RawClient) -> None:
+def test_unknown_fetch_session_is_refused(raw: RawClient) -> None:
     request = FetchRequest(max_wait_ms=0, session_id=123, session_epoch=4, topics=[])
     assert raw.call(request, 11).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
 

@@ -43,7 +43,7 @@ HEADER = struct.pack(">hhih", 3, 1, 7, -1)
 
 @pytest.mark.entry("BAD-01")
 @pytest.mark.parametrize("size", [-1, 0, -(2**31), 104_857_601, 2**31 - 1])
-def test_a_frame_of_impossible_size_closes(raw: RawClient, bystander: RawClient, size: int) -> None:
+def test_impossible_frame_size_closes_the_connection(raw: RawClient, bystander: RawClient, size: int) -> None:
     raw.send_bytes(struct.pack(">i", size))
     assert raw.is_closed()
 
@@ -65,7 +65,7 @@ def test_a_frame_of_impossible_size_closes(raw: RawClient, bystander: RawClient,
         pytest.param(struct.pack(">hhih", 18, 3, 1, -1) + b"\xff\xff\xff\xff\x0f" + b"\1\0" * 1000, id="millions of tags"),
     ],
 )
-def test_a_request_that_cannot_be_read_closes(
+def test_malformed_request_closes_the_connection(
     raw: RawClient, bystander: RawClient, body: bytes, target: str, request: pytest.FixtureRequest
 ) -> None:
     raw.send_bytes(frame(body))
@@ -77,7 +77,7 @@ def test_a_request_that_cannot_be_read_closes(
 
 
 @pytest.mark.entry("BAD-08")
-def test_bytes_that_are_no_utf8_are_read_as_java_reads_them(raw: RawClient, bystander: RawClient) -> None:
+def test_invalid_utf8_is_decoded_like_in_java(raw: RawClient, bystander: RawClient) -> None:
     """confluent-kafka sends what lies behind an offset's metadata along, when it commits an offset that it has read."""
     raw.send_bytes(frame(HEADER + struct.pack(">ih", 1, 3) + b"a\xff\xfe"))
     answer = raw.receive_frame()
@@ -86,7 +86,7 @@ def test_bytes_that_are_no_utf8_are_read_as_java_reads_them(raw: RawClient, byst
 
 
 @pytest.mark.entry("BAD-08")
-def test_what_trails_after_a_request_is_ignored(raw: RawClient, bystander: RawClient) -> None:
+def test_trailing_bytes_of_a_request_are_ignored(raw: RawClient, bystander: RawClient) -> None:
     """librdkafka 2.16 sends three bytes too many when it asks for all topics."""
     raw.send_bytes(frame(HEADER + struct.pack(">i", 0) + b"trailing"))
     assert raw.receive_frame()[:4] == struct.pack(">i", 7)
@@ -94,7 +94,7 @@ def test_what_trails_after_a_request_is_ignored(raw: RawClient, bystander: RawCl
 
 
 @pytest.mark.entry("BAD-08")
-def test_random_bytes_never_hurt(bootstrap: str, bystander: RawClient) -> None:
+def test_random_bytes_do_not_affect_other_clients(bootstrap: str, bystander: RawClient) -> None:
     rng = random.Random(5)
     for _ in range(60):
         with RawClient(bootstrap) as client:
@@ -113,7 +113,7 @@ def test_a_future_api_versions_is_answered_in_version_zero(raw: RawClient) -> No
 
 
 @pytest.mark.entry("BAD-07")
-def test_a_bad_software_name_is_told(raw: RawClient) -> None:
+def test_invalid_software_name_is_refused(raw: RawClient) -> None:
     assert (
         raw.call(ApiVersionsRequest(client_software_name="bad name!", client_software_version="1"), 3).error_code
         == Code.INVALID_REQUEST
@@ -121,7 +121,7 @@ def test_a_bad_software_name_is_told(raw: RawClient) -> None:
 
 
 @pytest.mark.entry("BAD-21")
-def test_a_client_that_means_another_broker_is_to_begin_anew(bootstrap: str, raw: RawClient) -> None:
+def test_client_of_another_cluster_must_rebootstrap(bootstrap: str, raw: RawClient) -> None:
     metadata = raw.call(MetadataRequest([]))
     cluster_id, node_id = metadata.cluster_id, metadata.brokers[0].node_id
     newest = max(api.max_version for api in raw.call(ApiVersionsRequest(), 0).api_keys if api.api_key == 18)
@@ -147,7 +147,7 @@ def test_a_client_that_means_another_broker_is_to_begin_anew(bootstrap: str, raw
 
 
 @pytest.mark.entry("NET-12")
-def test_requests_split_and_joined_anywhere(raw: RawClient) -> None:
+def test_requests_split_and_joined_at_any_byte_are_read(raw: RawClient) -> None:
     from ottla.protocol.codec import request_frame
 
     frames = b"".join(request_frame(3, 9, i, "c", MetadataRequest([])) for i in range(50))
@@ -216,7 +216,7 @@ def test_bad_topic_names_are_refused(raw: RawClient, name: str) -> None:
 
 
 @pytest.mark.entry("PRD-21")
-def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
+def test_large_frame_is_read_completely(raw: RawClient, topic: str) -> None:
     batch = bytes(build_batch([(b"k", random.Random(1).randbytes(900_000))], 1))
     request = ProduceRequest(
         transactional_id=None,
@@ -242,7 +242,7 @@ def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
 
 
 @pytest.mark.entry("NET-12")
-def test_pipelined_answers_keep_their_order(raw: RawClient, topic: str) -> None:
+def test_pipelined_responses_keep_their_order(raw: RawClient, topic: str) -> None:
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     parked = FetchRequest(
@@ -268,7 +268,7 @@ def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, to
     assert raw.receive(sent).responses[0].partitions[0].records
 
 
-def test_full_disk_is_told_and_nothing_is_acknowledged() -> None:
+def test_full_disk_is_reported_and_nothing_acknowledged() -> None:
     """A limit on file size stands in for a full disk: the write fails with EFBIG, as it would with ENOSPC."""
     import resource
 
@@ -335,7 +335,7 @@ def test_idle_connections_are_closed_and_make_room_for_others() -> None:
 
 
 @pytest.mark.entry("BAD-14")
-def test_the_listener_goes_on_when_descriptors_are_there_again() -> None:
+def test_listener_resumes_when_descriptors_are_free() -> None:
     import resource
 
     with Broker() as broker:
@@ -355,7 +355,7 @@ def test_the_listener_goes_on_when_descriptors_are_there_again() -> None:
 
 
 @pytest.mark.entry("NET-12")
-def test_half_open_slow_and_cut_connections_bother_nobody(bootstrap: str, bystander: RawClient) -> None:
+def test_half_open_slow_and_cut_connections_do_not_affect_others(bootstrap: str, bystander: RawClient) -> None:
     from ottla.protocol.codec import request_frame
 
     whole = request_frame(3, 9, 1, "slow", MetadataRequest([]))

@@ -81,7 +81,7 @@ def carry(broker: SimulatedBroker, answer: Callable[[int], Code | None] = lambda
         Code.KAFKA_STORAGE_ERROR,
     ],
 )
-def test_markers_that_cannot_be_written_now_are_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
+def test_markers_with_a_retriable_error_are_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     transport = carry(broker, lambda n: code if n <= 3 else None)
@@ -99,7 +99,7 @@ def test_markers_that_cannot_be_written_now_are_sent_again(broker: SimulatedBrok
 @pytest.mark.parametrize(
     "code", [Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED, Code.CLUSTER_AUTHORIZATION_FAILED]
 )
-def test_markers_that_were_refused_are_not(broker: SimulatedBroker, world: World, code: Code) -> None:
+def test_markers_with_a_final_error_are_not_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     transport = carry(broker, lambda n: code)
@@ -113,7 +113,7 @@ def test_markers_that_were_refused_are_not(broker: SimulatedBroker, world: World
 
 
 @pytest.mark.entry("MRK-09", "MRK-10")
-def test_answers_that_come_twice_or_late_complete_once(broker: SimulatedBroker, world: World) -> None:
+def test_repeated_or_late_marker_responses_complete_once(broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     transport = carry(broker)
@@ -132,7 +132,7 @@ def test_answers_that_come_twice_or_late_complete_once(broker: SimulatedBroker, 
 
 
 @pytest.mark.entry("IDM-18")
-def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: World) -> None:
+def test_stopping_broker_accepts_no_requests(broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     client = world.client
@@ -146,7 +146,7 @@ def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: Wo
 
 @pytest.mark.smoke
 @pytest.mark.entry("IDM-20")
-def test_a_million_producers_expire_in_slices(meter: Meter) -> None:
+def test_million_producers_expire_in_steps(meter: Meter) -> None:
     state, count = ProducerState(), meter.size(1_000_000)
     old, young = ProducerEntry(0), ProducerEntry(0)
     old.seen(0, -1)
@@ -157,7 +157,7 @@ def test_a_million_producers_expire_in_slices(meter: Meter) -> None:
 
 
 @pytest.mark.entry("IDM-21")
-def test_forgetting_an_old_epoch_keeps_the_new_one() -> None:
+def test_expiry_of_an_old_epoch_keeps_the_new_one() -> None:
     state = ProducerState()
     for epoch, seen_ms in ((0, 1_000), (1, 2_000)):
         header = read_header(build_batch([(None, b"v")], 1, producer_id=7, producer_epoch=epoch, base_sequence=0))
@@ -169,7 +169,7 @@ def test_forgetting_an_old_epoch_keeps_the_new_one() -> None:
 @pytest.mark.heavy
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
-def test_a_producer_that_writes_of_another_time_is_as_old_as_its_last_batch(age_ms: int) -> None:
+def test_producer_age_counts_from_its_last_batch(age_ms: int) -> None:
     """Kafka counts from the records' timestamps, and forgets a producer that writes of long ago while it writes."""
     broker = SimulatedBroker({"producer.id.expiration.ms": "7200000", "connections.max.idle.ms": "36000000"}).start()
     world = World(broker, "ottla", "inside-")
@@ -187,7 +187,7 @@ def test_a_producer_that_writes_of_another_time_is_as_old_as_its_last_batch(age_
 
 @pytest.mark.entry("ADD-14", "NET-13")
 @pytest.mark.parametrize("jump_ms", [-15, -3_600_000, 3_600_000])
-def test_the_clock_may_jump(broker: SimulatedBroker, world: World, jump_ms: int) -> None:
+def test_wall_clock_jumps_do_not_trigger_timeouts(broker: SimulatedBroker, world: World, jump_ms: int) -> None:
     for command in ("topic t", "A = init x timeout=60000", "M = join g session=10000"):
         perform(world, command)
     broker.env.wall_jump_ms = jump_ms
@@ -201,7 +201,7 @@ def test_the_clock_may_jump(broker: SimulatedBroker, world: World, jump_ms: int)
 
 @pytest.mark.heavy
 @pytest.mark.entry("CRD-11")
-def test_many_ids_expire_in_batches_that_fit() -> None:
+def test_many_ids_expire_in_batches_within_the_size_limit() -> None:
     shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
     for number in range(20_000):
         name = f"id-{number}" if number % 1_000 else "x" * 30_000 + str(number)
@@ -218,7 +218,7 @@ def test_many_ids_expire_in_batches_that_fit() -> None:
 
 
 @pytest.mark.entry("CRD-18")
-def test_many_inits_of_one_id_take_no_memory() -> None:
+def test_many_inits_of_one_id_use_no_memory() -> None:
     shard = TransactionShard(0, TxnConfig(), 2)
     pids = iter(range(1_000))
     for _ in range(5_000):
@@ -230,7 +230,7 @@ def test_many_inits_of_one_id_take_no_memory() -> None:
 
 
 @pytest.mark.entry("CRD-22")
-def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: SimulatedBroker) -> None:
+def test_slow_periodic_task_never_runs_concurrently(broker: SimulatedBroker) -> None:
     running: list[int] = []
     runs = 0
 
@@ -289,7 +289,7 @@ def test_a_fetch_over_many_aborted_transactions_is_quick(meter: Meter, broker: S
 
 
 @pytest.mark.entry("PRD-19", "INI-05")
-def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, world: World) -> None:
+def test_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
     """In Kafka verifications are in flight; here check and append are one stretch, and pipelined requests prove it."""
     for command in ("topic t", "A = init x", "add A t"):
         perform(world, command)
@@ -314,7 +314,7 @@ def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, w
         (Code.MESSAGE_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_what_a_client_is_told_when_the_coordinators_log_fails(
+def test_coordinator_log_errors_are_mapped_for_clients(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, failure: Code, code: Code
 ) -> None:
     from ottla.broker.partitions.partitions import Partition

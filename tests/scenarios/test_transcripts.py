@@ -73,11 +73,11 @@ TOLD_APART = [s for s in SCENARIOS if any(tells_apart(step.expected or "") for s
 
 
 @pytest.mark.parametrize("differing", TOLD_APART, ids=lambda s: s.name)
-def test_a_difference_has_its_reason(differing: Scenario) -> None:
+def test_every_difference_has_a_reason(differing: Scenario) -> None:
     assert differing.differs
 
 
-def test_an_answer_may_be_one_releases_own() -> None:
+def test_answer_may_be_specific_to_a_release() -> None:
     newest = f"kafka-{ORACLE_VERSION}"
     for expected in (f"ottla kafka-1.0.0: NONE ; {newest}: LATE", f"ottla: NONE ; kafka-1.0.0 v=3: OTHER ; {newest} v=3: LATE"):
         assert tells_apart(expected)
@@ -87,7 +87,7 @@ def test_an_answer_may_be_one_releases_own() -> None:
     assert not tells_apart("v=3: NONE ; LATE")
 
 
-def test_a_command_may_be_for_some_cases_only(tmp_path: Path) -> None:
+def test_command_may_be_limited_to_some_cases(tmp_path: Path) -> None:
     file = tmp_path / "transcript.txt"
     file.write_text("API Metadata: topics [v=0-2,9]\n  a\n  v=1-9: b -> v=1,2: ONE ; TWO\n  ottla: c\n")
     (scenario,) = load(file)
@@ -106,7 +106,7 @@ def test_answers_are_written_with_ranges_of_versions(tmp_path: Path) -> None:
     assert (command.strip(), answer) == ("v=0-7: a", "v=2,6,7: TWO ; ONE")
 
 
-def test_an_older_release_is_written_beside_the_newest(tmp_path: Path) -> None:
+def test_answers_of_an_older_release_are_written_next_to_the_newest(tmp_path: Path) -> None:
     file = tmp_path / "transcript.txt"
     file.write_text("GRP-01 who\n  a\n  b -> v=3: ONE ; TWO\n  c -> *\n  d -> ottla: ONE ; kafka: TWO\n")
     answers: dict[int, Answers] = {
@@ -124,7 +124,7 @@ def test_an_older_release_is_written_beside_the_newest(tmp_path: Path) -> None:
     ]
 
 
-def test_a_rule_may_be_newer_than_a_release() -> None:
+def test_rule_may_require_a_newer_release() -> None:
     (known,) = load(FOLDER / "a_idempotence.txt")[:1]
     newer = replace(known, since="4.4.0, static members")
     assert all(known.is_of(release) for release in ("4.3.1", "4.4.0"))

@@ -47,18 +47,18 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
         (('ask DeleteGroups {"groups_names":["~g"]}',), Company()),
     ],
 )
-def test_the_company_is_told_by_the_commands(
+def test_commands_decide_which_scenarios_may_run_together(
     scenario: Callable[..., Scenario], commands: tuple[str, ...], expected: Company
 ) -> None:
     assert company(scenario(*commands), {}) == expected
 
 
 @pytest.mark.parametrize(("how", "expected"), [("restart", "restart"), ("kill", "kill"), ("commit", "")])
-def test_a_restart_may_be_one_of_the_parameters(scenario: Callable[..., Scenario], how: str, expected: str) -> None:
+def test_restart_may_be_a_parameter(scenario: Callable[..., Scenario], how: str, expected: str) -> None:
     assert company(scenario("$how A"), {"how": how}).restart == expected
 
 
-def test_restarts_come_first_and_who_meets_nobody_last(scenario: Callable[..., Scenario]) -> None:
+def test_restarting_scenarios_run_first_and_exclusive_ones_last(scenario: Callable[..., Scenario]) -> None:
     cases = {
         "holds": ("hold t", "restart"),
         "free": ("topic t",),
@@ -106,7 +106,7 @@ class Noting:
         return self.simulated.now_ms()
 
 
-def test_all_of_a_broker_are_played_when_the_first_is_asked_for(scenario: Callable[..., Scenario]) -> None:
+def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[..., Scenario]) -> None:
     started: list[Noting] = []
 
     def start(target: str, name: str) -> Target:
@@ -128,7 +128,7 @@ def test_all_of_a_broker_are_played_when_the_first_is_asked_for(scenario: Callab
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 
 
-def test_a_case_in_this_process_is_played_when_it_is_asked_for(scenario: Callable[..., Scenario]) -> None:
+def test_in_process_case_is_played_on_request(scenario: Callable[..., Scenario]) -> None:
     broker = Noting()
     parts = {name: Part("simulated", scenario("restart"), {}) for name in ("a", "b")}
     ahead = Ahead(parts, Brokers(lambda target, name: broker))
