@@ -53,7 +53,7 @@ def host() -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("key", sorted(encoding.requests()))
-def test_right_requests_are_written_as_the_codecs_write_them(key: int) -> None:
+def test_valid_requests_equal_those_of_the_codecs(key: int) -> None:
     section = encoding.requests()[key]
     rng = random.Random(key)
     words = Vocabulary(rng)
@@ -99,7 +99,7 @@ LIST_GROUPS = frame(16, 0)
 HEARTBEAT = frame(12, 0, group_id="nobody", member_id="m", generation_id=1)
 
 
-def test_an_error_in_a_handler_is_noticed(patch: Patch, host: Host) -> None:
+def test_handler_error_is_detected(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         raise IndexError
 
@@ -108,7 +108,7 @@ def test_an_error_in_a_handler_is_noticed(patch: Patch, host: Host) -> None:
         host.send(0, LIST_GROUPS)
 
 
-def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
+def test_blocked_event_loop_is_detected(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         for _ in range(HOLD.lines):
             pass
@@ -119,7 +119,7 @@ def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
         host.send(0, LIST_GROUPS)
 
 
-def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
+def test_state_change_by_a_refused_request_is_detected(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         ports.cluster.create_topic("sly", 1, {})
         return heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
@@ -129,7 +129,7 @@ def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -
         host.send(0, HEARTBEAT)
 
 
-def test_a_look_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
+def test_state_change_by_a_read_request_is_detected(patch: Patch, host: Host) -> None:
     def handle(ports: Any, request: Any, context: Any) -> Any:
         ports.cluster.create_topic("sly", 1, {})
         return list_groups.handle(ports, request, context)
@@ -140,19 +140,19 @@ def test_a_look_that_changes_something_is_noticed(patch: Patch, host: Host) -> N
 
 
 @pytest.mark.parametrize("word", ["kill", "restart"])
-def test_what_a_start_does_not_bring_back_is_noticed(word: str, host: Host) -> None:
+def test_state_lost_in_a_restart_is_detected(word: str, host: Host) -> None:
     host._broker.broker.cluster.state.next_producer_id += 1
     with pytest.raises(Failure, match="another state"):
         host.perform(word)
 
 
-def test_a_connection_that_closes_leaves_no_trace(host: Host) -> None:
+def test_closed_connection_leaves_no_state(host: Host) -> None:
     assert host.send(0, b"\xff\xff\xff\xff") == []
     assert len(host.send(0, LIST_GROUPS)) == 1, "the next request comes on a new connection"
 
 
 @pytest.mark.smoke
-def test_a_run_is_the_same_each_time() -> None:
+def test_run_is_reproducible() -> None:
     def trace() -> list[str]:
         run = Run(3)
         run.go(120)
@@ -163,7 +163,7 @@ def test_a_run_is_the_same_each_time() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("path", traces(), ids=lambda path: path.stem)
-def test_what_was_found_stays_mended(path: Path) -> None:
+def test_former_findings_stay_fixed(path: Path) -> None:
     replay(path)
 
 
@@ -183,7 +183,7 @@ def test_broker_withstands_made_up_requests(
 
 
 @pytest.mark.nightly
-def test_no_input_holds_the_loop_for_long() -> None:
+def test_no_input_blocks_the_event_loop() -> None:
     first = int(os.environ.get("FUZZ_SEED", "1"))
     fuzz(first, first + INPUTS // 10 // INPUTS_A_SEED, "--timed")
 
