@@ -42,21 +42,21 @@ def same(one: str, other: str) -> bool:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_each_mutant_has_its_place(mutant: Mutant) -> None:
+def test_every_mutant_changes_the_code(mutant: Mutant) -> None:
     sound = (ROOT / mutant.file).read_text()
     assert not same(broken(sound, mutant), sound)
 
 
-def test_line_breaks_parentheses_and_comments_do_not_count() -> None:
+def test_formatting_and_comments_are_ignored() -> None:
     text = changed("Log.append", "size > LIMIT and self.is_open", "size > LIMIT")
     assert same(text, SOURCE.replace("            and self.is_open\n", ""))
 
 
-def test_a_part_of_an_expression_may_change() -> None:
+def test_part_of_an_expression_is_replaced() -> None:
     assert same(changed("Log.append", "size > LIMIT", "size > 9"), SOURCE.replace("size > LIMIT  # too", "size > 9  # too"))
 
 
-def test_statements_may_become_others_or_none() -> None:
+def test_statements_are_replaced_or_removed() -> None:
     more = changed("Log.append", "self.sync()\nreturn size", "if size:\n    return size\nreturn 0")
     assert same(
         more,
@@ -68,7 +68,7 @@ def test_statements_may_become_others_or_none() -> None:
     assert changed("Log.append", "self.sync()", "").count("sync") == 2
 
 
-def test_a_block_that_becomes_empty_is_still_a_block() -> None:
+def test_emptied_block_stays_valid() -> None:
     assert "pass" in changed("Log.read", "size -= 1", "")
 
 
@@ -92,6 +92,6 @@ def test_a_block_that_becomes_empty_is_still_a_block() -> None:
     ],
 )
 @pytest.mark.parametrize("new", ["False", "pass"])
-def test_code_that_is_not_there_once_is_refused(function: str, old: str, new: str) -> None:
+def test_code_that_does_not_occur_exactly_once_is_refused(function: str, old: str, new: str) -> None:
     with pytest.raises(Unmatched):
         changed(function, old, new)

@@ -25,12 +25,12 @@ def play(entries: Iterable[str], file: str = MUTANTS[0].file, text: str = "") ->
     return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, encoding="utf-8", timeout=120, check=False)
 
 
-def test_the_sound_tree_passes() -> None:
+def test_unchanged_code_passes() -> None:
     done = play(dict.fromkeys(entry for mutant in MUTANTS for entry in mutant.caught_by.split(" or ")))
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_the_scenarios_notice(mutant: Mutant) -> None:
+def test_mutant_is_caught_by_its_scenarios(mutant: Mutant) -> None:
     done = play(mutant.caught_by.split(" or "), mutant.file, broken((ROOT / mutant.file).read_text(), mutant))
     assert done.returncode == NOTICED, done.stdout[-2_000:] + done.stderr[-2_000:]
