@@ -29,7 +29,7 @@ def said(source: Path) -> str:
     return subprocess.run([*command, "it"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_program_is_compiled_when_its_source_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_compiled_when_its_source_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "Says.java"
     source.write_text(SOURCE % "first")
     assert said(source) == "first it"
@@ -41,7 +41,7 @@ def test_a_program_is_compiled_when_its_source_is_new(tmp_path: Path, monkeypatc
     assert said(source) == "second it"
 
 
-def test_a_program_that_does_not_compile_says_why(tmp_path: Path) -> None:
+def test_compilation_failure_has_its_reason(tmp_path: Path) -> None:
     """A mistake is not taken for a Java without a compiler, whatever it names."""
     try:
         launcher = Path(kafka.java())
@@ -56,7 +56,7 @@ def test_a_program_that_does_not_compile_says_why(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "cache" / "java").iterdir() if path.is_dir()]
 
 
-def test_a_class_path_names_jars_one_by_one_and_by_the_folder(tmp_path: Path) -> None:
+def test_class_path_accepts_jars_and_folders(tmp_path: Path) -> None:
     for name in ("one.jar", "other.jar", "readme.txt"):
         (tmp_path / name).touch()
     one, other = tmp_path / "one.jar", tmp_path / "other.jar"
@@ -69,7 +69,7 @@ def test_a_class_path_names_jars_one_by_one_and_by_the_folder(tmp_path: Path) ->
         assert java_programs.expanded(path) == expected
 
 
-def test_a_program_is_compiled_against_the_jar_that_is_named_and_not_its_neighbours(tmp_path: Path) -> None:
+def test_program_is_compiled_only_against_named_jars(tmp_path: Path) -> None:
     both = tmp_path / "Both.java"
     both.write_text("".join(f'class {name} {{ static String name = "{name}"; }}' for name in ("Both", "Neighbour")))
     try:

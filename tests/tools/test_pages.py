@@ -23,12 +23,12 @@ SITE = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text())
     ("name", "page"),
     [("settings.md", settings_page.page), ("commands.md", commands_page.page), ("metrics.md", metrics_page.page)],
 )
-def test_a_generated_page_is_what_the_code_says(name: str, page: Callable[[], str]) -> None:
+def test_generated_pages_are_up_to_date(name: str, page: Callable[[], str]) -> None:
     module = page.__module__
     assert PAGES[name] == page(), f"write it anew: python -m {module}"
 
 
-def test_compatibility_is_what_was_found_and_is_up_to_date() -> None:
+def test_compatibility_page_equals_the_recorded_results() -> None:
     """Its figures are those of the last run; rows, columns and versions are those of the code. A row has a test."""
     on_page = compatibility.results_on(PAGES["compatibility.md"])
     assert PAGES["compatibility.md"] == compatibility.document(on_page), "write it anew: python -m tools.compatibility"
@@ -44,7 +44,7 @@ def test_compatibility_is_what_was_found_and_is_up_to_date() -> None:
         assert score == compatibility.NO_TESTS or len(set(score.split(" of "))) == 1, score
 
 
-def test_a_run_is_counted_by_client_and_feature() -> None:
+def test_results_are_counted_by_client_and_feature() -> None:
     group = "tests/wire/test_clients.py::test_group_shares"
     found = compatibility.results_of(
         {
@@ -60,7 +60,7 @@ def test_a_run_is_counted_by_client_and_feature() -> None:
     assert found.others["Kafka's command line tools"] == "1 of 1"
 
 
-def test_each_page_is_on_the_site() -> None:
+def test_every_page_is_on_the_site() -> None:
     def files(entry: object) -> list[str]:
         if isinstance(entry, str):
             return [entry]
@@ -72,27 +72,27 @@ def test_each_page_is_on_the_site() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name: str) -> None:
+def test_links_have_existing_targets(name: str) -> None:
     text = re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
         assert target.startswith("https://") or (DOCS / name).parent.joinpath(target).exists(), target
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_links_of_pages_at_the_top_level_lead_somewhere(name: str) -> None:
+def test_links_of_top_level_pages_have_existing_targets(name: str) -> None:
     text = re.sub(r"```.*?```", "", (DOCS.parent / name).read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
         assert (DOCS.parent / target).exists(), target
 
 
-def test_a_link_out_of_the_docs_becomes_its_text() -> None:
+def test_link_out_of_the_docs_becomes_text() -> None:
     page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
     assert site_hooks.on_page_markdown("see [the map](../ARCHITECTURE.md#the-map).", page=page) == "see the map."
     with pytest.raises(site_hooks.DeadLink):
         site_hooks.on_page_markdown("[gone](../gone.md)", page=page)
 
 
-def test_link_from_a_subdirectory_is_resolved_there() -> None:
+def test_link_from_a_subdirectory_is_resolved_relative_to_it() -> None:
     page = SimpleNamespace(file=SimpleNamespace(src_uri="internals/x.md"))
     text = "see [the map](../../ARCHITECTURE.md#rooms) and [limits](../limits.md#disks)."
     assert site_hooks.on_page_markdown(text, page=page) == "see the map and [limits](../limits.md#disks)."
@@ -138,7 +138,7 @@ def _texts() -> set[str]:
 
 
 @pytest.mark.full
-def test_messages_to_look_up_are_those_of_the_code() -> None:
+def test_documented_messages_equal_those_of_the_code() -> None:
     quoted = [
         message
         for line in PAGES["troubleshooting.md"].splitlines()
@@ -152,7 +152,7 @@ def test_messages_to_look_up_are_those_of_the_code() -> None:
     assert gone == []
 
 
-def test_errors_to_look_up_are_those_of_the_protocol() -> None:
+def test_documented_errors_equal_those_of_the_protocol() -> None:
     headings = re.findall(r"^## (.*)$", PAGES["troubleshooting.md"], re.MULTILINE)
     named = {name for heading in headings for name in re.findall(r"`([A-Z_]{8,})`", heading)}
     assert len(named) > 15

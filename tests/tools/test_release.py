@@ -32,14 +32,14 @@ def checkout(tmp_path: Path) -> Release:
     return Release(root=tmp_path, version="1.2.3", distributions=tmp_path / "dist")
 
 
-def test_a_checkout_that_is_ready(checkout: Release) -> None:
+def test_ready_checkout_passes_the_release_checks(checkout: Release) -> None:
     assert release.version_is_new(checkout) == "1.2.3"
     assert release.checkout_is_clean(checkout).endswith(" x")
     assert release.changelog_has_the_version(checkout) == "2026-01-31, 1 entries"
     assert release.links_lead_somewhere(checkout).startswith("1 links")
 
 
-def test_what_is_not_ready_is_said(checkout: Release) -> None:
+def test_unready_checkout_is_reported_with_reasons(checkout: Release) -> None:
     git(checkout.root, "tag", "v1.2.3")
     with pytest.raises(NotReady, match=r"a tag v1\.2\.3 already"):
         release.version_is_new(checkout)

@@ -15,14 +15,14 @@ TEXTS = [
 
 
 @pytest.mark.full
-def test_each_id_that_is_named_is_a_rule() -> None:
+def test_every_referenced_rule_id_exists() -> None:
     unknown = {str(path.relative_to(rules.ROOT)): rules.named_in(path.read_text()) - rules.known() for path in TEXTS}
     assert {path: ids for path, ids in unknown.items() if ids} == {}
     assert rules.marked() <= rules.known(), "an id of another prefix"
 
 
 @pytest.mark.full
-def test_each_rule_is_tested_or_has_a_reason_why_not() -> None:
+def test_every_rule_is_tested_or_has_a_reason() -> None:
     assert rules.marked() | set(rules.not_run()) == rules.known()
     assert rules.marked() & set(rules.not_run()) == set(), "not listed any more once it is tested"
 
@@ -35,12 +35,12 @@ def test_each_rule_is_tested_or_has_a_reason_why_not() -> None:
         '- <a id="crd-01"></a>**CRD-01** stands here twice.\n- <a id="crd-01"></a>**CRD-01** stands here twice.',
     ],
 )
-def test_a_line_that_is_no_rule_is_refused(line: str) -> None:
+def test_invalid_rule_line_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="no rule"):
         rules.by_section(f"# Rules\n\n## G. Coordinator\n\n{line}\n")
 
 
-def test_ids_are_told_from_what_is_spelled_alike() -> None:
+def test_rule_ids_are_distinguished_from_similar_text() -> None:
     assert rules.named_in("KIP-98 (CRD-12, STO-99), KAFKA-20785, UTF-16, SUBEND-10") == {"CRD-12", "STO-99"}
 
 
@@ -49,13 +49,13 @@ def test_ids_become_links() -> None:
 
 
 @pytest.mark.smoke
-def test_the_scoreboard_is_what_the_generator_writes() -> None:
+def test_scoreboard_is_up_to_date() -> None:
     page = conformance.TARGET.read_text()
     assert conformance.document(conformance.board_on(page)) == page, "make generate"
 
 
 @pytest.mark.full
-def test_a_run_is_counted_under_its_section() -> None:
+def test_results_are_counted_by_section() -> None:
     results = [
         {"test": "a", "entries": ["CRD-12", "MRK-01"], "target": "kafka", "outcome": "passed"},
         {"test": "b", "entries": ["CRD-01"], "target": "kafka", "outcome": "failed"},

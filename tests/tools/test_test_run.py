@@ -67,7 +67,7 @@ def test_without_level_only_nightly_tests_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", budgets.BUDGETS, ids=[budget.name for budget in budgets.BUDGETS])
-def test_each_budget_names_files_that_exist(budget: budgets.Budget) -> None:
+def test_every_budget_names_existing_files(budget: budgets.Budget) -> None:
     pattern = budget.pattern.partition("::")[0]
     assert any(re.fullmatch(pattern, str(path.relative_to(ROOT / "tests"))) for path in (ROOT / "tests").rglob("test_*.py"))
 
