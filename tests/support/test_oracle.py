@@ -59,19 +59,19 @@ def test_failed_wait_names_condition_broker_and_last_value() -> None:
     assert broker.clock.now_ms() >= 60_000
 
 
-def test_coordinator_that_is_not_available_is_asked_again() -> None:
+def test_unavailable_coordinator_is_retried() -> None:
     broker = Broker(coordinator(Code.COORDINATOR_NOT_AVAILABLE), coordinator(Code.NONE))
     oracle.coordinator_known(broker, "shop", oracle.GROUP)
     assert 0 < broker.clock.now_ms() < 1_000
 
 
-def test_ready_returns_an_error_that_is_final() -> None:
+def test_ready_returns_a_final_error() -> None:
     refused = coordinator(Code.GROUP_AUTHORIZATION_FAILED)
     broker = Broker(coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS), coordinator(Code.NOT_COORDINATOR), refused)
     assert oracle.ready(broker, coordinator(Code.NONE), 3, lambda answer: [answer.error_code]) is refused
 
 
-def test_exception_that_means_not_yet_is_the_last_value() -> None:
+def test_retriable_exception_is_the_last_value() -> None:
     def look() -> None:
         raise Unreachable("no broker at 127.0.0.1:9092")
 

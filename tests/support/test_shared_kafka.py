@@ -67,7 +67,7 @@ def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], P
 
 
 @pytest.mark.smoke
-def test_process_that_has_got_the_id_of_another_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_with_a_reused_pid_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     with subprocess.Popen(SLEEPER, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
