@@ -20,7 +20,7 @@ from ottla.storage.log_dir import LOCK_FILE
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
-def test_an_empty_environment_serves_whoever_publishes_the_port() -> None:
+def test_empty_environment_serves_on_the_published_port() -> None:
     assert prepared({}, {}) == {
         "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092",
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
@@ -35,31 +35,31 @@ def test_an_empty_environment_serves_whoever_publishes_the_port() -> None:
         ("IN://broker:9092,OUT://[::1]:9094", "IN://0.0.0.0:9092,OUT://[::]:9094"),
     ],
 )
-def test_listeners_follow_the_advertised_ones(advertised: str, listeners: str) -> None:
+def test_listeners_are_derived_from_advertised_ones(advertised: str, listeners: str) -> None:
     assert prepared({"KAFKA_ADVERTISED_LISTENERS": advertised}, {})["KAFKA_LISTENERS"] == listeners
 
 
-def test_listeners_that_are_given_bring_no_advertised_ones() -> None:
+def test_given_listeners_set_no_advertised_ones() -> None:
     """Their names and ports need not be those of the defaults."""
     assert prepared({"KAFKA_LISTENERS": "IN://:1"}, {}) == {"KAFKA_LISTENERS": "IN://:1", "KAFKA_LOG_DIRS": "/data"}
 
 
-def test_lists_may_end_in_commas_and_be_empty() -> None:
+def test_lists_may_be_empty_or_end_with_commas() -> None:
     environment = {"KAFKA_LISTENERS": " A://:1 ,, ", "KAFKA_ADVERTISED_LISTENERS": ""}
     assert prepared(environment, {}) == {"KAFKA_LISTENERS": "A://:1", "KAFKA_LOG_DIRS": "/data"}
 
 
-def test_a_mounted_file_stands_before_the_defaults() -> None:
+def test_mounted_file_overrides_the_defaults() -> None:
     assert prepared({}, {"listeners": "PLAINTEXT://:9094", "log.dirs": "/var/lib/kafka/data"}) == {}
 
 
-def test_a_controller_alone_has_no_listeners_but_its_own(tmp_path: Path) -> None:
+def test_controller_only_node_has_only_its_listener(tmp_path: Path) -> None:
     assert prepared({"KAFKA_PROCESS_ROLES": "controller"}, {}) == {"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LOG_DIRS": "/data"}
     arguments, _ = launch({"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LISTENERS": "CONTROLLER://:9094"}, tmp_path / "none")
     assert arguments == ["serve"]
 
 
-def test_launch_serves_with_kafkas_lines_and_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_launch_logs_kafkas_lines_and_uses_the_cluster_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
     environment = {"KAFKA_LOG_DIRS": str(data), "KAFKA_BROKER_ID": "7", "CLUSTER_ID": CLUSTER_ID}
     for said in (f"is formatted for cluster {CLUSTER_ID}", f"keeps its cluster {CLUSTER_ID}"):
@@ -91,7 +91,7 @@ def test_launch_reads_a_mounted_file(tmp_path: Path) -> None:
         ({"KAFKA_NUM_PARTITIONS": "many"}, "num.partitions"),
     ],
 )
-def test_what_cannot_start_says_why_in_a_line(
+def test_failed_start_is_explained_in_one_line(
     environment: dict[str, str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container.os, "environ", environment)
@@ -101,7 +101,7 @@ def test_what_cannot_start_says_why_in_a_line(
     assert says in line
 
 
-def test_a_formatted_directory_starts_as_a_new_one() -> None:
+def test_formatted_directory_starts_like_a_new_one() -> None:
     """No checkpoint of it is missed, and it was not left by a crash."""
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
@@ -115,7 +115,7 @@ def test_a_formatted_directory_starts_as_a_new_one() -> None:
     assert identity.cluster_id == CLUSTER_ID
 
 
-def test_a_directory_keeps_its_cluster() -> None:
+def test_directory_keeps_its_cluster_id() -> None:
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
     format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
@@ -127,7 +127,7 @@ def test_a_directory_keeps_its_cluster() -> None:
     assert identity.cluster_id == CLUSTER_ID
 
 
-def test_a_directory_in_use_is_not_formatted() -> None:
+def test_directory_in_use_is_not_formatted() -> None:
     fs = MemoryFilesystem()
     fs.make_dir(DATA_DIR)
     lock = fs.lock(f"{DATA_DIR}/{LOCK_FILE}")
@@ -137,7 +137,7 @@ def test_a_directory_in_use_is_not_formatted() -> None:
     assert read_identity(fs, DATA_DIR) is None
 
 
-def test_kafka_storage_as_the_scripts_of_kafkas_images_call_it(tmp_path: Path) -> None:
+def test_kafka_storage_accepts_the_calls_of_kafkas_image_scripts(tmp_path: Path) -> None:
     environment = {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
     cluster_id = storage(["random-uuid"], environment)
     assert len(cluster_id) == 22
@@ -157,14 +157,14 @@ def test_kafka_storage_as_the_scripts_of_kafkas_images_call_it(tmp_path: Path) -
         (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "there are no users to add"),
     ],
 )
-def test_kafka_storage_that_is_called_otherwise(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kafka_storage_refuses_other_calls(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert container.main(["kafka-storage", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("kafka-storage: " if arguments else "ottla: ")
     assert says in line
 
 
-def test_variables_of_other_parts_of_the_images_are_no_misspelt_settings() -> None:
+def test_variables_of_other_image_parts_are_not_reported_as_misspelt() -> None:
     assert variable_near("KAFKA_REST_BOOTSTRAP_SERVERS") is None
     assert variable_near("KAFKA_ZOOKEEPER_CONNECT") is None
     assert variable_near("KAFKA_ADVERTISED_LISTNERS") == "KAFKA_ADVERTISED_LISTENERS"
@@ -181,7 +181,7 @@ def test_settings_are_checked_before_the_directory_is_touched(tmp_path: Path) ->
     ("text", "says"),
     [("clientPort=2185\ndataDir=/x\n", 2185), ("dataDir=/x\n", 2181), ("clientPort=many\n", "clientPort 'many' is not a port")],
 )
-def test_the_port_that_zookeeper_would_have(text: str, says: int | str, tmp_path: Path) -> None:
+def test_zookeeper_port_is_read_from_its_properties(text: str, says: int | str, tmp_path: Path) -> None:
     file = tmp_path / "zookeeper.properties"
     file.write_text(text)
     if isinstance(says, int):
@@ -191,7 +191,7 @@ def test_the_port_that_zookeeper_would_have(text: str, says: int | str, tmp_path
             zookeeper_port(file)
 
 
-def test_zookeeper_without_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zookeeper_start_without_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert container.main(["zookeeper-server-start", str(tmp_path / "none")]) == 1
     assert container.main(["zookeeper-server-start"]) == 1
     first, second = capsys.readouterr().err.splitlines()
@@ -233,7 +233,7 @@ def test_compose_files_of_other_images_work_with_another_image_name(prefix: str,
     assert serving["CLUSTER_ID"] == CLUSTER_ID
 
 
-def test_misspelt_variable_is_named_as_it_was_written() -> None:
+def test_misspelt_variable_is_reported_as_written() -> None:
     _, ignored = load(None, {"KAFKA_CFG_LISTNERS": "PLAINTEXT://:9092"}, [], {})
     assert ignored == ["KAFKA_CFG_LISTNERS"]
     assert variable_near("KAFKA_CFG_LISTNERS") == "KAFKA_CFG_LISTENERS"

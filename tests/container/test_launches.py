@@ -52,7 +52,7 @@ def ready(container: Container) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
-def test_a_library_starts_it(started: Started, launch: Launch) -> None:
+def test_every_library_starts_the_image(started: Started, launch: Launch) -> None:
     container = started(command=launch.command, entrypoint=launch.entrypoint, environment=launch.environment, ports=(launch.port,))
     if launch.waiting:
         container.wait_for(launch.waiting)
@@ -76,7 +76,7 @@ def _listening(container: Container) -> str:
 
 
 @pytest.mark.smoke
-def test_run_as_it_is_it_serves_the_published_port_and_ends_well(started: Started) -> None:
+def test_default_run_serves_the_published_port_and_exits_cleanly(started: Started) -> None:
     """As ``docker run -p 9092:9092`` and ``docker stop``: process 1 takes the signal, and the data are there again."""
     container = started(ports=(9092,))
     container.wait_for("Kafka Server started")
@@ -89,7 +89,7 @@ def test_run_as_it_is_it_serves_the_published_port_and_ends_well(started: Starte
     assert container.image.at("data/.kafka_cleanshutdown").exists()
 
 
-def test_the_health_check_asks_the_port_in_use(started: Started) -> None:
+def test_health_check_uses_the_configured_port(started: Started) -> None:
     container = started(
         environment={"KAFKA_ADVERTISED_LISTENERS": "IN://localhost:19092", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "IN:PLAINTEXT"}
     )
@@ -98,7 +98,7 @@ def test_the_health_check_asks_the_port_in_use(started: Started) -> None:
     assert (health.returncode, health.stdout) == (0, "127.0.0.1:19092 answers\n")
 
 
-def test_before_it_is_ready_it_is_not_healthy(started: Started) -> None:
+def test_container_is_unhealthy_before_ready(started: Started) -> None:
     container = started(command=["sh", "-c", "echo up; sleep 60"])
     container.wait_for("up")
     health = container.run(*container.image.health)
@@ -106,14 +106,14 @@ def test_before_it_is_ready_it_is_not_healthy(started: Started) -> None:
     assert "no broker is ready" in health.stderr
 
 
-def test_what_is_wrong_ends_it_with_one_line(started: Started) -> None:
+def test_configuration_error_ends_the_container_with_one_line(started: Started) -> None:
     container = started(environment={"KAFKA_LISTENERS": "OUT://:9092", "CLUSTER_ID": CLUSTER_ID})
     with pytest.raises(AssertionError, match=r"OUT is not in listener\.security\.protocol\.map; give OUT:PLAINTEXT"):
         container.wait_for("Kafka Server started")
     assert container.exit_code == 1
 
 
-def test_a_controller_and_brokers_of_one_cluster(tmp_path: Path) -> None:
+def test_controller_and_brokers_form_one_cluster(tmp_path: Path) -> None:
     """As in compose files with a container each: what joins them is CLUSTER_ID and the controller's address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         controller = f"127.0.0.1:{taken.getsockname()[1]}"
