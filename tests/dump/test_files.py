@@ -26,7 +26,7 @@ def kinds(path: Path) -> list[str]:
 # logs
 
 
-def test_a_log_has_batches_their_records_and_markers(directory: Path) -> None:
+def test_log_shows_batches_records_and_markers(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     told = dumped(log)
     assert [entry["kind"] for entry in told] == ["batch", "record", "batch", "marker", "batch", "record", "batch", "marker"]
@@ -39,7 +39,7 @@ def test_a_log_has_batches_their_records_and_markers(directory: Path) -> None:
     assert [entry["kind"] for entry in dumped(log, with_records=False)] == ["batch", "batch", "marker", "batch", "batch", "marker"]
 
 
-def test_a_log_that_is_cut(directory: Path) -> None:
+def test_truncated_log_is_reported(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     raw = log.read_bytes()
     log.write_bytes(raw[:-1])
@@ -48,7 +48,7 @@ def test_a_log_that_is_cut(directory: Path) -> None:
     assert last["position"] + last["size_bytes"] == len(raw) - 1
 
 
-def test_a_log_that_is_damaged_in_the_middle(directory: Path) -> None:
+def test_damage_in_the_middle_of_a_log_is_reported(directory: Path) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     raw = bytearray(log.read_bytes())
     raw[65] ^= 1
@@ -61,14 +61,14 @@ def test_a_log_that_is_damaged_in_the_middle(directory: Path) -> None:
     assert left[0]["position"] == told["position"] + told["size_bytes"]
 
 
-def test_a_log_under_another_name(directory: Path) -> None:
+def test_renamed_log_is_dumped(directory: Path) -> None:
     """A copy that somebody was sent: its first batch says where it begins."""
     copy = directory / "sent.log"
     copy.write_bytes((directory / "t-0" / f"{FIRST}.log").read_bytes())
     assert dumped(copy) == dumped(directory / "t-0" / f"{FIRST}.log")
 
 
-def test_an_empty_log(directory: Path) -> None:
+def test_empty_log_has_no_entries(directory: Path) -> None:
     (directory / "t-0" / f"{9:020d}.log").touch()
     assert dumped(directory / "t-0" / f"{9:020d}.log") == []
 
@@ -76,13 +76,13 @@ def test_an_empty_log(directory: Path) -> None:
 # indexes
 
 
-def test_the_index_of_aborted_transactions(directory: Path) -> None:
+def test_aborted_transaction_index_is_dumped(directory: Path) -> None:
     (told,) = dumped(directory / "t-0" / f"{FIRST}.txnindex")
     assert told["kind"] == "aborted"
     assert (told["first_offset"], told["last_offset"]) == (2, 3)
 
 
-def test_offsets_are_told_from_the_segment_on(tmp_path: Path) -> None:
+def test_index_offsets_are_absolute(tmp_path: Path) -> None:
     index = tmp_path / f"{100:020d}.index"
     index.write_bytes(OFFSET_ENTRY.pack(5, 4_096) + OFFSET_ENTRY.pack(9, 8_200))
     assert dumped(index) == [
@@ -91,7 +91,7 @@ def test_offsets_are_told_from_the_segment_on(tmp_path: Path) -> None:
     ]
 
 
-def test_what_apache_kafka_has_set_aside_in_an_index(tmp_path: Path) -> None:
+def test_preallocated_index_space_is_shown_as_padding(tmp_path: Path) -> None:
     index = tmp_path / f"{0:020d}.timeindex"
     index.write_bytes(TIME_ENTRY.pack(1_000, 3) + bytes(10 * TIME_ENTRY.size))
     assert dumped(index) == [
@@ -109,7 +109,7 @@ def test_what_apache_kafka_has_set_aside_in_an_index(tmp_path: Path) -> None:
         (OFFSET_ENTRY.pack(9, 1) + b"abc", "3 bytes behind the last entry"),
     ],
 )
-def test_an_index_that_is_not_sound(raw: bytes, reason: str, tmp_path: Path) -> None:
+def test_damaged_index_is_reported(raw: bytes, reason: str, tmp_path: Path) -> None:
     index = tmp_path / f"{0:020d}.index"
     index.write_bytes(raw)
     sound, unsound = dumped(index)
@@ -120,7 +120,7 @@ def test_an_index_that_is_not_sound(raw: bytes, reason: str, tmp_path: Path) -> 
 # the rest
 
 
-def test_a_producer_snapshot(directory: Path) -> None:
+def test_producer_snapshot_is_dumped(directory: Path) -> None:
     (path,) = (directory / "t-0").glob("*.snapshot")
     (producer,) = dumped(path)
     assert (producer["kind"], producer["producer_epoch"], producer["open_since_offset"]) == ("producer", 0, None)
@@ -130,7 +130,7 @@ def test_a_producer_snapshot(directory: Path) -> None:
     assert kinds(path) == ["unsound"]
 
 
-def test_a_producer_snapshot_that_is_too_large_to_be_true(directory: Path) -> None:
+def test_implausibly_large_producer_snapshot_is_refused(directory: Path) -> None:
     (path,) = (directory / "t-0").glob("*.snapshot")
     with path.open("r+b") as file:
         file.truncate(200 << 20)
@@ -144,7 +144,7 @@ def test_checkpoints_and_properties_are_text(directory: Path) -> None:
     assert any(entry["text"].startswith("cluster.id=") for entry in dumped(directory / "meta.properties"))
 
 
-def test_a_text_is_read_in_pieces(tmp_path: Path) -> None:
+def test_text_file_is_read_in_pieces(tmp_path: Path) -> None:
     """Of two hundred million empty lines a list is two gigabytes."""
     text = tmp_path / "a-checkpoint"
     lines = [f"{number} " * (number % 50) for number in range(5_000)]
@@ -159,7 +159,7 @@ def test_a_text_is_read_in_pieces(tmp_path: Path) -> None:
     assert peak_bytes < 10 << 20
 
 
-def test_a_text_without_lines(tmp_path: Path) -> None:
+def test_text_file_without_newlines_is_read(tmp_path: Path) -> None:
     text = tmp_path / "a-checkpoint"
     text.write_bytes(b"a\n" + b"x" * (3 << 20))
     assert kinds(text) == ["line", "unsound"]
@@ -177,7 +177,7 @@ def test_a_text_without_lines(tmp_path: Path) -> None:
         (".lock", False),
     ],
 )
-def test_names(name: str, known: bool) -> None:
+def test_file_names_of_a_broker_are_recognized(name: str, known: bool) -> None:
     assert is_known(name) is known
 
 
@@ -185,5 +185,5 @@ def test_names(name: str, known: bool) -> None:
     ("name", "where"),
     [("t-0", ("t", 0)), ("t-0-1", ("t-0", 1)), (f"t-3.{'0a' * 16}-delete", ("t", 3)), ("data", ("", 0))],
 )
-def test_partitions(name: str, where: tuple[str, int]) -> None:
+def test_partition_is_parsed_from_the_directory_name(name: str, where: tuple[str, int]) -> None:
     assert partition_of(name) == where
