@@ -30,18 +30,18 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return f"{code} {line}"
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["--version"]), capsys.readouterr().out) == (0, f"ottla {ottla.__version__}\n")
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     help_text = capsys.readouterr().err
     assert help_text.startswith("Usage: ottla")
     assert all(command in help_text for command in ("serve", "health", "graduate", "adopt", "audit", "pipeline", "demo"))
 
 
-def test_serve_describes_itself_and_its_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for word in ("until SIGTERM", "127.0.0.1:9092", ".ottla/data", "KAFKA_NUM_PARTITIONS", "server.properties", "JSON line"):
@@ -78,7 +78,7 @@ def test_serve_describes_itself_and_its_defaults(capsys: pytest.CaptureFixture[s
         (["audit"], "2 ottla audit: DIR is missing; see ottla audit --help"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert says in refused(capsys, *arguments)
 
 
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], a
         ({"DOCKER": "10.0.0.1:1", "PLAINTEXT": "127.0.0.1:2"}, "10.0.0.1:1"),
     ],
 )
-def test_health_asks_where_the_broker_listens(tmp_path: Path, listening: dict[str, str], address: str) -> None:
+def test_health_uses_the_brokers_listener(tmp_path: Path, listening: dict[str, str], address: str) -> None:
     (tmp_path / "ready").write_text(json.dumps({"event": "ready", "bootstrap": "elsewhere:1", "listening": listening}))
     assert listening_address(tmp_path / "ready") == address
 
@@ -100,14 +100,14 @@ NOT_READY = ["", "[]", "{}", "[" * 100_000, '{"listening": {}}', '{"listening": 
 
 
 @pytest.mark.parametrize("text", NOT_READY, ids=range(len(NOT_READY)))
-def test_another_file_is_no_ready_file(tmp_path: Path, text: str) -> None:
+def test_foreign_ready_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "ready").write_text(text)
     with pytest.raises(NotReady, match="is not what ottla serve --ready-file writes"):
         listening_address(tmp_path / "ready")
 
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "log.dir"])
-def test_the_handle_refuses_what_it_gives_itself(name: str) -> None:
+def test_handle_refuses_arguments_that_it_controls(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         ottla.Broker(settings={name: "x"})
 
@@ -127,7 +127,7 @@ def test_compose_publishes_on_loopback_only() -> None:
         (["generate", "--config", "binary.toml"], 1, "--config binary.toml: "),
     ],
 )
-def test_a_job_that_cannot_be_begun(
+def test_invalid_job_arguments_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -166,13 +166,13 @@ sys.exit(main())
         ("pipeline demo", "ottla.pipeline.running", signal.SIGINT, 130),
     ],
 )
-def test_a_signal_during_the_imports_shows_no_traceback(command: str, module: str, number: int, code: int) -> None:
+def test_signal_during_imports_shows_no_traceback(command: str, module: str, number: int, code: int) -> None:
     script = SIGNALLED.format(disposition="default_int_handler", command=command, module=module, number=int(number))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
-def test_a_signal_that_is_to_be_ignored_stays_so() -> None:
+def test_ignored_signal_stays_ignored() -> None:
     script = SIGNALLED.format(disposition="SIG_IGN", command="--version", module="ottla.cli", number=int(signal.SIGINT))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, f"ottla {ottla.__version__}\n")
@@ -186,7 +186,7 @@ def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
     assert main(["audit", "directory"]) == 130
 
 
-def test_a_closed_standard_stream_is_not_the_next_files_number(tmp_path: Path) -> None:
+def test_closed_standard_stream_is_not_reused_for_a_file(tmp_path: Path) -> None:
     """The numbers 0 to 2 are /dev/null, and printing to them harms nobody."""
     shown = tmp_path / "shown"
     script = f"""
@@ -206,7 +206,7 @@ with open({str(shown)!r}, "w") as kept:
 
 
 @pytest.mark.smoke
-def test_a_broker_does_not_load_what_it_does_not_use() -> None:
+def test_broker_does_not_import_unused_modules() -> None:
     """structlog takes rich in wherever it is installed, and aiokafka its whole client: memory, and half of the time of a start."""
     ended = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "ottla", "serve", "--set", "no.such.key=1"],
@@ -223,7 +223,7 @@ def test_a_broker_does_not_load_what_it_does_not_use() -> None:
     assert not loaded & {"aiokafka.client", "aiokafka.producer", "aiokafka.consumer", "yaml"}
 
 
-def test_a_package_that_was_hidden_can_be_imported_later() -> None:
+def test_hidden_package_can_be_imported_later() -> None:
     sys.modules.pop("colorsys", None)
     with importing_without("colorsys"), pytest.raises(ImportError):
         __import__("colorsys")

@@ -10,7 +10,7 @@ import pytest
 from ottla.process import print_error
 
 
-def test_a_line_is_one_write_where_python_does_not_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unbuffered_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     # The processes of a cluster write to one stderr: with two writes a line, their lines were torn.
     writes: list[bytes] = []
 
