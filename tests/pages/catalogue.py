@@ -187,7 +187,7 @@ ELSEWHERE = {
     (
         "examples/README.md",
         "pip install . confluent-kafka pytest",
-    ): "tests/wire/test_packaging.py::test_the_example_is_tested_with_the_wheel",
+    ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
         "tests/wire/test_client_faults.py::test_kafka_python_asks_the_new_coordinator"
@@ -201,11 +201,11 @@ ELSEWHERE = {
     ("docs/containers.md", 'await new KafkaContainer("ottla:8.0.0").start()'): _CONTAINERS,
     ("docs/faults.md", '{"api": "Produce", "topic": "orders", "partition": 3, "error'): _FAULTS,
     ("docs/faults.md", "- api: EndTxn"): _FAULTS,
-    ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_the_program_on_the_page_about_faults",
+    ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_program_in_the_fault_documentation_runs",
     ("docs/pipeline.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
         "tests/pipeline/kills/test_submit.py::test_killed_spark_submit_job_resumes"
     ),
-    ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_settings_of_all_brokers",
+    ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_ini_settings_apply_to_all_brokers",
 }
 """Blocks whose lines another test runs, with that test: in its own words, or from the page itself."""
 

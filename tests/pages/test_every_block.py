@@ -31,12 +31,12 @@ def ways_of(block: Block) -> list[str]:
     return ways + ["PAGES_TYPED"] * (block.page in catalogue.PAGES_TYPED and is_typed)
 
 
-def test_each_block_is_run_in_one_way() -> None:
+def test_every_block_is_run_in_one_way() -> None:
     assert {block.name: ways for block in BLOCKS if len(ways := ways_of(block)) != 1} == {}
     assert {name for name, count in Counter(block.name for block in BLOCKS if not block.title).items() if count > 1} == set()
 
 
-def test_the_catalogue_names_blocks_and_tests_that_are_there() -> None:
+def test_catalogue_names_existing_blocks_and_tests() -> None:
     there = {block.name for block in BLOCKS}
     assert {name for way in WAYS for name in getattr(catalogue, way)} <= there
     assert set(catalogue.PAGES_TYPED) <= {block.page for block in BLOCKS}
@@ -45,12 +45,12 @@ def test_the_catalogue_names_blocks_and_tests_that_are_there() -> None:
         assert f"def {function}(" in (ROOT / path).read_text(), test
 
 
-def test_each_block_says_its_language() -> None:
+def test_every_block_names_its_language() -> None:
     assert [block.name for block in BLOCKS if not block.language] == []
 
 
 @pytest.mark.parametrize("settings", [one for one in BLOCKS if one.language in ("yaml", "ini")], ids=lambda one: one.name)
-def test_settings_are_well_formed(settings: Block) -> None:
+def test_documented_settings_are_valid(settings: Block) -> None:
     if settings.language == "yaml":
         assert yaml.safe_load(settings.text)
     else:
@@ -58,7 +58,7 @@ def test_settings_are_well_formed(settings: Block) -> None:
 
 
 @pytest.mark.parametrize("name", catalogue.EXCERPTS, ids=str)
-def test_an_excerpt_stands_in_its_file(name: tuple[str, str]) -> None:
+def test_excerpts_equal_their_files(name: tuple[str, str]) -> None:
     lines = iter((ROOT / catalogue.EXCERPTS[name]).read_text().splitlines())
     for wanted in filter(None, map(str.strip, block(name).text.splitlines())):
         assert any(re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(line.strip())), wanted) for line in lines), (
@@ -69,7 +69,7 @@ def test_an_excerpt_stands_in_its_file(name: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     "text", [(ROOT / "docker-compose.yml").read_text(), block(("docs/compose.md", "services:")).text], ids=["checkout", "page"]
 )
-def test_a_composed_broker_has_settings_that_there_are(text: str) -> None:
+def test_compose_files_use_existing_settings(text: str) -> None:
     for service in yaml.safe_load(text)["services"].values():
         variables = {name: value for name, value in service.get("environment", {}).items() if name != "KAFKA_BOOTSTRAP"}
         _, ignored = from_environment(variables)
@@ -97,7 +97,7 @@ def commands_of(typed: Block) -> list[list[str]]:
     [block for block in BLOCKS if block.name in catalogue.NOT_RUN and block.language in ("sh", "yaml")],
     ids=lambda b: b.name,
 )
-def test_commands_that_are_not_run_exist(block: Block) -> None:
+def test_unrun_commands_exist(block: Block) -> None:
     for words in commands_of(block):
         match words:
             case ["ottla", *arguments]:

@@ -39,7 +39,7 @@ def run(arguments: list[str], directory: Path) -> str:
 
 
 @pytest.mark.parametrize(("name", "program"), PROGRAMS)
-def test_a_program_runs(name: tuple[str, str], program: Program, tmp_path: Path) -> None:
+def test_documented_program_runs(name: tuple[str, str], program: Program, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(f"{program.first}\n{block(name).text}\n{program.last}")
     output = run(["program.py"], tmp_path)
     shown = [block(printed).text for printed, begin in catalogue.PRINTED.items() if name == (printed[0], begin)]
@@ -47,7 +47,7 @@ def test_a_program_runs(name: tuple[str, str], program: Program, tmp_path: Path)
 
 
 @pytest.mark.smoke
-def test_tests_pass(tmp_path: Path) -> None:
+def test_documented_tests_pass(tmp_path: Path) -> None:
     texts = [block(name).text for name in sorted(catalogue.TESTS)]
     for number, text in enumerate(texts):
         (tmp_path / f"test_{number}.py").write_text(f"import pytest\n{text}")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 PURCHASES = 20
 
 
-def test_the_blocks_run_one_after_the_other(spark: Any, tmp_path: Path) -> None:
+def test_spark_blocks_run_in_sequence(spark: Any, tmp_path: Path) -> None:
     """Purchases are written by foreachBatch, from where that has ended, and by name; then come the registry's values."""
     foreach_batch, committed, by_name, listening, registered = (block(name).text for name in catalogue.SPARK_PROGRAMS)
     with Broker() as broker, registry_server() as (server, registry):

@@ -35,20 +35,20 @@ def calls_until(limit: int) -> Any:
     return call
 
 
-def test_real_time_passes() -> None:
+def test_real_time_passes_under_a_frozen_clock() -> None:
     before_s = monotonic_s()
     threading.Event().wait(0.001)
     assert monotonic_s() > before_s
     assert now_ms() > FROZEN_S * 1_000
 
 
-def test_wait_for_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_times_out_under_a_frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_queries, "PAUSE_S", 0)
     with pytest.raises(TimeoutError, match=r"it has not come in 0\.001 s; the last look gave False"):
         wait_for(calls_until(100_000), 0.001)
 
 
-def test_wait_for_a_fault_has_an_end() -> None:
+def test_wait_for_a_fault_times_out_under_a_frozen_clock() -> None:
     never = calls_until(100_000)
 
     class Control:
@@ -59,7 +59,7 @@ def test_wait_for_a_fault_has_an_end() -> None:
         RemoteFault(lambda: cast(Any, Control()), 1).wait(1, 0.01)
 
 
-def test_client_does_not_go_by_a_frozen_clock() -> None:
+def test_client_ignores_a_frozen_clock() -> None:
     from ottla.client.brokers import BrokerConnections
 
     before_s = BrokerConnections("127.0.0.1:1")._clock()
