@@ -56,12 +56,12 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_world_comes_in_through_env() -> None:
+def test_pure_packages_import_no_io_modules() -> None:
     reached = {path: imported(path) & OUTSIDE - OUTSIDE_OF.get(str(path.relative_to(ROOT)), set()) for path in sources(*ROOMS)}
     assert not {path: names for path, names in reached.items() if names}
 
 
-def test_a_file_can_be_held_in_mind() -> None:
+def test_files_stay_below_the_line_limit() -> None:
     lines = {path: len(path.read_text().splitlines()) for path in sources("ottla", "tools", "benchmarks")}
     assert not {path: count for path, count in lines.items() if count > MAX_LINES}
 
@@ -70,7 +70,7 @@ STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "bro
 """Rooms whose values are made for each request, batch or record, or travel to another process (docs/internals/recipes.md)."""
 
 
-def test_values_of_the_busy_rooms_are_structs() -> None:
+def test_value_types_of_busy_packages_are_structs() -> None:
     assert not [
         path for path in (*sources(*STRUCTS_ONLY), *(ROOT / "ottla/protocol").glob("*.py")) if "dataclasses" in imported(path)
     ]
@@ -88,7 +88,7 @@ def modules_imported(path: Path, modules: set[str]) -> set[str]:
     return names & modules
 
 
-def test_no_module_imports_one_that_needs_it() -> None:
+def test_imports_have_no_cycles() -> None:
     paths = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in sources("ottla")}
     graph = {name: modules_imported(path, set(paths)) - {name} for name, path in paths.items()}
     TopologicalSorter(graph).prepare()
@@ -113,12 +113,12 @@ def acts(module: Sequence[ast.AST]) -> list[str]:
     return acting
 
 
-def test_an_assert_changes_nothing() -> None:
+def test_asserts_have_no_side_effects() -> None:
     acting = {path: acts(nodes(path)) for path in sources("ottla")}
     assert not {path: names for path, names in acting.items() if names}
 
 
-def test_an_assert_that_acts_is_seen() -> None:
+def test_assert_with_a_side_effect_is_detected() -> None:
     text = "assert waiters.pop(1), 'gone'\nassert (n := 1)\nassert isinstance(n, int)"
     assert acts(list(ast.walk(ast.parse(text)))) == ["pop", "(n := 1)"]
 
@@ -180,17 +180,17 @@ def test_generated_structs_are_built_by_keyword() -> None:
         "from ottla.protocol.messages import produce as messages\nmessages.TopicProduceData('t', b'')",
     ],
 )
-def test_a_struct_that_is_built_by_position_is_seen(text: str) -> None:
+def test_struct_built_by_position_is_detected(text: str) -> None:
     assert len(built_by_position(list(ast.walk(ast.parse(text))))) == 1
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_the_top_level_names_the_folders_of_the_package(name: str) -> None:
+def test_top_level_links_name_the_packages(name: str) -> None:
     assert (ROOT / name).readlink() == Path("ottla") / name
 
 
 @pytest.mark.heavy
-def test_nothing_is_imported_through_the_links() -> None:
+def test_no_imports_through_top_level_links() -> None:
     """A module has one name, that in the package: under two there would be two of each class."""
     # Few lines look as if they did, and only their files are worth a syntax tree.
     links = "|".join(LINKS)

@@ -14,7 +14,7 @@ NO_GROUP = KafkaAnswered("there is no group 'billing'", Code.GROUP_ID_NOT_FOUND)
 @pytest.mark.parametrize(
     "code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND], ids=lambda code: code.name
 )
-def test_what_is_not_there_yet_is_waited_for(code: Code) -> None:
+def test_missing_value_is_awaited(code: Code) -> None:
     answers: list[KafkaAnswered | dict[str, int]] = [{"orders": 0}, {}, KafkaAnswered("there is none", code)]
 
     def condition() -> dict[str, int]:
@@ -26,7 +26,7 @@ def test_what_is_not_there_yet_is_waited_for(code: Code) -> None:
     assert wait_for(condition, 60) == {"orders": 0}
 
 
-def test_what_never_comes_is_named() -> None:
+def test_missing_value_is_named_after_the_timeout() -> None:
     def condition() -> None:
         raise NO_GROUP
 
@@ -38,7 +38,7 @@ def test_what_never_comes_is_named() -> None:
 @pytest.mark.parametrize(
     "error", [Unreachable("nobody"), KafkaAnswered("reading", Code.TOPIC_AUTHORIZATION_FAILED), AssertionError("told")], ids=repr
 )
-def test_any_other_error_ends_the_waiting(error: Exception) -> None:
+def test_other_errors_end_the_wait(error: Exception) -> None:
     def condition() -> None:
         raise error
 

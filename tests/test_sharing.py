@@ -6,12 +6,12 @@ import pytest
 
 
 @pytest.mark.xdist_group("sharing")
-def test_groups_are_known_to_whoever_shares_the_tests_out(request: pytest.FixtureRequest) -> None:
+def test_xdist_groups_are_known_to_the_scheduler(request: pytest.FixtureRequest) -> None:
     """pytest-xdist writes a test's group into its id. Without that each process starts what only one of them needs."""
     is_shared = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@sharing") == is_shared
 
 
-def test_no_test_has_an_id_that_fills_the_environment(request: pytest.FixtureRequest) -> None:
+def test_ids_fit_into_an_environment_variable(request: pytest.FixtureRequest) -> None:
     """pytest hands it to every process that a test starts, in PYTEST_CURRENT_TEST."""
     assert max(len(item.nodeid) for item in request.session.items) < 2_000
