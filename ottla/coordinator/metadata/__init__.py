@@ -1,23 +1,21 @@
 """The cluster's metadata as a state machine over the records of `__cluster_metadata` (KRaft's schemas).
 
-- `broker_registration`: the brokers and controllers that the cluster's metadata knows, as they registered themselves, replayed from
-  the metadata log.
-- `client_quotas`: quotas of users, clients and IP addresses. ottla keeps and describes them as Kafka does, and does not enforce
+- `broker_registration`: registrations of brokers and controllers, replayed from the metadata log.
+- `client_quotas`: quotas of users, clients and IP addresses. ottla stores and describes them as Kafka does, but does not enforce
   them.
 - `cluster`: cluster metadata: topics, configs, feature levels, registrations and producer-id blocks, in KRaft's record schemas.
-- `config_totals`: how much the configs of groups and subscriptions to client metrics may take, which clients set for names that
-  need not exist.
-- `eligible_replicas`: the end of replicas' eligibility by another ``min.insync.replicas`` (KIP-966).
-- `metadata_delta`: what a run of metadata records has changed, for those who keep something in line with the cluster's metadata
-  (MetadataDelta).
-- `metadata_records`: how a record of the cluster's metadata log is framed: frame version, type and version stand before the
-  message.
-- `metadata_transaction`: a transaction in the cluster's metadata log (KIP-868): what its records say is in force when it ends, or
-  never.
-- `partition_registration`: what the cluster's metadata says of one partition: its replicas, who leads them, and in which epochs.
-- `scram_credentials`: SCRAM credentials of users (KIP-554). ottla keeps them as Kafka does, and never asks a client for a password.
-- `server_config`: where a controller's decisions find the configs of topics that have none of their own.
-- `topic_names`: which names a topic may have.
-- `topics`: a topic of the cluster's metadata, and what makes many partitions cheap: equal ones are one object, and are encoded
-  once.
+- `config_totals`: limits the total size of configs for groups and client metrics subscriptions, because clients may choose any
+  name.
+- `eligible_replicas`: clears eligible leader replicas when ``min.insync.replicas`` changes (KIP-966).
+- `metadata_delta`: the changes of a sequence of metadata records, for components that follow the cluster's metadata (MetadataDelta
+  of Kafka).
+- `metadata_records`: frames a record of the cluster's metadata log: frame version, type and version, then the message.
+- `metadata_transaction`: a transaction in the cluster's metadata log (KIP-868). Its records take effect when it ends, or never.
+- `partition_registration`: the metadata of one partition: its replicas, its leader, and their epochs.
+- `scram_credentials`: SCRAM credentials of users (KIP-554). ottla stores them as Kafka does, but never authenticates clients with
+  them.
+- `server_config`: returns the server's value of topic configs, for a controller's decisions about topics without a config of their
+  own.
+- `topic_names`: checks topic names.
+- `topics`: a topic of the cluster's metadata. Equal partitions share one object and are encoded once, so that many are cheap.
 """

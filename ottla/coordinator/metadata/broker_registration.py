@@ -1,4 +1,4 @@
-"""The brokers and controllers that the cluster's metadata knows, as they registered themselves, replayed from the metadata log."""
+"""Registrations of brokers and controllers, replayed from the metadata log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN_OFFSET = -1
 
 
 class ListenerEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one listener of a broker or controller is reached."""
+    """The address of one listener of a broker or controller."""
 
     name: str
     host: str
@@ -33,26 +33,25 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
-    """New with each start of the broker's process."""
+    """Changes with each start of the broker's process."""
     listeners: Listeners
     features: SupportedFeatures
     rack: str | None = None
     is_fenced: bool = True
-    """A fenced broker leads nothing and is not shown to clients."""
+    """A fenced broker leads no partition and is not shown to clients."""
     is_in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
-    """The ids of its log directories that work, sorted."""
+    """The ids of its log directories that are online, sorted."""
     cordoned_directories: tuple[bytes, ...] = ()
-    """Those of `directories` that get no new partitions (KIP-1066)."""
+    """The `directories` that get no new partitions (KIP-1066)."""
 
     @property
     def is_active(self) -> bool:
-        """Whether the broker may become a leader."""
         return not self.is_fenced and not self.is_in_controlled_shutdown
 
     def to_record(self, metadata_version: int) -> LogRecord:
-        """The record that registers this broker, as it is written at a level of ``metadata.version``."""
-        # Imported here, because the start of a cluster of one broker does without the module.
+        """Encode the registration for a level of ``metadata.version``."""
+        # Imported here, because a cluster of one broker starts without this module.
         from ottla.protocol.messages import register_broker_record as registering
 
         version = record_version(registering, metadata_version)
@@ -105,16 +104,14 @@ class ControllerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registrations:
-    """All registered brokers and controllers, by id."""
-
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.controllers: dict[int, ControllerRegistration] = {}
         self.record_offsets: dict[int, int] = {}
-        """By broker: the offset of the record that registered it. A broker is unfenced only when it has read so far."""
+        """Broker id -> offset of its registration record. A broker is unfenced only when it has read the log up to this offset."""
 
     def snapshot(self, metadata_version: int) -> list[LogRecord]:
-        """The records from which a replay makes these registrations again."""
+        """Return records that restore these registrations."""
         brokers = [self.brokers[broker_id].to_record(metadata_version) for broker_id in sorted(self.brokers)]
         return brokers + [self.controllers[controller_id].to_record() for controller_id in sorted(self.controllers)]
 
@@ -145,7 +142,7 @@ class Registrations:
         self.brokers[message.id] = msgspec.structs.replace(before, is_fenced=is_fenced)
 
     def replay_change(self, message: Any) -> None:
-        """In a change, 0 leaves a flag as it is. 1 sets it; -1 takes fencing back, whereas a controlled shutdown cannot end."""
+        """Apply a change: 0 keeps a flag, 1 sets it, and -1 unfences. A controlled shutdown cannot be undone."""
         before = self._of_epoch(message.broker_id, message.broker_epoch)
         if message.fenced not in (-1, 0, 1) or message.in_controlled_shutdown not in (0, 1):
             raise DecodeError(f"an unknown change of broker {message.broker_id}")

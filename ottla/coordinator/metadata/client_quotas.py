@@ -1,7 +1,7 @@
-"""Quotas of users, clients and IP addresses. ottla keeps and describes them as Kafka does, and does not enforce them.
+"""Quotas of users, clients and IP addresses. ottla stores and describes them as Kafka does, but does not enforce them.
 
-org.apache.kafka.controller.ClientQuotaControlManager of Kafka. A quota belongs to an entity: a user, a client id, both, or an IP
-address. Each is a name or the default of its type. An entity has one value for each key, such as ``producer_byte_rate``.
+Corresponds to org.apache.kafka.controller.ClientQuotaControlManager. A quota belongs to an entity: a user, a client id, both, or an
+IP address. Each is a name or the default of its type. An entity has one value for each key, such as ``producer_byte_rate``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = {USER, CLIENT_ID, IP}
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Pairs of a type and a name, where None is the default of the type. Sorted by type, so that equal entities compare equal."""
+"""Pairs of a type and a name, where None is the type's default. Sorted by type, so that equal entities compare equal."""
 
 MAX_ENTITIES = 10_000
-"""How many entities may have quotas. Kafka only limits one operation to 10,000 records, with the same error code."""
+"""Maximum number of entities with quotas. Kafka only limits one operation to 10,000 records, with the same error code."""
 MAX_NAME_CHARACTERS = 1_000
-"""The longest name of a user or client id that may have quotas. Kafka allows the longest string, 32,767 characters."""
+"""Maximum length of a user or client id with quotas. Kafka allows the longest string, 32,767 characters."""
 
 _LARGEST = {"INT": 2**31 - 1, "LONG": 2**63}
 _USER_KEYS = {
@@ -39,13 +39,11 @@ _SMALLEST_FRACTION = 1e-6
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity of these pairs of type and name. Of several pairs with one type the last pair counts."""
+    """Return the entity of these pairs of type and name. The last pair of a type counts."""
     return tuple(sorted(dict(parts).items(), key=lambda part: part[0]))
 
 
 class ClientQuotas:
-    """All quotas, by entity."""
-
     __slots__ = ("by_entity",)
 
     def __init__(self) -> None:
@@ -54,7 +52,7 @@ class ClientQuotas:
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> Result[None]:
         """Set values or, with None, remove them.
 
-        Raises INVALID_REQUEST, and POLICY_VIOLATION for too many entities or too long a name.
+        Raises INVALID_REQUEST, or POLICY_VIOLATION for too many entities or too long a name.
         """
         keys = _keys_of(entity)
         own = self.by_entity.get(entity, {})
@@ -83,7 +81,7 @@ class ClientQuotas:
             del self.by_entity[entity]
 
     def snapshot(self) -> list[LogRecord]:
-        """The records from which a replay makes these quotas again."""
+        """Return records that restore these quotas."""
         return [_record(entity, key, value) for entity, values in self.by_entity.items() for key, value in values.items()]
 
 
@@ -94,7 +92,7 @@ def _record(entity: Entity, key: str, value: float | None) -> LogRecord:
 
 
 def _keys_of(entity: Entity) -> dict[str, str]:
-    """The keys that an entity may have, with their types. Raises INVALID_REQUEST for pairs that are not a valid entity."""
+    """Return the keys that an entity may have, with their types. Raises INVALID_REQUEST for an invalid entity."""
     if not entity:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid empty client quota entity")
     types = dict(entity)
@@ -122,7 +120,7 @@ def _is_address(name: str | None) -> bool:
 
 
 def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
-    """Raises INVALID_REQUEST for an unknown key or a value that the key's type does not allow."""
+    """Raise INVALID_REQUEST for an unknown key or a value that the key's type does not allow."""
     kind = keys.get(key)
     if kind is None:
         reason = f"Invalid configuration key {key}"

@@ -1,6 +1,6 @@
 """Cluster metadata: topics, configs, feature levels, registrations and producer-id blocks, in KRaft's record schemas.
 
-Replayed from ``__cluster_metadata-0`` (org.apache.kafka.controller ReplicationControlManager and friends).
+It is replayed from ``__cluster_metadata-0`` (ReplicationControlManager and related classes of org.apache.kafka.controller).
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
-"""The largest producer id that a controller is expected to allocate: it counts from 0 and never gets so far. Kafka also accepts
-larger ids, which clients have made up."""
+"""The highest producer id that counts as allocated by a controller, which counts up from 0. Kafka also accepts higher ids, which
+clients have invented."""
 NEWEST_METADATA_VERSION = 33
-"""The level 4.4-IV2 of ``metadata.version``."""
+"""Level 4.4-IV2 of ``metadata.version``."""
 
 
 def as_allotted(producer_id: int) -> int:
-    """``producer_id``; -1 for an id that a client has made up. Allocation must not continue behind such an id and run out."""
+    """Return ``producer_id``, or -1 for an id that a client invented: allocation after such an id would run out of ids."""
     return producer_id if producer_id <= LARGEST_ALLOTTED_PRODUCER_ID else -1
 
 
 class _Alike(NamedTuple):
-    """The partition record that was decoded last, split around the partition's number.
+    """The last decoded partition record, split around the partition's number.
 
-    Most partitions' records differ in this number and the topic's id alone, and a topic may have 10,000 partitions. So a record
-    that is otherwise equal is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around
-    it, of which the tail begins with the topic's id.
+    Most partition records differ only in this number and the topic's id, and a topic may have 10,000 partitions. So an otherwise
+    equal record is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around it, and
+    ``tail`` starts with the topic's id.
     """
 
     at: int
@@ -74,8 +74,8 @@ class ClusterState:
     """The cluster's metadata. Unlike groups and transactions it has a single log and so a single shard."""
 
     def __init__(self, node_id: int, *, ignores_case: bool = False, is_member: bool = False) -> None:
-        """``ignores_case``: whether the file system that holds the topics ignores the case of names. ``is_member``: whether
-        ``node_id`` is a broker under a controller elsewhere."""
+        """``ignores_case``: whether the topics' file system ignores the case of names. ``is_member``: whether ``node_id`` is a
+        broker with a remote controller."""
         self.node_id = node_id
         self.is_member = is_member
         self._names = TakenNames(ignores_case=ignores_case)
@@ -83,16 +83,16 @@ class ClusterState:
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.config_totals: dict[int, ConfigTotals] = {}
-        """By type of resource. A type is missing where no resource of the type has configs."""
+        """By resource type. A type is missing if no resource of the type has configs."""
         self.features: dict[str, int] = {}
         self.client_quotas = ClientQuotas()
         self.credentials = ScramCredentials()
         self.registrations = Registrations()
         self.next_producer_id = 0
         self.server_config: ServerConfig = no_server
-        """Set by a controller, which decides for topics that have no config of their own by its server's."""
+        """Set by a controller, which uses its server's configs for topics that have none of their own."""
         self.delta: MetadataDelta | None = None
-        """Where replay notes what it changes; None where nobody wants to know."""
+        """Collects the changes of a replay, or None."""
         self._alike: _Alike | None = None
         self._shared = SharedPartitions()
         self._transaction = MetadataTransaction()
@@ -107,9 +107,9 @@ class ClusterState:
         configs: Mapping[str, str],
         placed: Sequence[PartitionRegistration] | None = None,
     ) -> Result[Topic]:
-        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS.
+        """Create a topic. Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS.
 
-        ``placed``: the partitions as they were placed on brokers. Without it this broker is the only replica of each.
+        ``placed``: the partitions with their replicas. Without it this broker is the only replica of each.
         """
         self.check_new_topic(name)
         check_partition_count(partition_count)
@@ -120,7 +120,7 @@ class ClusterState:
         return Result(Topic(name, topic_id, partitions), records)
 
     def check_new_topic(self, name: str) -> None:
-        """Raises the errors of `create_topic` for a name that a new topic may not have."""
+        """Raise the errors of `create_topic` for a name that a new topic may not have."""
         check_creatable(name)
         check_topic_name(name)
         if name in self.topics:
@@ -128,17 +128,17 @@ class ClusterState:
         self._names.check(name)
 
     def create_partitions(self, name: str, count: int, placed: Sequence[PartitionRegistration] | None = None) -> Result[None]:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, INVALID_PARTITIONS or POLICY_VIOLATION. ``placed``: see
-        `create_topic`; the new partitions alone."""
+        """Add partitions. ``placed`` has only the new ones (see `create_topic`). Raises UNKNOWN_TOPIC_OR_PARTITION,
+        INVALID_REQUEST, INVALID_PARTITIONS or POLICY_VIOLATION."""
         topic = self.check_more_partitions(name, count)
         partitions = [sole_replica(self.node_id)] * (count - topic.partition_count) if placed is None else placed
         return Result(None, new_partition_records(topic.topic_id, topic.partition_count, partitions, self.metadata_version))
 
     def check_more_partitions(self, name: str, count: int) -> Topic:
-        """Raises the errors of `create_partitions` for a number of partitions that the topic may not have."""
+        """Raise the errors of `create_partitions` for a number of partitions that the topic may not have."""
         topic = self.topic(name)
         if topic.is_internal:
-            # Kafka allows it, and afterwards loses the ids whose hash leads to another partition (rule CRD-16, docs/rules.md).
+            # Kafka allows it, and then loses the ids whose hash maps to another partition (rule CRD-16, docs/rules.md).
             raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -163,23 +163,23 @@ class ClusterState:
         return Result(None, records)
 
     def set_features(self, levels: Mapping[str, int]) -> Result[None]:
-        """Set the levels of all features in ``levels``. Only features that have another level now get a record."""
+        """Set the levels of features. Only features whose level changes get a record."""
         changed = {name: level for name, level in levels.items() if self.features.get(name) != level}
         message = feature_level_record.FeatureLevelRecord
         return Result(None, [metadata_record(feature_level_record, message(name, level)) for name, level in changed.items()])
 
     def allocate_producer_ids(self, at_least: int = 0) -> Result[tuple[int, int]]:
-        """The next block of producer ids as (first, end), none of them below ``at_least``."""
+        """Return the next block of producer ids as (first, end), with no id below ``at_least``."""
         first = max(self.next_producer_id, at_least)
         end = first + PRODUCER_ID_BLOCK
         message = producer_ids_record.ProducerIdsRecord(broker_id=self.node_id, broker_epoch=0, next_producer_id=end)
         return Result((first, end), [metadata_record(producer_ids_record, message)])
 
     def snapshot(self, without_features: Collection[str] = ()) -> list[LogRecord]:
-        """The records from which a replay makes this state again, in the order of KRaft's own snapshots."""
+        """Return records that restore this state, in the order of KRaft's own snapshots."""
         levels = sorted((n, level) for n, level in self.features.items() if n not in without_features)
         feature = feature_level_record
-        # metadata.version comes first, because it determines how the other records are read.
+        # metadata.version comes first, because it determines how the other records are decoded.
         levels.sort(key=lambda pair: pair[0] != "metadata.version")
         records = [metadata_record(feature, feature.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels]
         records += self.registrations.snapshot(self.metadata_version)
@@ -199,14 +199,15 @@ class ClusterState:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster is one broker that is its own controller: there, no broker registers, and this one leads all.
+        """Whether the cluster is a single broker that is its own controller. Then no broker registers, and this one leads
+        everything.
 
-        A member of a cluster whose last broker was unregistered is not.
+        A member of a cluster whose last broker was unregistered is not alone.
         """
         return not self.is_member and not self.registrations.brokers
 
     def topic(self, name: str) -> Topic:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return the topic, or raise UNKNOWN_TOPIC_OR_PARTITION."""
         topic = self.topics.get(name)
         if topic is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -219,7 +220,7 @@ class ClusterState:
 
     @property
     def metadata_version(self) -> int:
-        """The finalized level of ``metadata.version``; that of `NEWEST_METADATA_VERSION` where the log has none yet."""
+        """The finalized level of ``metadata.version``, or `NEWEST_METADATA_VERSION` if the log has none yet."""
         return self.features.get("metadata.version", NEWEST_METADATA_VERSION)
 
     def config_of(self, resource_type: int, name: str) -> dict[str, str]:
@@ -228,7 +229,7 @@ class ClusterState:
     # replay
 
     def replay(self, record: LogRecord, offset: int = UNKNOWN_OFFSET) -> None:
-        """Apply one record. Raises DecodeError, with nothing changed, for an unknown kind of record or one that does not fit."""
+        """Apply one record. Raises DecodeError, with nothing changed, for an unknown type of record or one that does not fit."""
         raw = record.value or b""
         alike = self._alike
         if alike is not None and raw[: alike[0]] == alike[1]:
@@ -273,14 +274,14 @@ class ClusterState:
 
     def _replay_begin(self, message: Any, offset: int) -> None:
         self._transaction.begin()
-        # A record that is like the last one is replayed at once, and this transaction's must wait.
+        # A record like the last one would be replayed at once, but this transaction's records must wait.
         self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:
         self._transaction.end()
 
     def _replay_end(self, message: Any, offset: int) -> None:
-        """Replays all records of the transaction, and raises the first error among them only then."""
+        """Replay all records of the transaction, then raise the first error among them."""
         errors = []
         for record, its_offset in self._transaction.end():
             try:
@@ -345,7 +346,7 @@ class ClusterState:
         change = bool(configs) - had_some
         self._count_configs(message.resource_type, change, characters + change * len(message.resource_name))
         if not configs:
-            # Remove the empty entry: clients may set and delete the configs of any number of groups that do not exist.
+            # Remove the empty entry, because clients may set and delete configs of any number of groups that do not exist.
             del self.configs[resource]
 
     def _count_configs(self, resource_type: int, resources: int, characters: int) -> None:
@@ -384,7 +385,7 @@ _REPLAY: dict[int, tuple[Any, Callable[[ClusterState, Any, int], None]]] = {
         (remove_user_scram_credential_record, lambda state, message, _: state.credentials.replay_removal(message)),
     )
 }
-"""For each type of record, its generated module and the method that applies a record of the type."""
+"""Record type -> its generated module and the method that applies a record."""
 
 _RARE: dict[int, tuple[str, Callable[[ClusterState, Any, int], None]]] = {
     0: ("register_broker_record", lambda state, message, offset: state.registrations.replay_broker(message, offset)),
@@ -400,13 +401,13 @@ _RARE: dict[int, tuple[str, Callable[[ClusterState, Any, int], None]]] = {
     28: ("clear_elr_record", ClusterState._replay_clear_elr),
     29: ("unregister_controller_record", lambda state, message, _: state.registrations.replay_controller_removal(message)),
 }
-"""As `_REPLAY`, by name: a cluster of one broker has no such records, and its start does without their modules."""
+"""Like `_REPLAY`, by module name: a cluster of one broker has no such records, and starts without their modules."""
 
 _TRANSACTION_ENDS = {24, 25}
 
 
 def _replayed(kind: int) -> tuple[Any, Callable[[ClusterState, Any, int], None]] | None:
-    """The module and method for a type of record. A rare type's module is imported at its first record."""
+    """Return the module and method for a record type. A rare type's module is imported at its first record."""
     known = _REPLAY.get(kind)
     if known is None and kind in _RARE:
         name, take = _RARE[kind]

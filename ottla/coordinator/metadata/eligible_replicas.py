@@ -1,4 +1,4 @@
-"""The end of replicas' eligibility by another ``min.insync.replicas`` (KIP-966)."""
+"""Clears eligible leader replicas when ``min.insync.replicas`` changes (KIP-966)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 
 def cleared(topics: Mapping[str, Topic], name: str) -> list[LogRecord]:
-    """The record by which a topic, or every one where ``name`` is empty, has no eligible leader replicas; none where it has none.
+    """Return the record that clears the eligible leader replicas of a topic, or of all topics if ``name`` is empty; no record if
+    there are none.
 
-    A replica is eligible because nothing could be committed without it. Another ``min.insync.replicas`` ends that
+    A replica is eligible because nothing could be committed without it. A change of ``min.insync.replicas`` ends that
     (ConfigurationControlManager.createClearElrRecordsAsNeeded).
     """
     named = topics.values() if not name else [topics[name]] if name in topics else []
     if not any(partition.elr or partition.last_known_elr for topic in named for partition in topic.partitions):
         return []
-    # Not at the top: a cluster of one broker has no such records, and its start does without their module.
+    # Imported here, because a cluster of one broker has no such records and starts without the module.
     from ottla.protocol.messages import clear_elr_record
 
     return [metadata_record(clear_elr_record, clear_elr_record.ClearElrRecord(topic_name=name))]

@@ -1,6 +1,6 @@
-"""What a run of metadata records has changed, for those who keep something in line with the cluster's metadata (MetadataDelta).
+"""The changes of a sequence of metadata records, for components that follow the cluster's metadata (MetadataDelta of Kafka).
 
-It names what has changed; how that is now stands in `ClusterState`.
+It names the changed things; their new state is in `ClusterState`.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from ottla.protocol.messages import config_record, feature_level_record, partiti
 
 PARTITION_CHANGE, CLEAR_ELR = 5, 28
 BROKER_RECORDS = frozenset({0, 1, 7, 8, 17})
-"""The types of the records that register a broker, remove one, or change whether it is fenced, going, or where its directories are.
-By number, because the start of a cluster of one broker does without their modules."""
+"""The types of records that register or remove a broker, or change its fencing, controlled shutdown or directories. By number,
+because a cluster of one broker starts without their modules."""
 
 Topics = Mapping[bytes, Topic]
 
 
 class MetadataDelta:
-    """What has changed since this object was made. Each thing is named once, in the order of its first change."""
+    """The changes since this object was created. Each thing is named once, in the order of its first change."""
 
     __slots__ = ("configs", "created", "deleted", "features", "grown", "has_changed_brokers", "partitions")
 
     def __init__(self) -> None:
         self.created: dict[bytes, None] = {}
-        """The ids of new topics that are still there."""
+        """The ids of new topics that still exist."""
         self.deleted: list[Topic] = []
-        """Topics as they were when they were deleted."""
+        """Topics in their state at deletion."""
         self.partitions: dict[bytes, dict[int, None]] = {}
-        """New and changed partitions of other topics than new ones, by topic id."""
+        """New and changed partitions of topics that are not new, by topic id."""
         self.grown: dict[bytes, None] = {}
-        """Those of `partitions` that have new ones."""
+        """The ids of the topics in `partitions` that have new ones."""
         self.configs: dict[tuple[int, str], None] = {}
-        """The type and name of each resource with other configs."""
+        """The type and name of each resource with changed configs."""
         self.features: dict[str, None] = {}
         self.has_changed_brokers = False
 
@@ -43,9 +43,9 @@ class MetadataDelta:
         return not (self.created or self.deleted or self.partitions or self.configs or self.features or self.has_changed_brokers)
 
     def note(self, kind: int, message: Any, topics: Topics) -> None:
-        """Note a record of type ``kind`` that is about to be applied; ``topics`` are those before it, by id.
+        """Add a record of type ``kind`` before it is applied. ``topics`` is the state before it, by id.
 
-        A record that does not fit is refused afterwards. So a partition that is named here may not exist.
+        A record that does not fit is refused afterwards, so a named partition may not exist.
         """
         noted = _NOTED.get(kind)
         if noted is not None:
@@ -54,7 +54,7 @@ class MetadataDelta:
             self.has_changed_brokers = True
 
     def note_partition(self, topic_id: bytes, index: int) -> None:
-        """Note a record that makes a partition."""
+        """Add a new partition."""
         if topic_id not in self.created:
             self.partitions.setdefault(topic_id, {})[index] = None
             self.grown[topic_id] = None

@@ -1,4 +1,4 @@
-"""How a record of the cluster's metadata log is framed: frame version, type and version stand before the message."""
+"""Frames a record of the cluster's metadata log: frame version, type and version, then the message."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from ottla.protocol.primitives import uvarint
 
 FRAME_VERSION = 1
 REGISTER_BROKER, PARTITION, PARTITION_CHANGE = 0, 3, 5
-"""Types of records that have versions by the level of ``metadata.version``."""
+"""Record types whose version depends on the level of ``metadata.version``."""
 
 DIRECTORY_ASSIGNMENT = 17
-"""The level 3.7-IV2 of ``metadata.version``, from which on replicas have log directories (KIP-858)."""
+"""Level 3.7-IV2 of ``metadata.version``, which adds log directories of replicas (KIP-858)."""
 ELIGIBLE_LEADER_REPLICAS = 23
-"""The level 4.0-IV1, from which on partitions have eligible leader replicas (KIP-966)."""
+"""Level 4.0-IV1, which adds eligible leader replicas (KIP-966)."""
 CORDONED_DIRECTORIES = 30
-"""The level 4.3-IV0, from which on brokers may name directories that get no new partitions (KIP-1066)."""
+"""Level 4.3-IV0, which adds directories that get no new partitions (KIP-1066)."""
 
 _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
     REGISTER_BROKER: ((CORDONED_DIRECTORIES, 4), (DIRECTORY_ASSIGNMENT, 3), (0, 1)),
     PARTITION: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
     PARTITION_CHANGE: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
 }
-"""By type of record: the levels of ``metadata.version`` that brought versions of the record, newest first, and these versions."""
+"""Record type -> pairs of a ``metadata.version`` level and the record version that it introduced, newest first."""
 
 
 SKIPPED = {
-    10: "delegation_token_record",  # There are no delegation tokens here.
-    18: "access_control_entry_record",  # There are no ACLs here.
+    10: "delegation_token_record",  # ottla has no delegation tokens.
+    18: "access_control_entry_record",  # ottla has no ACLs.
     19: "remove_access_control_entry_record",
-    20: "no_op_record",  # It only moves the log's end on, as a sign that the controller lives.
-    21: "zk_migration_state_record",  # The migration from ZooKeeper has ended before there was ottla.
+    20: "no_op_record",  # It only advances the log end offset, to show that the controller is alive.
+    21: "zk_migration_state_record",  # The migration from ZooKeeper ended before the first version of ottla.
     26: "remove_delegation_token_record",
 }
-"""Types of records that Apache Kafka's controllers write and that are passed over on purpose, by name."""
+"""Record types of Apache Kafka's controllers that are ignored on purpose, by name."""
 
 
 def record_version(module: Any, metadata_version: int) -> int:
-    """The version in which a record is written at a level of ``metadata.version`` (MetadataVersion)."""
+    """Return the version of a record at a level of ``metadata.version`` (MetadataVersion of Kafka)."""
     levels = _VERSIONS.get(module.RECORD_TYPE)
     if levels is None:
         newest: int = module.MAX_VERSION
@@ -47,7 +47,7 @@ def record_version(module: Any, metadata_version: int) -> int:
 
 
 def metadata_record(module: Any, message: Any, version: int | None = None) -> LogRecord:
-    """``message`` in the given version of its schema's ``module``, or else in the newest."""
+    """Encode ``message`` in the given version of its schema's ``module``, or the newest version."""
     version = module.MAX_VERSION if version is None else version
     parts: list[Any] = [uvarint(FRAME_VERSION), uvarint(module.RECORD_TYPE), uvarint(version)]
     module.encode(parts.append, message, version)

@@ -1,4 +1,4 @@
-"""A transaction in the cluster's metadata log (KIP-868): what its records say is in force when it ends, or never."""
+"""A transaction in the cluster's metadata log (KIP-868). Its records take effect when it ends, or never."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.protocol.errors import DecodeError
 
 
 class MetadataTransaction:
-    """Keeps the records of the transaction that is open, with their offsets."""
+    """Holds the records of the open transaction, with their offsets."""
 
     def __init__(self) -> None:
         self._records: list[tuple[LogRecord, int]] | None = None
@@ -16,14 +16,14 @@ class MetadataTransaction:
         self._records = []
 
     def takes(self, record: LogRecord, offset: int) -> bool:
-        """Whether a transaction is open and keeps the record."""
+        """Hold the record if a transaction is open. Returns whether it was held."""
         if self._records is None:
             return False
         self._records.append((record, offset))
         return True
 
     def end(self) -> list[tuple[LogRecord, int]]:
-        """The records of the transaction, which has ended. Raises DecodeError where none is open."""
+        """End the transaction and return its records. Raises DecodeError if none is open."""
         if self._records is None:
             raise DecodeError("a record that ends a transaction which has not begun")
         records, self._records = self._records, None

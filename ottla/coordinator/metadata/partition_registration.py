@@ -1,4 +1,4 @@
-"""What the cluster's metadata says of one partition: its replicas, who leads them, and in which epochs."""
+"""The metadata of one partition: its replicas, its leader, and their epochs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
-"""The leader in a `PartitionChangeRecord` that leaves the leader and its epoch as they are."""
+"""The leader in a `PartitionChangeRecord` that changes neither the leader nor its epoch."""
 NO_RECOVERY_CHANGE = -1
 RECOVERED, RECOVERING = 0, 1
-"""States of a leader (LeaderRecoveryState). One that was elected uncleanly is recovering until it says that it has recovered."""
+"""States of a leader (LeaderRecoveryState). An uncleanly elected leader is recovering until it reports that it has recovered."""
 MIGRATING_DIRECTORY: Final = bytes(16)
 UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\1"
 LOST_DIRECTORY: Final = bytes(15) + b"\2"
 RESERVED_DIRECTORIES = 100
-"""So many directory ids, counted from zero, have a meaning of their own and name no directory (DirectoryId)."""
+"""Directory ids below this number, counted from zero, are reserved and name no directory (DirectoryId of Kafka)."""
 
 
 class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -44,9 +44,9 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
     leader_epoch: int
     partition_epoch: int
     directories: tuple[bytes, ...] = ()
-    """The log directory of each replica; empty where none is known, which Kafka writes as a list of `MIGRATING_DIRECTORY`."""
+    """The log directory of each replica. Empty if none is known, which Kafka writes as a list of `MIGRATING_DIRECTORY`."""
     elr: tuple[int, ...] = ()
-    """The eligible leader replicas (KIP-966): not in sync any more, but with all that was committed."""
+    """The eligible leader replicas (KIP-966), which are no longer in sync but have all committed records."""
     last_known_elr: tuple[int, ...] = ()
 
     @property
@@ -62,12 +62,12 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
         return bool(self.removing_replicas or self.adding_replicas)
 
     def directory_of(self, replica: int) -> bytes:
-        """The log directory of a replica, which must be one of this partition's."""
+        """Return the log directory of one of this partition's replicas."""
         at = self.replicas.index(replica)
         return self.directories[at] if self.directories else MIGRATING_DIRECTORY
 
     def to_record(self, topic_id: bytes, partition: int, version: int | None = None) -> LogRecord:
-        """The record that makes this partition, in the given version of its schema or else the newest."""
+        """Encode this partition in the given version of its schema, or the newest."""
         message = PartitionRecord(
             partition_id=partition,
             topic_id=topic_id,
@@ -87,13 +87,13 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
 
 
 def sole_replica(node_id: int, leader_epoch: int = 0) -> PartitionRegistration:
-    """A partition whose only replica is on ``node_id``, as each partition of a cluster of one broker is."""
+    """Return a partition whose only replica is ``node_id``, like every partition of a cluster of one broker."""
     node = (node_id,)
     return PartitionRegistration(replicas=node, isr=node, leader=node_id, leader_epoch=leader_epoch, partition_epoch=0)
 
 
 def registered(record: PartitionRecord) -> PartitionRegistration:
-    """The registration that a record makes. Raises DecodeError where replicas and directories do not match."""
+    """Decode a registration. Raises DecodeError if replicas and directories do not match."""
     return PartitionRegistration(
         replicas=tuple(record.replicas),
         isr=tuple(record.isr),
@@ -110,9 +110,9 @@ def registered(record: PartitionRecord) -> PartitionRegistration:
 
 
 def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> PartitionRegistration:
-    """``before`` with a change applied. Each change raises the partition epoch, and one that names a leader the leader epoch too.
+    """Apply a change to ``before``. Each change raises the partition epoch, and one with a leader also the leader epoch.
 
-    Raises DecodeError where replicas and directories do not match.
+    Raises DecodeError if replicas and directories do not match.
     """
     replicas = _changed(change.replicas, before.replicas)
     has_leader = change.leader != NO_LEADER_CHANGE
@@ -134,7 +134,7 @@ def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> Part
 
 
 def changed(before: PartitionRegistration, **fields: Any) -> PartitionRegistration:
-    """``before`` with other values of some fields, as a change that raises the partition epoch alone."""
+    """Replace some fields of ``before``, and raise the partition epoch."""
     return msgspec.structs.replace(before, partition_epoch=before.partition_epoch + 1, **fields)
 
 

@@ -1,6 +1,6 @@
-"""SCRAM credentials of users (KIP-554). ottla keeps them as Kafka does, and never asks a client for a password.
+"""SCRAM credentials of users (KIP-554). ottla stores them as Kafka does, but never authenticates clients with them.
 
-They are kept for a Kafka cluster that takes the data over. As in org.apache.kafka.controller.ScramControlManager, the salted
+They are kept for a Kafka cluster that later uses the data. As in org.apache.kafka.controller.ScramControlManager, the salted
 password is not stored, only the two keys that are derived from it.
 """
 
@@ -19,19 +19,19 @@ from ottla.protocol.messages import remove_user_scram_credential_record as remov
 from ottla.protocol.messages import user_scram_credential_record as credential_record
 
 HASHES = {1: "sha256", 2: "sha512"}
-"""Hash function by mechanism (org.apache.kafka.clients.admin.ScramMechanism)."""
+"""Mechanism -> hash function (org.apache.kafka.clients.admin.ScramMechanism)."""
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 MAX_SALT_BYTES = 1_000
 MAX_SALTED_PASSWORD_BYTES = 1_000
-"""The longest salted password. A client that follows SCRAM sends the output of the hash function, 32 or 64 bytes."""
+"""Maximum length of a salted password. A client that follows SCRAM sends the output of the hash function, 32 or 64 bytes."""
 MAX_NAME_CHARACTERS = 1_000
-"""The longest name of a user that may have credentials. Kafka allows the longest string, 32,767 characters."""
+"""Maximum length of the name of a user with credentials. Kafka allows the longest string, 32,767 characters."""
 MAX_USERS = 10_000
-"""How many users may have credentials. Kafka only limits one operation to 10,000 records, with the same error code."""
+"""Maximum number of users with credentials. Kafka only limits one operation to 10,000 records, with the same error code."""
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """A credential of one user for one mechanism: a server checks the user's password against it (RFC 5802)."""
+    """A user's credential for one mechanism, which a server checks the user's password against (RFC 5802)."""
 
     salt: bytes
     stored_key: bytes
@@ -50,7 +50,7 @@ class ScramCredentials:
     def set(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Result[None]:
         """Set a user's credential for one mechanism.
 
-        Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, and POLICY_VIOLATION for too many users or a long name.
+        Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, or POLICY_VIOLATION for too many users or a long name.
         """
         _check_user(name, mechanism)
         if iterations < MIN_ITERATIONS:
@@ -101,7 +101,7 @@ class ScramCredentials:
             self.by_user.pop(message.name, None)
 
     def snapshot(self) -> list[LogRecord]:
-        """The records from which a replay makes these credentials again."""
+        """Return records that restore these credentials."""
         return [_record(name, how, credential) for name, of_user in self.by_user.items() for how, credential in of_user.items()]
 
 

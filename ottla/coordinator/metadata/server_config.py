@@ -1,4 +1,4 @@
-"""Where a controller's decisions find the configs of topics that have none of their own."""
+"""Returns the server's value of topic configs, for a controller's decisions about topics without a config of their own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 ServerConfig = Callable[[str], str]
-"""Gives the value of a topic config by its name: that of the server's dynamic or static configs, or else Kafka's default
+"""Returns the value of a topic config by name, from the server's dynamic or static configs or Kafka's default
 (KafkaConfigSchema.resolveEffectiveTopicConfig)."""
 
 
 def no_server(name: str) -> str:
-    """The `ServerConfig` of metadata that no controller decides on."""
+    """The `ServerConfig` of metadata without a controller."""
     raise AssertionError(f"{name} was asked of metadata without a server")

@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Checks topic names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION (org.apache.kafka.common.internals.Topic.validate)."""
+    """Raise INVALID_TOPIC_EXCEPTION for an invalid name (org.apache.kafka.common.internals.Topic.validate)."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -28,16 +28,16 @@ def check_topic_name(name: str) -> None:
 
 
 def check_creatable(name: str) -> None:
-    """Raises INVALID_REQUEST for the name of the metadata log, which no client may create (ControllerApis)."""
+    """Raise INVALID_REQUEST for the name of the metadata log, which no client may create (ControllerApis)."""
     if name == METADATA_TOPIC:
         raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
 class TakenNames:
-    """The names of topics that exist, compared with those of new topics.
+    """The names of existing topics, with which the name of a new topic may collide.
 
-    Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. Where the
-    file system ignores case, two topics whose names differ only in case would share their files.
+    Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. If the file
+    system ignores case, two topics whose names differ only in case would share their files.
     """
 
     def __init__(self, *, ignores_case: bool) -> None:
@@ -53,7 +53,7 @@ class TakenNames:
             del self._by_folded[folded]
 
     def check(self, name: str) -> None:
-        """Raises INVALID_TOPIC_EXCEPTION for a name whose `_folded` text equals that of another topic or an internal topic."""
+        """Raise INVALID_TOPIC_EXCEPTION if the `_folded` name equals that of another topic or an internal topic."""
         if name in INTERNAL_TOPICS:
             # The broker needs its internal topics, whatever topics exist.
             return
@@ -66,6 +66,6 @@ class TakenNames:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def _folded(self, name: str) -> str:
-        """A text that is equal for two names that must not exist beside each other."""
+        """Return a text that is equal for two names that collide."""
         folded = name.replace(".", "_")
         return folded.lower() if self._ignores_case else folded

@@ -1,4 +1,4 @@
-"""A topic of the cluster's metadata, and what makes many partitions cheap: equal ones are one object, and are encoded once."""
+"""A topic of the cluster's metadata. Equal partitions share one object and are encoded once, so that many are cheap."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from ottla.protocol.messages import partition_record
 
 MAX_PARTITIONS_PER_TOPIC = 10_000
 REGISTRATIONS_SHARED = 1_000
-"""How many different registrations of partitions are remembered, so that equal ones are one object."""
+"""Maximum number of different partition registrations that are cached, so that equal ones share one object."""
 
 _FIRST_PARTITION = bytes(4)
 
 
 class Topic(msgspec.Struct):
-    """One topic and its partitions, by number."""
-
     name: str
     topic_id: bytes
     partitions: list[PartitionRegistration] = msgspec.field(default_factory=list)
@@ -37,20 +35,20 @@ class Topic(msgspec.Struct):
 
 
 class SharedPartitions:
-    """Gives one object for equal registrations, so that these take memory once."""
+    """Returns one object for equal registrations, to save memory."""
 
     def __init__(self) -> None:
         self._known: dict[PartitionRegistration, PartitionRegistration] = {}
 
     def of(self, partition: PartitionRegistration) -> PartitionRegistration:
-        """A registration that equals ``partition``, and that other partitions may have already."""
+        """Return a registration that equals ``partition``, possibly shared with other partitions."""
         if len(self._known) >= REGISTRATIONS_SHARED:
             self._known.clear()
         return self._known.setdefault(partition, partition)
 
 
 def check_partition_count(count: int) -> None:
-    """Raises INVALID_PARTITIONS or POLICY_VIOLATION."""
+    """Raise INVALID_PARTITIONS or POLICY_VIOLATION for a number of partitions that no topic may have."""
     if count <= 0:
         raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     if count > MAX_PARTITIONS_PER_TOPIC:
@@ -60,7 +58,8 @@ def check_partition_count(count: int) -> None:
 def new_partition_records(
     topic_id: bytes, first: int, partitions: Sequence[PartitionRegistration], metadata_version: int
 ) -> list[LogRecord]:
-    """The records of new partitions. Equal ones differ only in the partition's number, so one record is encoded and copied."""
+    """Return the records of new partitions. Equal ones differ only in the partition's number, so one record is encoded and
+    copied."""
     version = record_version(partition_record, metadata_version)
     around: dict[PartitionRegistration, tuple[bytes, bytes]] = {}
     records = []

@@ -1,4 +1,4 @@
-"""Decides which of the records that were just read a member acquires, and in which batches (SharePartition.acquire of Kafka)."""
+"""Decides which fetched records a member acquires, and in which batches (SharePartition.acquire of Kafka)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.coordinator.share_state.in_flight import UNSEEN, InFlight, InFlightBa
 from ottla.coordinator.share_state.states import RecordState
 
 MIN_THROTTLED_DELIVERIES = 2
-"""Records with fewer deliveries than this are never acquired in smaller pieces, nor one by one."""
+"""Records with fewer deliveries than this are never acquired in smaller pieces or one by one."""
 
 
 class FetchedBatch(NamedTuple):
-    """A record batch that was read, as far as acquisition needs it."""
+    """A fetched record batch, with the fields that acquisition needs."""
 
     first_offset: int
     last_offset: int
@@ -25,7 +25,7 @@ class FetchedBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted, and its first offset, as in the response to a Fetch with read_committed."""
+    """An aborted transaction and its first offset, as in the response to a Fetch with read_committed."""
 
     producer_id: int
     first_offset: int
@@ -40,10 +40,10 @@ class AcquiredRecords(NamedTuple):
 
 
 class AcquireRequest(msgspec.Struct, frozen=True):
-    """The request of one member for records.
+    """A member's request for records.
 
-    ``batch_size`` is how many records a batch should have; a batch is acknowledged as a whole. With ``is_record_limit`` no more
-    than ``max_records`` are acquired; else whole batches are, which costs less (ShareAcquireMode of Kafka).
+    ``batch_size`` is the requested number of records in a batch, which is acknowledged as a whole. With ``is_record_limit`` at most
+    ``max_records`` are acquired; otherwise whole batches are, which costs less (ShareAcquireMode of Kafka).
     """
 
     member_id: str
@@ -56,7 +56,7 @@ class AcquireRequest(msgspec.Struct, frozen=True):
 
 
 class Acquisition:
-    """Carries out one request. It changes the batches in flight, and raises ``end_offset`` over the records that it adds."""
+    """Carries out one request. It changes the batches in flight, and raises ``end_offset`` past the records that it adds."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Acquisition:
         self._count = 0
 
     def run(self, last_offset: int, max_records: int) -> list[AcquiredRecords]:
-        """Acquire records up to ``last_offset``. With ``is_record_limit`` no more than ``max_records``; else the last batch is
+        """Acquire records up to ``last_offset``, at most ``max_records``. Without ``is_record_limit`` the last batch is acquired
         whole."""
         read_from = self._request.batches[0].first_offset
         self._archive_compacted(read_from)
@@ -95,16 +95,16 @@ class Acquisition:
         return self._without_aborted()
 
     def _archive_compacted(self, read_from: int) -> None:
-        """Archive records that were to be delivered again but are gone from the log, so that the read has begun behind them."""
+        """Archive available records that no longer exist in the log, because the fetch returned only records after them."""
         for batch in self._in_flight.overlapping(self._request.fetch_offset, read_from - 1):
             for first, last, status in batch.runs(self._request.fetch_offset, read_from - 1):
                 if status.state is RecordState.AVAILABLE:
                     batch.assign(first, last, status.ended(RecordState.ARCHIVED))
 
-    # records that are in flight already
+    # records already in flight
 
     def _acquire_again(self, batch: InFlightBatch, first_offset: int, last_offset: int, max_records: int) -> bool:
-        """Acquire the available records of a batch. Returns True where no further records may be acquired in this request."""
+        """Acquire the available records of a batch. Returns True if this request may acquire no further records."""
         room = max_records - self._count
         if batch.common_status == UNSEEN:
             self._acquire_unseen(batch, max(batch.first_offset, first_offset), min(batch.last_offset, last_offset), room)
@@ -126,7 +126,7 @@ class Acquisition:
         return False
 
     def _acquire_throttled(self, batch: InFlightBatch, available: list[tuple[int, int, RecordStatus]], room: int) -> None:
-        """Acquire half as many records with each delivery. Before its last delivery each record is acquired alone."""
+        """Acquire half as many records with each delivery. For its last delivery each record is acquired alone."""
         most: int | None = room if self._request.is_record_limit else None
         given = 0
         throttled = False
@@ -142,7 +142,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # Where at least a piece was acquired before, the piece does not limit the rest, as in Kafka.
+                    # If at least a piece was acquired before, the piece does not limit the rest, as in Kafka.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)
@@ -164,8 +164,7 @@ class Acquisition:
     # records that were never acquired
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Acquire from records that lie between persisted ones. Their batch is removed, and the part that is not acquired is put
-        back."""
+        """Acquire records between persisted ones. Their batch is removed, and the part that is not acquired is put back."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
         if batch.first_offset < first_offset:
@@ -191,7 +190,7 @@ class Acquisition:
         return last_offset
 
     def _pieces(self, first_offset: int, last_offset: int) -> Iterator[tuple[int, int]]:
-        """The bounds of the new batches. A requested size of 0 or less counts as 1, so that no batch is empty."""
+        """Yield the bounds of the new batches. A requested size of 0 or less counts as 1, so that no batch is empty."""
         size = max(self._request.batch_size, 1)
         if not self._request.is_record_limit and last_offset - first_offset + 1 > size:
             for batch in self._request.batches:
@@ -217,7 +216,7 @@ class Acquisition:
 
 
 def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[AbortedTransaction]) -> list[FetchedBatch]:
-    """The batches of data of aborted transactions, found by the same algorithm as in consumers."""
+    """Return the data batches of aborted transactions, using the same algorithm as consumers."""
     ahead = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     open_producers: set[int] = set()
     belong = []
@@ -232,7 +231,7 @@ def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[Aborted
 
 
 def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[AcquiredRecords]:
-    """The parts of ``acquired`` before and behind a batch."""
+    """Yield the parts of ``acquired`` before and after a batch."""
     if acquired.last_offset < aborted.first_offset or aborted.last_offset < acquired.first_offset:
         yield acquired
         return
@@ -243,5 +242,5 @@ def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[Acqui
 
 
 def _batch_end(batches: Iterable[FetchedBatch], offset: int) -> int:
-    """The last offset of the batch that contains ``offset``; ``offset`` itself where no batch does."""
+    """Return the last offset of the batch that contains ``offset``, or ``offset`` itself if there is none."""
     return next((batch.last_offset for batch in batches if batch.first_offset <= offset <= batch.last_offset), offset)

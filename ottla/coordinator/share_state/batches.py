@@ -1,4 +1,4 @@
-"""The persisted state of the records in a share partition: runs of offsets with the same state and delivery count."""
+"""The persisted state of the records in a share partition: ranges of offsets with the same state and delivery count."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 NO_OFFSET = -1
-"""Stands for a start offset that was not set yet."""
+"""An unset start offset."""
 
 
 class StateBatch(NamedTuple):
-    """Records from ``first_offset`` to ``last_offset``, both included, with their `RecordState` and delivery count."""
+    """Records from ``first_offset`` to ``last_offset`` (inclusive), with their `RecordState` and delivery count."""
 
     first_offset: int
     last_offset: int
@@ -26,11 +26,12 @@ _FIRST_OFFSET, _LAST_OFFSET = itemgetter(0), itemgetter(1)
 
 
 def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """All batches in order, without overlaps, and with nothing below the start offset (PersisterStateBatchCombiner of Kafka).
+    """Merge batches into sorted ones without overlaps, and with nothing below the start offset (PersisterStateBatchCombiner of
+    Kafka).
 
-    ``before`` must be combined already. Where batches overlap, the higher delivery count wins, and for equal counts the higher
-    state, in whatever order they came, because a record only moves towards higher ones. Adjacent batches with the same state and
-    count become one. A batch that ends before it begins is ignored: an admin client may have written it into the log.
+    ``before`` must be combined already. If batches overlap, the higher delivery count wins, and for equal counts the higher state,
+    in any order of arrival, because a record only moves to higher ones. Adjacent batches with the same state and count are joined.
+    A batch that ends before it begins is ignored: an admin client may have written it to the log.
     """
     before = before[bisect_left(before, start_offset, key=_LAST_OFFSET) :]
     if before and before[0].first_offset < start_offset:
@@ -42,7 +43,7 @@ def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_off
     )
     if not news:
         return tuple(before)
-    # Most writes concern a few records. Batches that neither overlap nor adjoin the new ones stay as they are.
+    # Most writes concern a few records. Batches that neither overlap nor adjoin the new ones stay unchanged.
     begin = bisect_left(before, news[0].first_offset - 1, key=_LAST_OFFSET)
     end = bisect_right(before, max(map(_LAST_OFFSET, news)) + 1, lo=begin, key=_FIRST_OFFSET)
     return (*before[:begin], *_swept(sorted([*before[begin:end], *news])), *before[end:])
@@ -54,12 +55,12 @@ def are_in_order(batches: Sequence[StateBatch]) -> bool:
 
 
 def most_combined(before: int, after: int) -> int:
-    """The largest number of batches after combining so many. A new batch inside another one splits it, which makes three of one."""
+    """Return the maximum number of batches after combining so many. A new batch inside another splits it into three."""
     return before + 2 * after
 
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:
-    """One pass over batches that are sorted by their first offsets."""
+    """Merge batches that are sorted by their first offsets, in one pass."""
     swept: list[StateBatch] = []
     # A heap of the batches that cover ``offset``: delivery count and state, both negative, and last offset. The winner is on top.
     covering: list[tuple[int, int, int]] = []
@@ -83,7 +84,7 @@ def _swept(batches: list[StateBatch]) -> list[StateBatch]:
 
 
 def _add(swept: list[StateBatch], batch: StateBatch) -> None:
-    """Append a batch, or extend the last batch where it adjoins and has the same state and count."""
+    """Append a batch, or extend the last batch if it adjoins and has the same state and count."""
     if swept:
         first_offset, last_offset, state, count = swept[-1]
         if last_offset + 1 == batch[0] and state == batch[2] and count == batch[3]:

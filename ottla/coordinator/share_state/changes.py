@@ -1,4 +1,4 @@
-"""What a command is about to change of the records in a share partition, and what is to be persisted."""
+"""The pending changes of a command to the records in a share partition, and the part of them to persist."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
 
 
 class SharePartitionConfig(msgspec.Struct, frozen=True):
-    """``group.share.record.lock.duration.ms`` and the like, of the broker or of the group."""
+    """Configs of the broker or the group, such as ``group.share.record.lock.duration.ms``."""
 
     lock_duration_ms: int = 30_000
     max_delivery_count: int = 5
     max_record_locks: int = 2_000
     is_renewal_enabled: bool = True
     has_dead_letters: bool = False
-    """Whether a record that the group gives up gets a dead letter before it is archived (KIP-1191)."""
+    """Whether a discarded record gets a dead letter before it is archived (KIP-1191)."""
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Neighbouring records that the group gives up for one reason.
+    """Adjacent records that the group discards for one reason.
 
-    Their dead letters are to be written, and `SharePartition.dead_lettered` archives the records afterwards.
+    Their dead letters must be written; then `SharePartition.dead_lettered` archives the records.
     """
 
     first_offset: int
@@ -36,17 +36,17 @@ class DeadLetters(msgspec.Struct, frozen=True):
 
 
 class Draft:
-    """Copies of the batches that a command changes, and the changes that must be persisted."""
+    """Copies of the batches that a command changes, and the changes to persist."""
 
     def __init__(self, config: SharePartitionConfig) -> None:
         self._config = config
         self.copies: dict[int, InFlightBatch] = {}
-        """The copies by first offset."""
+        """Copies by first offset."""
         self.written: list[StateBatch] = []
         self.dead_letters: list[DeadLetters] = []
 
     def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
-        """End the lock of records that have one status. Records that were delivered often enough do not become available again."""
+        """End the lock of records with one status. Records at the maximum number of deliveries do not become available again."""
         config = self._config
         ((_, _, status),) = self.runs(batch, first, last)
         state, reason = OUTCOME[acknowledge_type], None
@@ -80,7 +80,7 @@ class Draft:
             return
         before = self.written[-1] if self.written else None
         if before is not None and (before.last_offset + 1, *before[2:]) == (first, status.state, status.delivery_count):
-            # Batches are joined across the bounds of in-flight batches, because their persisted number is limited.
+            # Batches are joined across the bounds of in-flight batches, because the number of persisted batches is limited.
             self.written[-1] = before._replace(last_offset=last)
         else:
             self.written.append(StateBatch(first, last, status.state, status.delivery_count))

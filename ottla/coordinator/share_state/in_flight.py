@@ -1,7 +1,7 @@
-"""The records of a share partition that are in flight: their states, delivery counts, and the members that have them.
+"""The records of a share partition that are in flight: their states, delivery counts and members.
 
 Records are kept in the batches in which they were first acquired (InFlightBatch of Kafka). Each batch is a list of runs: adjacent
-records with the same status. Offsets without a record, as compaction leaves them, count like records.
+records with the same status. Offsets without a record, as compaction leaves them, count as records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_DEADLINE = -1
 
 
 class RecordStatus(msgspec.Struct, frozen=True, gc=False):
-    """The status of one or more records. Acquired records have a member, and the time in ms at which their lock ends."""
+    """The status of one or more records. Acquired records have a member, and the time in ms when their lock expires."""
 
     state: RecordState
     delivery_count: int
@@ -40,7 +40,7 @@ class RecordStatus(msgspec.Struct, frozen=True, gc=False):
         return RecordStatus(self.state, self.delivery_count, self.member_id, deadline_ms)
 
     def ended(self, state: RecordState) -> RecordStatus:
-        """The status after the lock has ended, or after the record was given up."""
+        """Return the status after the lock has ended, or after the record was discarded."""
         check_transition(self.state, state)
         return RecordStatus(state, self.delivery_count)
 
@@ -53,9 +53,10 @@ Run = tuple[int, int, RecordStatus]
 
 
 class InFlightBatch:
-    """Records from ``first_offset`` to ``last_offset``, both included.
+    """Records from ``first_offset`` to ``last_offset`` (inclusive).
 
-    The batch consists of runs, because a persisted state may span any range of offsets, even one too large to keep each record.
+    The batch consists of runs, because a persisted state may span any range of offsets, even one that is too large to store each
+    record.
     """
 
     __slots__ = ("_begins", "_statuses", "first_offset", "last_offset")
@@ -79,13 +80,13 @@ class InFlightBatch:
 
     @property
     def common_status(self) -> RecordStatus | None:
-        """The status of all records, where they have the same one; else None."""
+        """The status of all records if they have the same one, else None."""
         return self._statuses[0] if len(self._statuses) == 1 else None
 
     def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
         assert self.first_offset <= first_offset <= last_offset <= self.last_offset
         first_at, last_at = bisect_right(self._begins, first_offset) - 1, bisect_right(self._begins, last_offset) - 1
-        # Include the runs before and behind, because either may have the same status as the new run.
+        # Include the adjacent runs, because either may have the same status as the new run.
         start, stop = max(first_at - 1, 0), min(last_at + 2, len(self._begins))
         pieces = [(self._begins[at], self._statuses[at]) for at in range(start, first_at)]
         if self._begins[first_at] < first_offset:
@@ -102,7 +103,7 @@ class InFlightBatch:
         return self._begins[at + 1] - 1 if at + 1 < len(self._begins) else self.last_offset
 
     def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
-        """The runs between two offsets, which may lie outside the batch. The batch may be changed during the iteration."""
+        """Yield the runs between two offsets, which may be outside the batch. The batch may be changed during the iteration."""
         first_offset, last_offset = max(first_offset, self.first_offset), min(last_offset, self.last_offset)
         if first_offset > last_offset:
             return
@@ -116,7 +117,7 @@ class InFlightBatch:
         return self.runs(self.first_offset, self.last_offset)
 
     def first_unfinished(self, from_offset: int) -> int | None:
-        """The first offset from ``from_offset`` on that must still be delivered or acknowledged; None where there is none."""
+        """Return the first offset from ``from_offset`` on that must still be delivered or acknowledged, or None."""
         return next((first for first, _, status in self.runs(from_offset, self.last_offset) if not status.is_terminal), None)
 
     def finished_count(self, from_offset: int) -> int:
@@ -152,12 +153,12 @@ class InFlight:
         del self.batches[at], self._firsts[at]
 
     def drop_below(self, offset: int) -> None:
-        """Forget the batches that end below ``offset``."""
+        """Drop the batches that end below ``offset``."""
         count = next((at for at, batch in enumerate(self.batches) if batch.last_offset >= offset), len(self.batches))
         del self.batches[:count], self._firsts[:count]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """The last batch that begins at or before ``offset``, even if it also ends before it; None where there is none."""
+        """Return the last batch that begins at or before ``offset``, even if it also ends before it, or None."""
         at = bisect_right(self._firsts, offset)
         return self.batches[at - 1] if at else None
 

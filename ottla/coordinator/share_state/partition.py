@@ -1,9 +1,9 @@
-"""A share partition: the records of a topic partition, as one share group sees them (SharePartition of Kafka).
+"""A share partition: the records of a topic partition in the view of one share group (SharePartition of Kafka).
 
-Members acquire records under locks that time out, and acknowledge them. Acquisitions are not persisted: after a restart only
+Members acquire records under locks that expire, and acknowledge them. Acquisitions are not persisted: after a restart only
 acknowledged, released and timed-out records are known. A command with changes to persist does not apply them; it returns a
-`Change`, which is applied once the share coordinator has persisted it. A time-out is applied even where persisting fails: the lock
-has ended in any case, and at worst a delivery is not counted.
+`Change`, which is applied once the share coordinator has persisted it. An expired lock is applied even if persisting fails, because
+the lock has ended in any case, and at worst a delivery is not counted.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The effect of a command. ``write`` must be persisted first; None where nothing must be."""
+    """The effect of a command. ``write`` must be persisted first, unless it is None."""
 
     write: StateWrite | None
     batches: list[InFlightBatch]
     """The batches after the change."""
     revision: int
-    """The revision of the share partition for which the change was made."""
+    """The revision of the share partition that the change is based on."""
     dead_letters: Sequence[DeadLetters] = ()
-    """Records whose dead letters are to be written once the change is applied."""
+    """Records whose dead letters must be written once the change is applied."""
 
 
 class SharePartition:
-    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight; without any, the next offset to
-    read."""
+    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, or the next offset to read if none
+    is."""
 
     def __init__(self, start_offset: int, state_epoch: int, leader_epoch: int, config: SharePartitionConfig) -> None:
         self.start_offset = start_offset
@@ -59,10 +59,10 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.config = config
         self._in_flight = InFlight()
-        # Whether a record in flight may be available, and a time before which no lock ends. They avoid walks over all records.
+        # Whether a record in flight may be available, and a time before which no lock expires. They avoid walks over all records.
         self._may_be_available = False
         self._next_deadline_ms: int | None = None
-        # Counts changes, so that a `Change` is not applied to a share partition that has changed since.
+        # Counts changes, so that a `Change` is not applied to a share partition that has changed since then.
         self._revision = 0
 
     @classmethod
@@ -70,7 +70,7 @@ class SharePartition:
         """Load the persisted state. A group without a start offset begins at ``first_offset`` (``share.auto.offset.reset``).
 
         Records between persisted ones without a state of their own were acquired before, or never read; they are available. Raises
-        UNKNOWN_SERVER_ERROR for a state with batches that are out of order.
+        UNKNOWN_SERVER_ERROR for a state whose batches are out of order.
         """
         start_offset = first_offset if read.start_offset == NO_OFFSET else read.start_offset
         partition = cls(start_offset, read.state_epoch, leader_epoch, config)
@@ -92,7 +92,7 @@ class SharePartition:
 
     @property
     def in_flight_count(self) -> int:
-        """The number of records between start and end offset, in whatever state: all of them count against the limit."""
+        """The number of records between start and end offset, in any state. All of them count against the limit."""
         return self.end_offset - self.start_offset + 1 if self._in_flight else 0
 
     @property
@@ -101,7 +101,7 @@ class SharePartition:
         return self._complete_count(self._in_flight.batches)
 
     def next_fetch_offset(self) -> int:
-        """The offset to read next: that of the first available record, else the one behind the end."""
+        """Return the offset to read next: that of the first available record, else the one after the end."""
         if not self._in_flight:
             return self.end_offset
         if self._may_be_available:
@@ -114,7 +114,7 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """A time before which no lock ends, in ms; None where there is no lock."""
+        """A time in ms before which no lock expires, or None without a lock."""
         return self._next_deadline_ms
 
     def can_acquire(self) -> bool:
@@ -124,7 +124,7 @@ class SharePartition:
         return self.in_flight_count < self.config.max_record_locks
 
     def dead_letters(self) -> list[DeadLetters]:
-        """The records that are archiving, so that their dead letters are still to be written.
+        """Return the archiving records, whose dead letters must still be written.
 
         The reason is not persisted, so it is inferred from the delivery count.
         """
@@ -137,19 +137,19 @@ class SharePartition:
         ]
 
     def statuses(self) -> list[tuple[int, int, RecordStatus]]:
-        """All runs in flight, for tests and tools."""
+        """Return all runs in flight, for tests and tools."""
         return [run for batch in self._in_flight.batches for run in batch.all_runs()]
 
     # acquire
 
     def acquire(self, request: AcquireRequest, now_ms: int) -> list[AcquiredRecords]:
-        """Lock records that were just read. Acquisitions are not persisted."""
+        """Lock fetched records. Acquisitions are not persisted."""
         if not request.batches or request.batches[-1].last_offset < self.start_offset:
             return []
         last_offset = request.batches[-1].last_offset
         max_records = min(request.max_records, self.config.max_record_locks - self.in_flight_count)
         if max_records <= 0 and self._in_flight and request.fetch_offset <= self.end_offset:
-            # The limit of locks is reached. Records in flight may still be acquired again.
+            # The limit of locks is reached, but records in flight may be acquired again.
             last_offset = min(last_offset, self.end_offset)
             max_records = min(request.max_records, self.end_offset - request.fetch_offset + 1)
         if max_records <= 0:
@@ -174,7 +174,8 @@ class SharePartition:
     # commands with changes to persist
 
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Change:
-        """Raises INVALID_RECORD_STATE for records that the member has not acquired, INVALID_REQUEST for offsets beyond the end."""
+        """Process acknowledgements. Raises INVALID_RECORD_STATE for records that the member has not acquired, or INVALID_REQUEST
+        for offsets beyond the end."""
         draft = Draft(self.config)
         deadline_ms = now_ms + self.config.lock_duration_ms
         for acknowledgement in acknowledgements:
@@ -197,7 +198,7 @@ class SharePartition:
         return self._change(draft)
 
     def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
-        """Raises INVALID_RECORD_STATE or INVALID_REQUEST where the records are not in flight."""
+        """Raise INVALID_RECORD_STATE or INVALID_REQUEST if the records are not in flight."""
         first, last = acknowledgement.first_offset, acknowledgement.last_offset
         floor = self._in_flight.floor(first)
         if floor is None and first < self.start_offset <= last:
@@ -211,11 +212,11 @@ class SharePartition:
             raise KafkaError(Code.INVALID_REQUEST, _LAST_BEYOND)
 
     def release(self, member_id: str) -> Change:
-        """A member has closed its session: release all records that it has acquired."""
+        """Release all records that a member acquired, because it closed its session."""
         return self._ended_locks(lambda status: status.member_id == member_id)
 
     def time_out(self, now_ms: int) -> Change:
-        """Release the records whose locks have ended."""
+        """Release the records whose locks have expired."""
         return self._ended_locks(lambda status: status.deadline_ms <= now_ms)
 
     def has_timed_out(self, now_ms: int) -> bool:
@@ -248,7 +249,7 @@ class SharePartition:
         return Change(write, list(draft.copies.values()), self._revision, draft.dead_letters)
 
     def apply(self, change: Change) -> None:
-        """Apply a change. The share partition must not have changed since the change was made."""
+        """Apply a change. The share partition must not have changed since the change was created."""
         assert change.revision == self._revision, f"a change of revision {change.revision} at {self._revision}"
         self._revision += 1
         for batch in change.batches:
@@ -259,7 +260,7 @@ class SharePartition:
         self._next_deadline_ms = min(deadlines, default=None)
 
     def move_log_start(self, log_start_offset: int) -> None:
-        """Retention or DeleteRecords has removed the records below ``log_start_offset``."""
+        """Drop the records below ``log_start_offset``, which retention or DeleteRecords removed."""
         if log_start_offset <= self.start_offset:
             return
         self._revision += 1
@@ -277,7 +278,7 @@ class SharePartition:
         return sum(batch.finished_count(self.start_offset) for batch in batches)
 
     def _advance(self) -> None:
-        """Move the start offset over records that need no further delivery."""
+        """Advance the start offset past records that need no further delivery."""
         start_offset = self.start_offset
         for batch in self._in_flight.batches:
             unfinished = batch.first_unfinished(start_offset)
@@ -295,15 +296,14 @@ class SharePartition:
 
 
 def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
-    """The status of a persisted record. ACQUIRED is never persisted; ACQUIRED and unknown states count as available."""
+    """Return the status of a persisted record. ACQUIRED is never persisted; it and unknown states count as available."""
     if state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED):
         return RecordStatus(RecordState(state), delivery_count)
     return RecordStatus(RecordState.AVAILABLE, delivery_count)
 
 
 def _segments(acknowledgement: Acknowledgement) -> list[tuple[int, int, AcknowledgeType]]:
-    """Adjacent offsets with the same type. Raises INVALID_REQUEST for unknown types, and for a number of types that does not
-    fit."""
+    """Return ranges of offsets with the same type. Raises INVALID_REQUEST for an unknown type or a wrong number of types."""
     first, last, types = acknowledgement.first_offset, acknowledgement.last_offset, acknowledgement.types
     try:
         known = [AcknowledgeType(number) for number in types]

@@ -20,7 +20,7 @@ B = TypeVar("B", share_snapshot_value.StateBatch, share_update_value.StateBatch)
 
 
 class ShareKey(NamedTuple):
-    """The id of a share partition: a group, and a topic partition (SharePartitionKey of Kafka)."""
+    """The id of a share partition: a group and a topic partition (SharePartitionKey of Kafka)."""
 
     group_id: str
     topic_id: bytes
@@ -28,10 +28,10 @@ class ShareKey(NamedTuple):
 
 
 class ShareState(msgspec.Struct, frozen=True):
-    """The persisted state of a share partition (ShareGroupOffset of Kafka). Times are in ms; 0 where there is none.
+    """The persisted state of a share partition (ShareGroupOffset of Kafka). Times are in ms, 0 if unset.
 
-    ``delivery_complete_count`` is how many records from the start offset on need no further delivery, -1 where it is unknown. The
-    lag of a group is computed from it.
+    ``delivery_complete_count`` is the number of records from the start offset on that need no further delivery, -1 if unknown. It
+    is used to compute the lag of a group.
     """
 
     snapshot_epoch: int
@@ -45,7 +45,7 @@ class ShareState(msgspec.Struct, frozen=True):
 
 
 class ShareUpdate(msgspec.Struct, frozen=True):
-    """The content of a ShareUpdate record. A start offset or leader epoch of -1 leaves the previous one in force."""
+    """The content of a ShareUpdate record. A start offset or leader epoch of -1 keeps the previous one."""
 
     snapshot_epoch: int
     leader_epoch: int
@@ -77,7 +77,7 @@ def update_record(key: ShareKey, update: ShareUpdate) -> LogRecord:
         state_batches=[_written(share_update_value.StateBatch, batch) for batch in update.state_batches],
     )
     raw = encode_record(share_update_key, ShareUpdateKey(**key._asdict()), 0)
-    # The kind of record is the version number at the start of the key.
+    # The version number at the start of the key is the record type.
     return LogRecord(share_update_key.RECORD_TYPE.to_bytes(2, "big") + raw[2:], encode_record(share_update_value, value, 0))
 
 
@@ -95,7 +95,8 @@ def _snapshot_key(key: ShareKey) -> bytes:
 
 
 def from_record(record: LogRecord) -> tuple[ShareKey, ShareState | ShareUpdate | None]:
-    """The share partition, and its state or update; None for a tombstone. Raises `DecodeError` for a record of another kind."""
+    """Decode a record into the share partition and its state or update, None for a tombstone. Raises `DecodeError` for another
+    record type."""
     if record.key is None:
         raise DecodeError("a record without a key")
     kind = int.from_bytes(record.key[:2], "big", signed=True)

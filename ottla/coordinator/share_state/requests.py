@@ -12,8 +12,8 @@ class ShareStateConfig(msgspec.Struct, frozen=True):
 
     ``updates_per_snapshot`` is ``share.coordinator.snapshot.update.records.per.snapshot``.
 
-    ``max_state_batches`` limits the state batches of a share partition, because a snapshot writes and reads all of them without a
-    pause. The limit is as many as records may be in flight (``group.share.max.partition.max.record.locks``).
+    ``max_state_batches`` limits the state batches of a share partition, because a snapshot encodes or decodes all of them in a
+    single step. The limit equals the maximum number of records in flight (``group.share.max.partition.max.record.locks``).
     """
 
     updates_per_snapshot: int = 500
@@ -22,7 +22,7 @@ class ShareStateConfig(msgspec.Struct, frozen=True):
 
 
 class StateWrite(msgspec.Struct, frozen=True):
-    """The state changes that a share partition's leader asks to persist."""
+    """The state changes that a share partition's leader wants to persist."""
 
     state_epoch: int
     leader_epoch: int
@@ -40,7 +40,7 @@ class StateRead(msgspec.Struct, frozen=True):
 
 
 class StateSummary(msgspec.Struct, frozen=True):
-    """The response to ReadShareGroupStateSummary. The defaults are the response for a state that was not initialized."""
+    """The response to ReadShareGroupStateSummary. The defaults are the response for an uninitialized state."""
 
     state_epoch: int = 0
     leader_epoch: int = 0

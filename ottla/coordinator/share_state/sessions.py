@@ -1,7 +1,7 @@
-"""Share sessions: the partitions that a member fetches, so that requests need not name them each time (ShareSessionCache of Kafka).
+"""Share sessions: the partitions that a member fetches, so that requests need not list them each time (ShareSessionCache of Kafka).
 
-A member has one session at each broker. A request with epoch 0 begins it, each further request has the next epoch, and -1 ends it.
-A session also ends with the connection that has begun it; then the member's records are released. A refused request leaves the
+A member has one session at each broker. A request with epoch 0 starts it, each further request has the next epoch, and -1 ends it.
+A session also ends with the connection that started it; then the member's records are released. A refused request leaves the
 session unchanged.
 """
 
@@ -29,10 +29,10 @@ class SessionPartition(NamedTuple):
 
 
 class ShareSession:
-    """``partitions`` are in the order in which they are read. The value says whether the next response must name the partition.
+    """``partitions`` are in the order in which they are read. The value is whether the next response must include the partition.
 
-    ``resolved`` are partitions whose topic existed at some time (CachedSharePartition.topic). After the topic's deletion they get
-    another error than an id that was never a topic's.
+    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). After the topic's deletion they get another
+    error than an id that never belonged to a topic.
     """
 
     __slots__ = ("connection_id", "epoch", "key", "partitions", "resolved")
@@ -41,20 +41,20 @@ class ShareSession:
         self.key = key
         self.connection_id = connection_id
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # The first response names every partition anyway.
+        # The first response includes every partition anyway.
         self.partitions = dict.fromkeys(partitions, False)
         self.resolved: set[SessionPartition] = set()
 
     def note_read(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
-        """Note what was read of a partition; returns whether a response after the first names the partition.
+        """Record the result of reading a partition. Returns whether a response after the first includes the partition.
 
-        It does with records or an error, when the partition is new in the session, and once after an error.
+        It does with records or an error, if the partition is new in the session, and once after an error.
         """
         was_due = self.partitions.get(partition)
         if was_due is None:
             return False
         if has_records:
-            # A partition with records goes to the end, so that it is read last the next time.
+            # A partition with records moves to the end, so that it is read last the next time.
             del self.partitions[partition]
         self.partitions[partition] = is_error
         return has_records or is_error or was_due
@@ -63,7 +63,7 @@ class ShareSession:
 class ShareSessions:
     """All share sessions of a broker, at most ``most`` (``group.share.max.share.sessions``).
 
-    The sessions have at most ``most_partitions`` together.
+    Together they have at most ``most_partitions`` partitions.
     """
 
     def __init__(self, most: int, most_partitions: int) -> None:
@@ -71,9 +71,9 @@ class ShareSessions:
         self.most_partitions = most_partitions
         self.partition_count = 0
         self._sessions: dict[SessionKey, ShareSession] = {}
-        # The number of sessions of each group.
+        # Number of sessions by group.
         self._of_groups: Counter[str] = Counter()
-        # The sessions that each connection has begun, by connection id.
+        # The sessions that each connection started, by connection id.
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class ShareSessions:
         has_acknowledgements: bool,
         connection_id: int,
     ) -> ShareSession | None:
-        """The session that a ShareFetch continues or begins. None for the final epoch; the caller then calls `end`.
+        """Continue or start the session of a ShareFetch. Returns None for the final epoch; the caller then calls `end`.
 
         Raises INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or SHARE_SESSION_LIMIT_REACHED.
         """
@@ -126,7 +126,7 @@ class ShareSessions:
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
-        """Count a ShareAcknowledge, which never begins a session. Raises the same errors as `fetch`."""
+        """Count a ShareAcknowledge, which never starts a session. Raises the same errors as `fetch`."""
         if epoch == INITIAL_EPOCH:
             raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
         session = self._continued(key, epoch)
@@ -134,7 +134,7 @@ class ShareSessions:
             session.epoch = next_epoch(session.epoch)
 
     def end(self, key: SessionKey) -> ShareSession | None:
-        """End a session. Returns it, or None where there was none."""
+        """End a session. Returns it, or None if there was none."""
         session = self._sessions.pop(key, None)
         if session is None:
             return None
@@ -149,7 +149,7 @@ class ShareSessions:
         return session
 
     def disconnected(self, connection_id: int) -> list[ShareSession]:
-        """End the sessions of a connection that has closed, and return them."""
+        """End the sessions of a closed connection, and return them."""
         ended = [self.end(key) for key in list(self._by_connection.get(connection_id, ()))]
         return [session for session in ended if session is not None]
 
@@ -186,5 +186,5 @@ class ShareSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after ``epoch``. The last epoch is followed by 1, because 0 would begin a session (ShareRequestMetadata)."""
+    """Return the next epoch. The last one is followed by 1, because 0 would start a session (ShareRequestMetadata)."""
     return 1 if epoch == LAST_EPOCH else epoch + 1

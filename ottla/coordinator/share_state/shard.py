@@ -1,8 +1,8 @@
 """One partition of ``__share_group_state``: the decisions about its share partitions (ShareCoordinatorShard of Kafka).
 
 A command reads the state and returns records; ``replay`` changes the state. Errors are `KafkaError` with the message for the
-response. The state epoch fences clients of a group that was deleted and created anew; the leader epoch fences earlier leaders of
-the partition.
+response. The state epoch fences clients of a deleted group when a new group has the same id; the leader epoch fences earlier
+leaders of the partition.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ _NOT_HOSTED = "This server does not host this topic-partition."
 class Persisted(msgspec.Struct):
     """The state of one share partition, from all of its records.
 
-    The highest epochs are kept beside the state: a state that is initialized anew has leader epoch 0, but earlier leaders must stay
-    fenced.
+    The highest epochs are stored separately: a newly initialized state has leader epoch 0, but earlier leaders must stay fenced.
     """
 
     state: ShareState
@@ -51,7 +50,7 @@ class Persisted(msgspec.Struct):
     updates: int = 0
     """The number of update records since the last snapshot."""
     snapshot_offset: int = -1
-    """The log offset of the last snapshot; -1 where there is none."""
+    """The log offset of the last snapshot, -1 if there is none."""
 
 
 class ShareShard:
@@ -66,7 +65,7 @@ class ShareShard:
     # commands
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Result[None]:
-        """Replace any state by one without records. ``start_offset`` is -1 where the first fetch determines it."""
+        """Replace any state by one without records. ``start_offset`` is -1 if the first fetch determines it."""
         _check_numbers(key, state_epoch=state_epoch)
         current = self.persisted.get(key)
         if current is not None and current.state_epoch > state_epoch:
@@ -84,7 +83,7 @@ class ShareShard:
         return Result(None, records=[snapshot_record(key, state)])
 
     def read(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Result[StateRead]:
-        """The whole state, for the current leader of the partition. Earlier leaders are fenced from then on."""
+        """Return the whole state to the current leader of the partition. Earlier leaders are fenced from then on."""
         _check_numbers(key, leader_epoch=leader_epoch)
         current = self._initialised(key, _READ_UNINITIALISED)
         if current.leader_epoch > leader_epoch:
@@ -111,11 +110,11 @@ class ShareShard:
                     Code.INVALID_REQUEST, f"A state batch ends before it begins: {batch.first_offset} to {batch.last_offset}"
                 )
         self._check_combined(current.state, write)
-        # A write does not change the leader epoch that it names; only a read does.
+        # A write does not change the leader epoch; only a read does.
         return Result(None, records=[self._written(key, current, write, current.state.leader_epoch, now_ms)])
 
     def _check_combined(self, state: ShareState, write: StateWrite) -> None:
-        """Raises INVALID_REQUEST where the share partition would have more than ``max_state_batches``."""
+        """Raise INVALID_REQUEST if the share partition would have more than ``max_state_batches``."""
         most = self.config.max_state_batches
         if most_combined(len(state.state_batches), len(write.state_batches)) <= most:
             return
@@ -135,12 +134,12 @@ class ShareShard:
         return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
 
     def batch_count(self, key: ShareKey) -> int:
-        """The number of state batches of a share partition; 0 without a state."""
+        """Return the number of state batches of a share partition, 0 without a state."""
         persisted = self.persisted.get(key)
         return 0 if persisted is None else len(persisted.state.state_batches)
 
     def delete(self, key: ShareKey) -> Result[None]:
-        """Delete the state. Where there is no state, the response is the same."""
+        """Delete the state. The response is the same if there is no state."""
         _check_numbers(key)
         self._check_hosted(key)
         return Result(None, records=[tombstone(key)] if key in self.persisted else [])
@@ -156,8 +155,8 @@ class ShareShard:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
 
     def _written(self, key: ShareKey, current: Persisted, write: StateWrite, leader_epoch: int, now_ms: int) -> LogRecord:
-        """The record of a write: an update or, after ``updates_per_snapshot`` of them, a snapshot. The start offset never goes
-        back."""
+        """Encode a write as an update or, after ``updates_per_snapshot`` of them, as a snapshot. The start offset never
+        decreases."""
         state = current.state
         start_offset = max(write.start_offset, state.start_offset)
         complete_count = write.delivery_complete_count
@@ -183,7 +182,7 @@ class ShareShard:
     # housekeeping
 
     def cold_snapshots(self, now_ms: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Snapshots of states that were not written for long, so that the log before them can be deleted.
+        """Write snapshots of states that were not written for a long time, so that the log before them can be deleted.
 
         Batches have at most ``max_batch_bytes``.
         """
@@ -193,13 +192,13 @@ class ShareShard:
     def _cold_snapshot(self, key: ShareKey, now_ms: int) -> list[LogRecord]:
         persisted = self.persisted.get(key)
         if persisted is None or 0 <= now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
-            # A time of writing in the future counts as long ago: the wall clock was set back since.
+            # A write time in the future counts as old, because the wall clock was set back since then.
             return []
         epoch = persisted.state.snapshot_epoch + 1
         return [snapshot_record(key, msgspec.structs.replace(persisted.state, snapshot_epoch=epoch, write_ms=now_ms))]
 
     def forget_topics(self, topic_ids: Collection[bytes], max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for the share partitions of deleted topics, in batches of at most ``max_batch_bytes``."""
+        """Write tombstones for the share partitions of deleted topics, in batches of at most ``max_batch_bytes``."""
         gone = [key for key in self.persisted if key.topic_id in topic_ids]
         for records in decided_in_batches(gone, self._tombstone, max_batch_bytes):
             yield Result(None, records=records)
@@ -208,13 +207,14 @@ class ShareShard:
         return [tombstone(key)] if key in self.persisted else []
 
     def first_needed_offset(self) -> int | None:
-        """The lowest offset of all last snapshots, below which a start needs no records; None without any share partition."""
+        """Return the lowest offset of all last snapshots, below which a start needs no records, or None without share
+        partitions."""
         return min((p.snapshot_offset for p in self.persisted.values()), default=None)
 
     # replay
 
     def clear(self) -> None:
-        """Forget all state, as before the first record."""
+        """Reset to the state before the first record."""
         self.persisted.clear()
 
     def replay(self, record: LogRecord, offset: int) -> None:
@@ -264,7 +264,7 @@ def _merged(state: ShareState, update: ShareUpdate) -> ShareState:
 
 
 def _without_snapshot(update: ShareUpdate) -> ShareState:
-    """The state from an update alone. An admin client may have deleted the snapshot before it."""
+    """Return the state from an update alone, whose snapshot an admin client may have deleted."""
     return ShareState(
         snapshot_epoch=update.snapshot_epoch,
         state_epoch=0,

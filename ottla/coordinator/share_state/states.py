@@ -6,18 +6,18 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """The values are those in the log and in requests to a share coordinator."""
+    """The state of a record. The values are those in the log and in requests to a share coordinator."""
 
     AVAILABLE = 0
-    """To be delivered, for the first time or again."""
+    """Waits for its first or next delivery."""
     ACQUIRED = 1
-    """A member has the record, under a lock that times out."""
+    """A member has the record, under a lock that expires."""
     ACKNOWLEDGED = 2
-    """Processed; it is never delivered again."""
+    """Processed, and never delivered again."""
     ARCHIVING = 3
-    """Given up, and about to be written to the group's dead-letter topic (KIP-1191). A start resumes the writing."""
+    """Discarded, and waiting to be written to the group's dead-letter topic (KIP-1191). A start resumes the write."""
     ARCHIVED = 4
-    """Given up: rejected, delivered too often, or not a record for consumers."""
+    """Discarded: rejected, delivered too often, or not a record for consumers."""
 
 
 S = RecordState
@@ -35,7 +35,7 @@ TERMINAL = frozenset({S.ACKNOWLEDGED, S.ARCHIVED})
 
 
 class AcknowledgeType(IntEnum):
-    """How a member acknowledges a record (org.apache.kafka.clients.consumer.AcknowledgeType)."""
+    """A member's acknowledgement of a record (org.apache.kafka.clients.consumer.AcknowledgeType)."""
 
     GAP = 0
     """The offset has no record for consumers: compaction has removed it, or it is a control record."""
@@ -43,7 +43,7 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """The lock starts anew (KIP-1222)."""
+    """Restarts the lock (KIP-1222)."""
 
 
 OUTCOME: dict[AcknowledgeType, RecordState] = {
@@ -52,12 +52,12 @@ OUTCOME: dict[AcknowledgeType, RecordState] = {
     AcknowledgeType.RELEASE: S.AVAILABLE,
     AcknowledgeType.REJECT: S.ARCHIVED,
 }
-"""The state of an acquired record after its acknowledgement. RENEW keeps the state. With a dead-letter topic rejected records are
+"""The state of an acquired record after its acknowledgement. RENEW keeps the state. With a dead-letter topic, rejected records are
 ARCHIVING first."""
 
 
 class IllegalRecordTransition(Exception):
-    """A transition that `VALID_NEXT` does not allow; this is a bug."""
+    """A transition that `VALID_NEXT` does not allow, which is a bug."""
 
 
 def check_transition(before: RecordState, after: RecordState) -> None:
