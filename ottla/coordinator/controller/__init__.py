@@ -1,13 +1,13 @@
-"""What a controller decides: registrations, placement, elections, in-sync replicas, reassignment. Pure, over `ClusterState`.
+"""The decisions of a controller: registrations, placement, elections, in-sync replicas, reassignment. Pure, over `ClusterState`.
 
-- `directories`: a broker says in which of its log directories it keeps its replicas
-  (ReplicationControlManager.handleAssignReplicasToDirs).
-- `elections`: who leads a partition, and every other change of one, in a single builder (Kafka's PartitionChangeBuilder).
-- `heartbeats`: brokers' sessions and what a heartbeat decides: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager).
-- `in_sync`: a leader asks for other in-sync replicas (AlterPartition; ReplicationControlManager.alterPartition).
-- `placement`: on which brokers a new partition's replicas lie: striped over racks, or as a client assigns them
-  (StripedReplicaPlacer).
-- `policies`: what the cluster's configs, features and registrations say to a decision about a partition.
-- `reassignment`: moves partitions to other brokers: begins, cancels and lists reassignments (ReplicationControlManager, KIP-455).
-- `registrations`: brokers and controllers that register themselves, and brokers that are unregistered (ClusterControlManager).
+- `directories`: assigns a broker's replicas to its log directories (ReplicationControlManager.handleAssignReplicasToDirs of Kafka).
+- `elections`: elects leaders, and builds every other change of a partition with one builder (PartitionChangeBuilder of Kafka).
+- `heartbeats`: broker sessions and the result of a heartbeat: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager of
+  Kafka).
+- `in_sync`: changes of the in-sync replicas that a leader requests (AlterPartition; ReplicationControlManager.alterPartition of
+  Kafka).
+- `placement`: places replicas of new partitions: striped over racks (StripedReplicaPlacer of Kafka), or as a client assigns them.
+- `policies`: reads the configs, features and registrations that decisions about a partition depend on.
+- `reassignment`: moves partitions to other brokers: starts, cancels and lists reassignments (ReplicationControlManager, KIP-455).
+- `registrations`: registers brokers and controllers, and unregisters brokers (ClusterControlManager of Kafka).
 """

@@ -1,4 +1,4 @@
-"""A broker says in which of its log directories it keeps its replicas (ReplicationControlManager.handleAssignReplicasToDirs)."""
+"""Assigns a broker's replicas to its log directories (ReplicationControlManager.handleAssignReplicasToDirs of Kafka)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 Assigned = tuple[bytes, bytes, int]
-"""A directory's id, and a topic's id with the number of a partition of which the directory has a replica."""
+"""A directory's id, a topic's id, and the number of a partition with a replica in the directory."""
 
 
 def assign_directories(
     state: ClusterState, broker_id: int, broker_epoch: int, asked: Iterable[Assigned]
 ) -> Result[list[KafkaError | None]]:
-    """The answers are in the order asked. Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION below KIP-858's metadata.version.
+    """Assign replicas to directories. The results are in the order of the request.
 
-    A directory that the broker has not registered has failed meanwhile: the replica in it leads no more, and is out of sync. Where
-    the replica's directory before is gone, on a disk that was replaced, the replica has begun anew: until it is in sync again it is
-    neither eligible nor a last known leader, unless there is no other replica.
+    Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION for a metadata.version before KIP-858. A directory that the broker has not
+    registered has failed meanwhile: its replica no longer leads, and leaves the in-sync set. If the replica's previous directory is
+    gone (the disk was replaced), the replica has lost its data. Until it is in sync again it is neither eligible nor a last known
+    leader, unless there is no other replica.
     """
     if state.metadata_version < DIRECTORY_ASSIGNMENT:
         raise KafkaError(Code.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -32,7 +33,7 @@ def assign_directories(
     for directory, topic_id, index in asked:
         try:
             if (topic_id, index) in seen:
-                # Named twice: the second would be decided without the first one's record.
+                # Listed twice. The second entry would be decided without the first one's record.
                 raise KafkaError(Code.INVALID_REQUEST)
             record = _assigned(state, broker_id, directory, topic_id, index)
         except KafkaError as error:

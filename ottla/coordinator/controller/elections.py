@@ -1,4 +1,4 @@
-"""Who leads a partition, and every other change of one, in a single builder (Kafka's PartitionChangeBuilder)."""
+"""Elects leaders, and builds every other change of a partition with one builder (PartitionChangeBuilder of Kafka)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 
 NO_BROKER = -1
 NO_EPOCH_ON_SHRINK = 12
-"""The level 3.6-IV0 of ``metadata.version``, from which on a shrinking in-sync set leaves the leader epoch as it is."""
+"""Level 3.6-IV0 of ``metadata.version``, from which on a shrinking in-sync set does not change the leader epoch."""
 PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
 """Types of election in an ElectLeaders request."""
 
@@ -35,19 +35,19 @@ class Election(Enum):
     PREFERRED = "preferred"
     """The first replica, if it may lead."""
     ONLINE = "online"
-    """The leader stays if it may, or else the first replica that may lead."""
+    """The current leader if it may lead, else the first replica that may."""
     UNCLEAN = "unclean"
-    """As `ONLINE`, and if no replica may lead, one that lives though it may lack committed records."""
+    """Like `ONLINE`, but if no replica may lead, one that is alive although it may lack committed records."""
 
 
 class PartitionChange(msgspec.Struct, kw_only=True):
-    """A change of one partition in the making. `build` gives the record, or None where nothing changes."""
+    """A pending change of one partition. `build` returns the record, or None if nothing changes."""
 
     state: ClusterState
     topic: Topic
     index: int
     may_lead: Callable[[int], bool]
-    """Whether a broker lives and may become a leader. Asked for replicas of this partition alone."""
+    """Whether a broker is alive and may become a leader. Called only for replicas of this partition."""
     election: Election = Election.ONLINE
     isr: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
@@ -55,11 +55,11 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     adding: tuple[int, ...] = ()
     recovery_state: int = NO_RECOVERY_CHANGE
     unclean_shutdown: int = NO_BROKER
-    """A broker that stopped uncleanly and so may lack records that it had: not eligible any more."""
+    """A broker that stopped uncleanly, so it may have lost records and is no longer eligible."""
     begun_anew: int = NO_BROKER
-    """A broker whose replica's directory was gone, and whose replica has only what it has fetched since: no last known leader."""
+    """A broker whose replica lost its directory, so it only has records that it fetched since. It is no last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
-    """Directories of replicas that are not those of the registration."""
+    """Directories of replicas that differ from the registration."""
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
@@ -74,10 +74,10 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         self._move_to_eligible()
         self._elect(change)
         if change.leader == NO_LEADER_CHANGE and not set(before.replicas) <= set(self.replicas):
-            # A replica that is removed must not go on to fetch: its fetches name the old epoch and are fenced.
+            # A removed replica must stop fetching. A new leader epoch fences its fetches.
             change.leader = before.leader
         self._note_eligible(change)
-        # Without eligible leaders the in-sync set keeps its last member, which is the only one that may lead again.
+        # Without eligible leader replicas the in-sync set keeps its last member, the only one that may lead again.
         if change.isr is None and self.isr != before.isr and (self.isr or self._has_elr):
             change.isr = list(self.isr)
         shrinks = change.isr is not None and not set(before.isr) <= set(change.isr)
@@ -94,7 +94,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return policies.has_eligible_leader_replicas(self.state)
 
     def _complete_reassignment(self) -> None:
-        """End a reassignment whose new replicas are all in sync, and of which some remains (PartitionReassignmentReplicas)."""
+        """End a reassignment if all new replicas are in sync and at least one remains (PartitionReassignmentReplicas of Kafka)."""
         if not (self.removing or self.adding):
             return
         isr = tuple(r for r in self.isr if r not in self.removing)
@@ -103,7 +103,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """Whoever leaves an in-sync set that falls below ``min.insync.replicas`` stays eligible: nothing commits without it."""
+        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``, because nothing commits without them."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
@@ -130,7 +130,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
                 change.leader_recovery_state = RECOVERING
 
     def _elected(self) -> tuple[int, bool]:
-        """The leader, or `NO_LEADER`, and whether it may lack committed records."""
+        """Return the leader, or `NO_LEADER`, and whether it may lack committed records."""
         own = self.before.leader
         order = [*self.replicas[:1], own, *self.replicas[1:]] if self.election is Election.PREFERRED else [own, *self.replicas]
         for replica in order:
@@ -150,7 +150,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return is_whole and self.may_lead(replica)
 
     def _last_known_leader(self) -> int | None:
-        """The last leader, where nobody else is known to have all that was committed: it lost the least (KIP-966)."""
+        """Return the last leader if no replica is known to have all committed records: it lost the least (KIP-966)."""
         known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
@@ -160,7 +160,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     def _last_known(self) -> list[int]:
         return [replica for replica in self.before.last_known_elr if replica != self.begun_anew]
 
-    # what the record says
+    # fields of the record
 
     def _note_eligible(self, change: PartitionChangeRecord) -> None:
         is_clean = change.isr is None
@@ -204,7 +204,7 @@ def change_of(
     directories: Mapping[int, bytes] | None = None,
     **fields: object,
 ) -> PartitionChange:
-    """A change that begins with all as it is. ``may_lead``: by default whoever is active, on a directory that works."""
+    """Create a change that initially changes nothing. By default every active broker with an online directory may lead."""
     before, moved = topic.partitions[index], dict(directories or {})
     alive = may_lead or (lambda broker_id: policies.is_active(state, broker_id))
     asked = {
@@ -226,18 +226,18 @@ def change_record(state: ClusterState, change: PartitionChangeRecord) -> LogReco
 
 
 def usual_election(state: ClusterState, topic: Topic) -> Election:
-    """Unclean only for topics that allow it."""
+    """Return UNCLEAN for topics that allow it, else ONLINE."""
     return Election.UNCLEAN if policies.allows_unclean_elections(state, topic.name) else Election.ONLINE
 
 
-# what a broker's coming and going does to partitions
+# changes of partitions when a broker's state changes
 
 
 Where = tuple[Topic, int]
 
 
 def in_sync_with(state: ClusterState, broker_id: int) -> Iterator[Where]:
-    """The partitions with the broker in the in-sync set. In the order of topics, so that records have one order."""
+    """Yield the partitions with the broker in the in-sync set, in the order of topics, so that the records' order is fixed."""
     return _where(state, lambda partition: broker_id in partition.isr)
 
 
@@ -257,7 +257,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Equal neighbours are one object, which is asked about once.
+            # Adjacent equal partitions are one object, which is checked once.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -267,9 +267,9 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
 def leader_and_isr_changes(
     state: ClusterState, where: Iterable[Where], *, without: int = NO_BROKER, also: int = NO_BROKER, unclean: int = NO_BROKER
 ) -> list[LogRecord]:
-    """The changes of partitions when a broker goes, comes, or has stopped uncleanly.
+    """Return the changes of partitions when a broker stops, starts, or has stopped uncleanly.
 
-    ``without`` and ``unclean`` leave the in-sync set and lead no more; ``also`` may lead though its record does not say so yet.
+    ``without`` and ``unclean`` leave the in-sync set and no longer lead. ``also`` may lead before its record says so.
     """
 
     def may_lead(broker_id: int) -> bool:
@@ -291,9 +291,9 @@ def leader_and_isr_changes(
 def elect_leaders(
     state: ClusterState, election_type: int, asked: Iterable[tuple[str, Iterable[int]]] | None
 ) -> Result[dict[str, dict[int, KafkaError | None]]]:
-    """Elects leaders of the partitions ``asked`` for, or of all; the answer has an error or None for each partition.
+    """Elect leaders of the partitions in ``asked``, or of all. The response has an error or None for each partition.
 
-    With ``asked`` None the answer leaves out those that need no election. Raises INVALID_REQUEST for an unknown type.
+    With ``asked`` None the response omits partitions that need no election. Raises INVALID_REQUEST for an unknown type.
     """
     if election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown election type {election_type}")
@@ -304,7 +304,7 @@ def elect_leaders(
         of_topic = answers.setdefault(name, {})
         for index in indexes:
             if index in of_topic:
-                # Named twice: the second would be decided without the first one's record.
+                # Listed twice. The second entry would be decided without the first one's record.
                 continue
             error: KafkaError | None = None
             try:
@@ -335,13 +335,13 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Gives leaderships back to preferred leaders. The answer says whether more may be left than ``max_elections``."""
+    """Return leaderships to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 
 
 def elect_unclean_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Elects leaders of leaderless partitions whose topic allows an unclean one. The answer is that of `rebalance_leaders`."""
+    """Elect leaders of leaderless partitions whose topic allows unclean ones. The response is that of `rebalance_leaders`."""
     return _elect_some(state, leaderless(state), lambda topic: usual_election(state, topic), max_elections)
 
 

@@ -1,7 +1,7 @@
-"""Brokers' sessions and what a heartbeat decides: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager).
+"""Broker sessions and the result of a heartbeat: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager of Kafka).
 
-When a broker was heard of, and how far it has read the metadata log, is in no log. A controller that has just started knows
-neither, and gives every broker a whole session (`Heartbeats.start`).
+The times of heartbeats and the metadata offsets of brokers are not logged. A controller that has just started knows neither, and
+gives every broker a whole session (`Heartbeats.start`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SESSION_TIMEOUT_MS = 9_000
 
 
 class Control(Enum):
-    """What a controller wants of a broker (BrokerControlState)."""
+    """The state that a controller wants a broker to have (BrokerControlState of Kafka)."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -37,7 +37,7 @@ NEXT = {
     Control.UNFENCED: {Control.UNFENCED, Control.FENCED, Control.CONTROLLED_SHUTDOWN, Control.SHUTDOWN_NOW},
     Control.CONTROLLED_SHUTDOWN: {Control.CONTROLLED_SHUTDOWN, Control.SHUTDOWN_NOW},
 }
-"""Which states may follow a state."""
+"""State -> allowed next states."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeardFromBroker(Effect, frozen=True):
-    """A broker's heartbeat was answered: its session begins anew."""
+    """Restart the session of a broker whose heartbeat was answered."""
 
     broker_id: int
     broker_epoch: int
@@ -68,31 +68,31 @@ class HeardFromBroker(Effect, frozen=True):
 
 
 class ForgetBroker(Effect, frozen=True):
-    """A broker has registered anew or was unregistered: its old session has ended."""
+    """End the session of a broker that registered again or was unregistered."""
 
     broker_id: int
 
 
 class SessionEnded(Effect, frozen=True):
-    """A broker of this epoch was not heard of for too long."""
+    """End the session of a broker with this epoch, because it sent no heartbeat in time."""
 
     broker_id: int
     broker_epoch: int
 
 
 class Heartbeats:
-    """Sessions of brokers, which no log has."""
+    """Broker sessions, which are not logged."""
 
     def __init__(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
         self.session_timeout_ms = session_timeout_ms
         self.contacts_ms: dict[tuple[int, int], int] = {}
-        """When each broker, by id and epoch, was heard of."""
+        """The time of each broker's last heartbeat, by broker id and epoch."""
         self.metadata_offsets: dict[int, int] = {}
         self.shutdown_offsets: dict[int, int] = {}
-        """The last of the records that took a broker's leaderships away at its request, by its offset in the metadata log."""
+        """Broker id -> metadata log offset of the last record that moved its leaderships, in a controlled shutdown."""
 
     def start(self, state: ClusterState, now_ms: int) -> None:
-        """Begins a session for every broker that the log has as unfenced."""
+        """Start a session for every unfenced broker."""
         for broker in state.registrations.brokers.values():
             if not broker.is_fenced:
                 self.contacts_ms[broker.broker_id, broker.broker_epoch] = now_ms
@@ -102,17 +102,17 @@ class Heartbeats:
         return heard_ms is not None and now_ms - heard_ms <= self.session_timeout_ms
 
     def next_check_ms(self) -> int | None:
-        """When the next session ends, if no broker is heard of meanwhile."""
+        """When the next session expires if no heartbeat arrives."""
         return min(self.contacts_ms.values()) + self.session_timeout_ms + 1 if self.contacts_ms else None
 
     def apply(self, effect: Effect, end_offset: int) -> None:
-        """Carries out an effect of a decision. ``end_offset``: the metadata log's end behind the decision's records."""
+        """Carry out an effect of a decision. ``end_offset``: the metadata log end offset after the decision's records."""
         match effect:
             case HeardFromBroker():
                 self.contacts_ms[effect.broker_id, effect.broker_epoch] = effect.now_ms
                 self.metadata_offsets[effect.broker_id] = effect.metadata_offset
                 if effect.next is Control.CONTROLLED_SHUTDOWN:
-                    # Brokers name the last offset that they have applied, which is that of the last record.
+                    # Brokers report the last offset that they have applied, which is that of the last record.
                     self.shutdown_offsets.setdefault(effect.broker_id, end_offset - 1)
                 elif effect.next is not Control.UNFENCED:
                     self.shutdown_offsets.pop(effect.broker_id, None)
@@ -129,7 +129,7 @@ class Heartbeats:
             del self.contacts_ms[key]
 
     def expired(self, now_ms: int) -> list[tuple[int, int]]:
-        """The brokers, by id and epoch, whose sessions have ended."""
+        """Return the brokers, by id and epoch, whose sessions have expired."""
         return [key for key, heard_ms in self.contacts_ms.items() if now_ms - heard_ms > self.session_timeout_ms]
 
     def _lowest_active_offset(self, state: ClusterState) -> float:
@@ -143,7 +143,7 @@ class Heartbeats:
         return Control.CONTROLLED_SHUTDOWN if broker.broker_id in self.shutdown_offsets else Control.UNFENCED
 
     def next_control(self, state: ClusterState, heartbeat: Heartbeat, *, is_caught_up: bool) -> Control:
-        """What follows a heartbeat. `NEXT` has every possible answer."""
+        """Return the state after a heartbeat. `NEXT` has every possible result."""
         broker_id = heartbeat.broker_id
         current = self.control_of(state.registrations.brokers[broker_id])
         if current is Control.FENCED:
@@ -156,13 +156,13 @@ class Heartbeats:
             if heartbeat.want_shut_down:
                 return Control.CONTROLLED_SHUTDOWN if elections.leads_any(state, broker_id) else Control.SHUTDOWN_NOW
             return Control.UNFENCED
-        # The other brokers must have read that they lead now, before this one stops answering.
+        # The other brokers must have applied their new leaderships before this broker stops serving clients.
         is_known = self.shutdown_offsets[broker_id] <= self._lowest_active_offset(state)
         return Control.SHUTDOWN_NOW if is_known and not elections.leads_any(state, broker_id) else current
 
 
 def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now_ms: int) -> Result[HeartbeatReply]:
-    """Raises STALE_BROKER_EPOCH. Effects are `Heartbeats`'."""
+    """Handle a heartbeat. Its effects are for `Heartbeats.apply`. Raises STALE_BROKER_EPOCH."""
     check_broker_epoch(state, asked.broker_id, asked.broker_epoch)
     broker = state.registrations.brokers[asked.broker_id]
     is_caught_up = asked.current_metadata_offset >= state.registrations.record_offsets.get(asked.broker_id, UNKNOWN_OFFSET)
@@ -170,7 +170,7 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now
     following = heartbeats.next_control(state, asked, is_caught_up=is_caught_up)
     offline = _newly_offline(state, broker, asked)
     if offline and following is Control.UNFENCED and current is Control.FENCED:
-        # Elections of this heartbeat would still count on the directories. The next heartbeat unfences.
+        # This heartbeat's elections would still count on the directories, so the next heartbeat unfences.
         following = Control.FENCED
     assert following in NEXT[current], (current, following)
     records: list[LogRecord] = []
@@ -200,9 +200,9 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now
 
 
 def fence_expired_broker(state: ClusterState, heartbeats: Heartbeats, now_ms: int) -> Result[bool]:
-    """Fences one broker whose session has ended. The answer is whether there was a session to end, so that more may follow.
+    """Fence one broker whose session has expired. The response is whether there was one, so that more may follow.
 
-    One at a time, because what is decided for a broker's partitions depends on which other brokers are fenced.
+    One at a time, because the decision for a broker's partitions depends on which other brokers are fenced.
     """
     expired = heartbeats.expired(now_ms)
     if not expired:

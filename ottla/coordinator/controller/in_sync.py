@@ -1,4 +1,4 @@
-"""A leader asks for other in-sync replicas (AlterPartition; ReplicationControlManager.alterPartition)."""
+"""Changes of the in-sync replicas that a leader requests (AlterPartition; ReplicationControlManager.alterPartition of Kafka)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_EPOCH = -1
-"""The epoch of a replica's broker where the leader does not know it: not checked."""
+"""The epoch of a replica's broker if the leader does not know it. It is not checked."""
 
 
 class PartitionAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the leader asks for one partition. ``isr`` has brokers and their epochs (KIP-903)."""
+    """The requested change of one partition. ``isr`` has brokers and their epochs (KIP-903)."""
 
     topic_id: bytes
     index: int
@@ -36,13 +36,13 @@ class PartitionAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PartitionAnswer = PartitionRegistration | KafkaError
-"""The partition after the change, or why there is none."""
+"""The partition after the change, or an error."""
 
 
 def alter_partitions(
     state: ClusterState, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]
 ) -> Result[list[PartitionAnswer]]:
-    """The answers are in the order asked. Raises STALE_BROKER_EPOCH for all."""
+    """Change the in-sync replicas. The results are in the order of the request. Raises STALE_BROKER_EPOCH for all."""
     check_broker_epoch(state, broker_id, broker_epoch)
     records: list[LogRecord] = []
     answers: list[PartitionAnswer] = []
@@ -50,7 +50,7 @@ def alter_partitions(
     for one in asked:
         try:
             if (one.topic_id, one.index) in seen:
-                # Named twice. The first answer's record has raised the partition epoch that this one names.
+                # Listed twice. The first entry's record raises the partition epoch, so the second one's is old.
                 raise KafkaError(Code.INVALID_UPDATE_VERSION)
             answer, record = _altered(state, broker_id, one)
         except KafkaError as error:
@@ -76,7 +76,7 @@ def _altered(state: ClusterState, broker_id: int, asked: PartitionAsked) -> tupl
         return before, None
     record = elections.change_record(state, change)
     if change.leader not in (broker_id, NO_LEADER_CHANGE):
-        # The change has ended a reassignment that takes the leadership away. It is made; the asker learns that it leads no more.
+        # The change ends a reassignment that moves the leadership. It is made, and the sender learns that it no longer leads.
         return KafkaError(Code.NEW_LEADER_ELECTED), record
     return merged(before, change), record
 
@@ -93,9 +93,9 @@ def _change(state: ClusterState, topic: Topic, asked: PartitionAsked) -> electio
 
 
 def _check(state: ClusterState, broker_id: int, before: PartitionRegistration, asked: PartitionAsked) -> None:
-    """Raises why a leader may not change the partition so.
+    """Raise the reason why a leader may not make this change.
 
-    An epoch above this controller's comes from a newer one: NOT_CONTROLLER sends the broker there.
+    An epoch above this controller's comes from a newer controller: NOT_CONTROLLER makes the broker find it.
     """
     isr = [broker for broker, _ in asked.isr]
     recovery = asked.leader_recovery_state

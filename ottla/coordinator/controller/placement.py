@@ -1,4 +1,4 @@
-"""On which brokers a new partition's replicas lie: striped over racks, or as a client assigns them (StripedReplicaPlacer)."""
+"""Places replicas of new partitions: striped over racks (StripedReplicaPlacer of Kafka), or as a client assigns them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]
 RandomBelow = Callable[[int], int]
-"""Gives a random number from 0 to below the given one."""
+"""Returns a random number from 0 to below the argument."""
 
 
 def place(state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow) -> list[Replicas]:
-    """Replicas of new partitions. Each partition begins in the next rack and with that rack's next broker.
+    """Return replicas of new partitions. Each partition starts in the next rack, with that rack's next broker.
 
     So leaders and replicas are spread evenly, no rack gets a second replica of a partition before each has one, and the first
     replica is on an unfenced broker. Raises INVALID_REPLICATION_FACTOR.
@@ -52,7 +52,7 @@ def _shuffle(items: list[Any], random_below: RandomBelow) -> None:
 
 
 class _Stripe:
-    """Brokers of a rack, in turns: each partition begins one further."""
+    """The brokers of a rack in rotation: each partition starts with the next one."""
 
     def __init__(self, brokers: Iterable[int], random_below: RandomBelow) -> None:
         self.brokers = sorted(brokers)
@@ -64,7 +64,7 @@ class _Stripe:
         _shuffle(self.brokers, random_below)
 
     def next(self, turn: int) -> int | None:
-        """The next broker in this turn; None when all have been taken."""
+        """Return the next broker in this turn, or None if all were returned."""
         if not self.brokers:
             return None
         if self._turn != turn:
@@ -91,7 +91,7 @@ class _Racks:
 
     def place(self, replication_factor: int) -> Replicas:
         if self._turn == self._unfenced_count > 1:
-            # Each broker has led once. In another order, so that the same brokers do not always follow the same leader.
+            # Each broker has led once. Shuffle, so that the same brokers do not always follow the same leader.
             _shuffle(self._stripes, self._random_below)
             for stripes in self._stripes:
                 for stripe in stripes:
@@ -105,7 +105,7 @@ class _Racks:
             if leader is not None:
                 replicas.append(leader)
                 break
-        # The leader's rack had its turn, and is passed over once.
+        # The leader's rack has had its turn, and is skipped once.
         is_passed = False
         while len(replicas) < replication_factor:
             for rack in order:
@@ -128,7 +128,7 @@ class _Racks:
 
 
 def check_assignment(state: ClusterState, replicas: Sequence[int], replication_factor: int | None = None) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT for replicas that a client may not assign."""
+    """Raise INVALID_REPLICA_ASSIGNMENT for replicas that a client may not assign."""
     code = Code.INVALID_REPLICA_ASSIGNMENT
     if not replicas:
         raise KafkaError(code, "The manual partition assignment includes an empty replica list.")
@@ -148,7 +148,7 @@ def check_assignment(state: ClusterState, replicas: Sequence[int], replication_f
 def assigned(
     state: ClusterState, assignments: Mapping[int, Replicas], first: int = 0, replication_factor: int | None = None
 ) -> list[PartitionRegistration]:
-    """New partitions, from ``first`` on, as a client assigns them by number. All have as many replicas as the first has.
+    """Return new partitions from ``first`` on, as a client assigns them by number. All have as many replicas as the first.
 
     Raises INVALID_REPLICA_ASSIGNMENT.
     """
@@ -171,12 +171,12 @@ def assigned(
 def placed(
     state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow
 ) -> list[PartitionRegistration]:
-    """New partitions where `place` puts them. Raises INVALID_REPLICATION_FACTOR."""
+    """Return new partitions as `place` distributes them. Raises INVALID_REPLICATION_FACTOR."""
     return [new_partition(state, replicas) for replicas in place(state, partition_count, replication_factor, random_below)]
 
 
 def new_partition(state: ClusterState, replicas: Replicas) -> PartitionRegistration:
-    """A partition whose active replicas, of which there is one, are in sync from the start; the first of them leads."""
+    """Return a partition whose active replicas are in sync from the start. There must be one; the first one leads."""
     isr = tuple(broker for broker in replicas if policies.is_active(state, broker))
     directories: tuple[bytes, ...] = ()
     if state.metadata_version >= DIRECTORY_ASSIGNMENT:

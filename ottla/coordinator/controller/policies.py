@@ -1,4 +1,4 @@
-"""What the cluster's configs, features and registrations say to a decision about a partition."""
+"""Reads the configs, features and registrations that decisions about a partition depend on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 def check_broker_epoch(state: ClusterState, broker_id: int, broker_epoch: int) -> None:
-    """Raises STALE_BROKER_EPOCH where the broker is not registered with this epoch."""
+    """Raise STALE_BROKER_EPOCH if the broker is not registered with this epoch."""
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         raise KafkaError(Code.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
@@ -41,9 +41,9 @@ def is_active(state: ClusterState, broker_id: int) -> bool:
 def has_online_directory(
     state: ClusterState, partition: PartitionRegistration, broker_id: int, directory: bytes | None = None
 ) -> bool:
-    """Whether the directory of a partition's replica works, or nobody knows its directory (DirectoryId.isOnline).
+    """Whether the directory of a partition's replica is online or unknown (DirectoryId.isOnline of Kafka).
 
-    ``directory``: by default that of the registration.
+    ``directory`` defaults to the registered one.
     """
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
@@ -55,7 +55,7 @@ def has_online_directory(
 
 
 def default_directory(state: ClusterState, broker_id: int) -> bytes:
-    """The directory in which a broker makes a new replica: its only one, or unassigned until the broker has chosen."""
+    """Return the directory for a broker's new replica: its only one, or unassigned until the broker chooses."""
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         return UNASSIGNED_DIRECTORY
@@ -70,23 +70,23 @@ def allows_unclean_elections(state: ClusterState, topic: str) -> bool:
 
 
 def effective_min_insync_replicas(state: ClusterState, topic: Topic) -> int:
-    """``min.insync.replicas``, at most the topic's replication factor."""
+    """Return ``min.insync.replicas``, at most the topic's replication factor."""
     factor = len(topic.partitions[0].replicas) if topic.partitions else 1
     return min(int(topic_config(state, topic.name, MIN_INSYNC_REPLICAS)), factor)
 
 
 def has_eligible_leader_replicas(state: ClusterState) -> bool:
-    """Whether KIP-966 is in force."""
+    """Whether KIP-966 is enabled."""
     enabled = state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
     return enabled and state.metadata_version >= ELIGIBLE_LEADER_REPLICAS
 
 
 def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insync_replicas: str) -> Result[None]:
-    """Set feature levels. With eligible leader replicas ``min.insync.replicas`` becomes one value for the whole cluster.
+    """Set feature levels. With eligible leader replicas, ``min.insync.replicas`` becomes one value for the whole cluster.
 
-    Who is eligible is decided by the controller's value, and what is committed by that of each leader's broker. So the cluster gets
-    the controller's static one, unless it has one, and no broker keeps its own (maybeGenerateElrSafetyRecords of Kafka). With all
-    levels as they are the records are those that a log of before lacks.
+    The controller's value decides which replicas are eligible, and the value of each leader's broker decides what is committed. So
+    the cluster gets the controller's static value unless it has one, and no broker keeps its own (maybeGenerateElrSafetyRecords of
+    Kafka). If no level changes, the records are only those that an older log lacks.
     """
     records: list[LogRecord] = []
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0))
@@ -100,6 +100,6 @@ def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insy
 
 
 def topic_config(state: ClusterState, topic: str, name: str) -> str:
-    """The value of a topic's config: its own, or else the server's."""
+    """Return a topic's own value of a config, or else the server's."""
     own = state.config_of(TOPIC_RESOURCE, topic).get(name)
     return state.server_config(name) if own is None else own

@@ -1,6 +1,6 @@
-"""Moves partitions to other brokers: begins, cancels and lists reassignments (ReplicationControlManager, KIP-455).
+"""Moves partitions to other brokers: starts, cancels and lists reassignments (ReplicationControlManager, KIP-455).
 
-While a partition moves, it has its old and new replicas. The change that finds all new ones in sync ends the move (`elections`).
+A moving partition has its old and new replicas. The first change with all new ones in sync ends the reassignment (`elections`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Answers = dict[tuple[str, int], KafkaError | None]
 
 
 def reassign(state: ClusterState, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> Result[Answers]:
-    """``asked``: the replicas that each partition is to have, or None where its reassignment is cancelled.
+    """Start or cancel reassignments. ``asked``: the new replicas of each partition, or None to cancel its reassignment.
 
-    The answer has for each an error or None: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS or
+    The response has for each partition None or an error: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS or
     INVALID_REPLICA_ASSIGNMENT.
     """
     records: list[LogRecord] = []
@@ -41,7 +41,7 @@ def reassign(state: ClusterState, asked: Mapping[tuple[str, int], tuple[int, ...
 
 
 def reassigning(state: ClusterState, asked: Iterable[tuple[str, int]] | None) -> dict[tuple[str, int], PartitionRegistration]:
-    """The partitions that are on the move, of those ``asked`` for or of all."""
+    """Return the partitions with a reassignment, among those in ``asked`` or all."""
     if asked is None:
         asked = [(topic.name, index) for topic in state.topics.values() for index in range(topic.partition_count)]
     moving = {}

@@ -1,4 +1,4 @@
-"""Brokers and controllers that register themselves, and brokers that are unregistered (ClusterControlManager)."""
+"""Registers brokers and controllers, and unregisters brokers (ClusterControlManager of Kafka)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ottla.protocol.messages import producer_ids_record, unregister_broker_recor
 
 METADATA_VERSION = "metadata.version"
 OLDEST_METADATA_VERSION = 7
-"""The level 3.3-IV3, which a broker supports that names none."""
+"""Level 3.3-IV3, the only level of a broker that reports none."""
 CONTROLLER_REGISTRATION = 15
-"""The level 3.7-IV0 of ``metadata.version``, from which on controllers register (KIP-919)."""
+"""Level 3.7-IV0 of ``metadata.version``, from which on controllers register (KIP-919)."""
 NEVER_REGISTERED = -2
-"""In place of the epoch of a broker that was not registered; no broker can name it as its previous one."""
+"""The epoch of a broker that was never registered. No broker can have it as its previous epoch."""
 MAX_INT63 = (1 << 63) - 1
 
 
 class Registering(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself in a BrokerRegistration request."""
+    """The content of a BrokerRegistration request."""
 
     broker_id: int
     cluster_id: str
@@ -37,13 +37,13 @@ class Registering(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[bytes, ...] = ()
     cordoned_directories: tuple[bytes, ...] = ()
     previous_broker_epoch: int = -1
-    """The epoch before a controlled shutdown, or -1: then the broker may have lost what its disk did not have."""
+    """The epoch before a controlled shutdown. With -1 the broker may have lost writes that were not synced."""
 
 
 def register_broker(
     state: ClusterState, heartbeats: Heartbeats, asked: Registering, *, cluster_id: str, new_broker_epoch: int, now_ms: int
 ) -> Result[int]:
-    """The answer is the broker's epoch. ``new_broker_epoch`` is the metadata log's end.
+    """Register a broker. The response is its epoch. ``new_broker_epoch`` is the metadata log end offset.
 
     Raises INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION, UNSUPPORTED_VERSION, or
     BROKER_ID_NOT_REGISTERED for a broker of a cluster with ZooKeeper.
@@ -86,7 +86,8 @@ def register_broker(
 
 
 def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) -> list[LogRecord]:
-    """What ends with the broker's process before. With eligible leader replicas an unclean stop costs its eligibility too."""
+    """Return the changes when a broker's previous process has ended. With eligible leader replicas an unclean stop also ends
+    eligibility."""
     in_sync = list(elections.in_sync_with(state, broker_id))
     if is_clean or not policies.has_eligible_leader_replicas(state):
         return elections.leader_and_isr_changes(state, in_sync, without=broker_id)
@@ -95,7 +96,7 @@ def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) 
 
 
 def _check_directories(state: ClusterState, asked: Registering) -> None:
-    """Raises INVALID_REGISTRATION."""
+    """Raise INVALID_REGISTRATION for missing, reserved, duplicate or foreign directories."""
     if not asked.directories:
         raise KafkaError(Code.INVALID_REGISTRATION, "No directories specified in request")
     if any(int.from_bytes(directory, "big") < RESERVED_DIRECTORIES for directory in asked.directories):
@@ -110,7 +111,7 @@ def _check_directories(state: ClusterState, asked: Registering) -> None:
 
 
 def _checked_features(state: ClusterState, asked: SupportedFeatures) -> SupportedFeatures:
-    """The features with which a broker is registered. Raises UNSUPPORTED_VERSION for one whose level here it does not support."""
+    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if it does not support a finalized level."""
     features = dict(asked)
     features.setdefault(METADATA_VERSION, (OLDEST_METADATA_VERSION, OLDEST_METADATA_VERSION))
     levels = {name: level for name, level in state.features.items() if level and name not in features}
@@ -126,7 +127,7 @@ def _checked_features(state: ClusterState, asked: SupportedFeatures) -> Supporte
 
 
 def unregister_broker(state: ClusterState, broker_id: int) -> Result[None]:
-    """Raises BROKER_ID_NOT_REGISTERED."""
+    """Unregister a broker. Raises BROKER_ID_NOT_REGISTERED."""
     broker = state.registrations.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
@@ -137,7 +138,7 @@ def unregister_broker(state: ClusterState, broker_id: int) -> Result[None]:
 
 
 def register_controller(state: ClusterState, registration: ControllerRegistration) -> Result[None]:
-    """Raises UNSUPPORTED_VERSION."""
+    """Register a controller. Raises UNSUPPORTED_VERSION."""
     if state.metadata_version < CONTROLLER_REGISTRATION:
         reason = "The current MetadataVersion is too old to support controller registrations."
         raise KafkaError(Code.UNSUPPORTED_VERSION, reason)
@@ -145,9 +146,9 @@ def register_controller(state: ClusterState, registration: ControllerRegistratio
 
 
 def allocate_producer_ids(state: ClusterState, broker_id: int, broker_epoch: int) -> Result[range]:
-    """The next block of producer ids, for a broker (ProducerIdControlManager).
+    """Allocate the next block of producer ids to a broker (ProducerIdControlManager of Kafka).
 
-    Raises STALE_BROKER_EPOCH, or UNKNOWN_SERVER_ERROR once the ids are used up.
+    Raises STALE_BROKER_EPOCH, or UNKNOWN_SERVER_ERROR if no ids are left.
     """
     policies.check_broker_epoch(state, broker_id, broker_epoch)
     first = state.next_producer_id

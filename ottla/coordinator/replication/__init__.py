@@ -1,9 +1,8 @@
-"""What a leader and its followers decide about a partition's replicas. Pure: offsets and times come as arguments.
+"""The decisions of a leader and its followers about a partition's replicas. Pure: offsets and times come as arguments.
 
-- `follower`: what a follower does with its leader's answer (kafka.server.AbstractFetcherThread, ReplicaFetcherThread).
-- `in_sync`: the in-sync set of a partition as its leader knows it, and the changes that the leader asks the controller for
-  (KIP-497).
-- `leader`: what the leader of a partition knows of its followers, and what it decides from it (kafka.cluster.Partition, Replica).
-- `read_replica`: from which replica a consumer should read (KIP-392, RackAwareReplicaSelector,
+- `follower`: handles the leader's fetch responses in a follower (AbstractFetcherThread and ReplicaFetcherThread of kafka.server).
+- `in_sync`: a leader's view of the in-sync set, and the changes that it requests from the controller (KIP-497).
+- `leader`: a leader's view of its followers, and the decisions based on it (Partition and Replica of kafka.cluster).
+- `read_replica`: chooses the replica that a consumer should read from (KIP-392, RackAwareReplicaSelector,
   ReplicaManager.findPreferredReadReplica).
 """

@@ -1,6 +1,6 @@
-"""What a follower does with its leader's answer (kafka.server.AbstractFetcherThread, ReplicaFetcherThread).
+"""Handles the leader's fetch responses in a follower (AbstractFetcherThread and ReplicaFetcherThread of kafka.server).
 
-Each function gives data: what to do with the log. The shell carries it out, and calls `Following.go_on` afterwards.
+Each function returns an action on the log, as data. The shell carries it out, and calls `Following.go_on` afterwards.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ottla.protocol.primitives import Buffer
 class FetchState(Enum):
     FETCHING = auto()
     OUT_OF_RANGE = auto()
-    """The leader has nothing at the follower's end. Its first and last offset are to be asked for."""
+    """The leader has no records at the follower's log end offset. The follower must request the leader's first and last offset."""
     DELAYED = auto()
-    """The last answer was an error that passes. The next fetch waits for ``replica.fetch.backoff.ms``."""
+    """The last response was a retriable error. The next fetch waits for ``replica.fetch.backoff.ms``."""
     FAILED = auto()
-    """The log cannot go on. Only a new leader epoch, or a start, begins anew."""
+    """The log cannot continue. Only a new leader epoch or a start resumes it."""
 
 
 NEXT_STATES = {
@@ -33,11 +33,11 @@ NEXT_STATES = {
 
 
 class IllegalFollowerTransition(Exception):
-    """A follower cannot go from one state to another."""
+    """A transition that `NEXT_STATES` does not allow, which is a bug."""
 
 
 class FollowerLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The follower's log as a decision needs it."""
+    """The fields of the follower's log that decisions need."""
 
     start_offset: int
     end_offset: int
@@ -45,7 +45,7 @@ class FollowerLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a fetch's answer for one partition."""
+    """One partition of a fetch response."""
 
     code: Code = Code.NONE
     records: Buffer = b""
@@ -55,7 +55,7 @@ class FetchedPartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Append the records, then take over high watermark and log start as `taken_over` says."""
+    """Append the records, then update the high watermark and log start offset with `taken_over`."""
 
     records: Buffer
     high_watermark: int
@@ -69,21 +69,21 @@ class Truncate(msgspec.Struct, frozen=True):
 
 
 class StartAt(msgspec.Struct, frozen=True):
-    """Remove everything, and go on at an offset."""
+    """Delete all records, and continue at an offset."""
 
     offset: int
 
 
 class AskOffsets(msgspec.Struct, frozen=True):
-    """Ask the leader for its first and last offset."""
+    """Request the leader's first and last offset."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Fetch again after a while."""
+    """Fetch again after the backoff."""
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Fetch no more in this leader epoch."""
+    """Stop fetching in this leader epoch."""
 
     code: Code
 
@@ -100,13 +100,13 @@ class Following(msgspec.Struct, kw_only=True):
     fetches: int = 0
 
     def ask(self) -> int:
-        """Begin a fetch at the log's end; returns its number, by which `is_awaited` knows its answer."""
+        """Start a fetch at the log end offset. Returns the fetch's number for `is_awaited`."""
         assert self.state is FetchState.FETCHING, f"a fetch in state {self.state.name}"
         self.fetches += 1
         return self.fetches
 
     def is_awaited(self, number: int) -> bool:
-        """Whether an answer is to the last fetch. The log may have been truncated since an earlier one.
+        """Whether a response belongs to the last fetch, because the log may have been truncated since an earlier one.
 
         It may even have grown to the same end again, with other records. Kafka has one fetch at a time for a leader and a follower.
         """
@@ -118,9 +118,9 @@ class Following(msgspec.Struct, kw_only=True):
         self.state = state
 
     def fetched(self, answer: FetchedPartition, log: FollowerLog, own_end: EpochEnd | None) -> Action:
-        """What to do with the answer to a fetch at the log's end.
+        """Return the action for the response to a fetch at the log end offset.
 
-        ``own_end`` is where the diverging epoch, or the largest one below it, ends in the follower's own log; None without one.
+        ``own_end`` is the end in the follower's log of the diverging epoch, or of the highest epoch below it, or None.
         """
         assert self.state is FetchState.FETCHING, f"an answer in state {self.state.name}"
         if answer.code is Code.OFFSET_OUT_OF_RANGE:
@@ -133,10 +133,10 @@ class Following(msgspec.Struct, kw_only=True):
         return Append(records=answer.records, high_watermark=answer.high_watermark, start_offset=answer.start_offset)
 
     def offsets(self, leader_start_offset: int, leader_end_offset: int, log: FollowerLog) -> Action:
-        """What to do once the leader has said where its log begins and ends (AbstractFetcherThread.fetchOffsetAndTruncate).
+        """Return the action once the leader's first and last offset are known (AbstractFetcherThread.fetchOffsetAndTruncate).
 
-        A leader that ends before the follower was elected out of sync, and the follower gives up what is behind it. One that begins
-        behind the follower's end has deleted what the follower needs next.
+        A leader whose log ends before the follower's was elected uncleanly, and the follower drops its later records. A leader
+        whose log starts after the follower's end has deleted the records that the follower needs next.
         """
         assert self.state is FetchState.OUT_OF_RANGE, f"offsets in state {self.state.name}"
         self._to(FetchState.FETCHING)
@@ -147,11 +147,11 @@ class Following(msgspec.Struct, kw_only=True):
         return Truncate(log.end_offset)
 
     def failed(self, code: Code) -> Action:
-        """What to do after an error of the leader's or of the connection, or one of the own log that may pass.
+        """Return the action after an error of the leader or the connection, or a retriable error of the follower's own log.
 
-        A damaged answer may come whole the next time. A leader that is none any more, and one that does not know this leader epoch
-        yet, become clear by metadata. A leader whose disk refuses may have it back (AbstractFetcherThread.processFetchRequest).
-        Where this leader epoch is an old one, only metadata helps.
+        A retry helps after a corrupted response, or when the leader's disk is available again. NOT_LEADER_OR_FOLLOWER and
+        UNKNOWN_LEADER_EPOCH are resolved by new metadata (AbstractFetcherThread.processFetchRequest). After FENCED_LEADER_EPOCH
+        only new metadata helps.
         """
         if code is Code.FENCED_LEADER_EPOCH:
             self._to(FetchState.FAILED)
@@ -160,26 +160,26 @@ class Following(msgspec.Struct, kw_only=True):
         return Wait()
 
     def own_log_failed(self) -> Action:
-        """The follower's own log is offline, and takes nothing any more (ReplicaFetcherThread.processPartitionData)."""
+        """The follower's own log is offline and accepts no more appends (ReplicaFetcherThread.processPartitionData)."""
         self._to(FetchState.FAILED)
         return Stop(Code.KAFKA_STORAGE_ERROR)
 
     def cannot_go_on(self) -> Action:
-        """The leader's records do not follow the own log, which no further fetch would mend."""
+        """The leader's records do not continue the follower's log, and another fetch would not help."""
         self._to(FetchState.FAILED)
         return Stop(Code.UNKNOWN_SERVER_ERROR)
 
     def go_on(self) -> None:
-        """The wait is over."""
+        """Resume fetching after a wait."""
         self._to(FetchState.FETCHING)
 
 
 def truncation_offset(diverging: EpochEnd, own_end: EpochEnd | None, log: FollowerLog) -> int:
-    """Where the follower's log certainly parts from the leader's (AbstractFetcherThread.getOffsetTruncationState, KIP-279).
+    """Return the offset from which the follower's log may differ from the leader's (getOffsetTruncationState, KIP-279).
 
-    Not at the high watermark: the leader may have answered for records behind the high watermark that its follower knows (KIP-101).
-    Where the follower does not know the epoch that the leader names, it gives up its own later epochs only. Its next fetch then
-    names an earlier epoch.
+    It is not the high watermark: the leader may have acknowledged records above the high watermark that its follower knows
+    (KIP-101). If the follower does not know the leader's epoch, it only drops its own later epochs, and its next fetch has an
+    earlier epoch.
     """
     if diverging.end_offset < 0:
         return log.high_watermark
@@ -191,10 +191,10 @@ def truncation_offset(diverging: EpochEnd, own_end: EpochEnd | None, log: Follow
 
 
 def taken_over(append: Append, log: FollowerLog) -> tuple[int, int]:
-    """High watermark and log start after an append, from the log as it is then.
+    """Return the high watermark and log start offset after an append. ``log`` is the log after the append.
 
-    The high watermark is the leader's, at most the own end. It does not go back for a new leader that has not yet heard of all its
-    followers: what was committed stays so. The log start follows the leader's.
+    The high watermark is the leader's, at most the follower's log end offset. It does not decrease for a new leader that has no
+    fetch from all its followers yet, because committed records stay committed. The log start offset follows the leader's.
     """
     high_watermark = max(log.high_watermark, min(append.high_watermark, log.end_offset))
     return high_watermark, max(log.start_offset, min(append.start_offset, high_watermark))

@@ -1,7 +1,7 @@
-"""The in-sync set of a partition as its leader knows it, and the changes that the leader asks the controller for (KIP-497).
+"""A leader's view of the in-sync set, and the changes that it requests from the controller (KIP-497).
 
-A change is counted before the controller has made it, on the safe side: a replica that is to join holds the high watermark already,
-and one that is to leave holds it still. That is the maximal in-sync set (PartitionState.maximalIsr).
+A change counts before the controller has made it, on the safe side: a replica that is to join already holds back the high
+watermark, and one that is to leave still does. This is the maximal in-sync set (PartitionState.maximalIsr of Kafka).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class InSyncState(Enum):
     PENDING_EXPANSION = auto()
     PENDING_SHRINK = auto()
     AWAITING_METADATA = auto()
-    """The controller has refused a change in a way that says that the leader's view is old. Only metadata may change it now."""
+    """The controller refused a change because the leader's metadata is old. Only new metadata may change it now."""
 
 
 NEXT_STATES = {
@@ -30,7 +30,7 @@ NEXT_STATES = {
 }
 
 GIVEN_UP = frozenset({Code.OPERATION_NOT_ATTEMPTED, Code.INELIGIBLE_REPLICA})
-"""Answers of AlterPartition after which the committed set counts again: the controller has surely not made the change."""
+"""Errors of AlterPartition after which the committed set counts again, because the controller cannot have made the change."""
 VIEW_IS_OLD = frozenset(
     {
         Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -41,15 +41,15 @@ VIEW_IS_OLD = frozenset(
         Code.NEW_LEADER_ELECTED,
     }
 )
-"""Answers after which nothing is asked again. The controller may have made the change all the same, so the maximal set stays."""
+"""Errors after which the request is not retried. The controller may still have made the change, so the maximal set stays."""
 
 
 class IllegalIsrTransition(Exception):
-    """The in-sync set cannot go from one state to another."""
+    """A transition that `NEXT_STATES` does not allow, which is a bug."""
 
 
 class InSync(msgspec.Struct, frozen=True, kw_only=True):
-    """``committed`` and ``proposed`` are broker ids, the leader's included. They are equal where no change is under way."""
+    """``committed`` and ``proposed`` are broker ids, including the leader's. They are equal while no change is pending."""
 
     state: InSyncState
     committed: frozenset[int]
@@ -79,11 +79,11 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
         return self._to(InSyncState.PENDING_SHRINK, self.committed, self.committed - broker_ids, self.partition_epoch)
 
     def now(self, in_sync: frozenset[int], partition_epoch: int) -> InSync:
-        """The set that the controller has made or that metadata has brought."""
+        """Return the set after a change by the controller or by metadata."""
         return self._to(InSyncState.COMMITTED, in_sync, in_sync, partition_epoch)
 
     def refused(self, code: Code) -> InSync:
-        """The set after the controller has refused a change. Unchanged where the request is to be sent again."""
+        """Return the set after the controller refused a change, or the same object if the request must be retried."""
         if code in GIVEN_UP:
             return self.now(self.committed, self.partition_epoch)
         if code in VIEW_IS_OLD:
@@ -93,5 +93,5 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1024)
 def committed(in_sync: frozenset[int], partition_epoch: int) -> InSync:
-    """The set without a change under way. Neighbours with equal sets share one object."""
+    """Return a set without a pending change. Partitions with equal sets share one object."""
     return InSync(state=InSyncState.COMMITTED, committed=in_sync, proposed=in_sync, partition_epoch=partition_epoch)

@@ -1,6 +1,6 @@
-"""What the leader of a partition knows of its followers, and what it decides from it (kafka.cluster.Partition, Replica).
+"""A leader's view of its followers, and the decisions based on it (Partition and Replica of kafka.cluster).
 
-The leader's own log is not here: its end and its high watermark come as arguments, and a new high watermark is given back.
+The leader's own log is not part of it: its end offset and high watermark are arguments, and a new high watermark is returned.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-"""A follower that does not say its broker epoch, as those before KIP-903. Its epoch is not compared."""
+"""A follower that does not send its broker epoch, as before KIP-903. Its epoch is not compared."""
 ACKS_ALL = -1
 
 NO_FOLLOWERS: Mapping[int, Follower] = MappingProxyType({})
 
 LiveEpoch = Callable[[int], int | None]
-"""The broker epoch of a broker that is registered, and neither fenced nor shutting down; None for others."""
+"""Returns the epoch of a broker that is registered and neither fenced nor shutting down, else None."""
 
 
 class Follower(msgspec.Struct, kw_only=True):
-    """A follower as its fetches have shown it (Replica, ReplicaState).
+    """A follower as seen in its fetches (Replica and ReplicaState of Kafka).
 
-    ``end_offset`` is the offset that it asked for last, below which it has everything. ``leader_end_offset`` is where the leader's
-    log ended at that fetch: a follower that asks for this offset at its next fetch had caught up when it fetched before.
+    ``end_offset`` is its last fetch offset, below which it has every record. ``leader_end_offset`` is the leader's log end offset
+    at that fetch: a follower whose next fetch starts there had caught up at the fetch before.
     """
 
     end_offset: int = UNKNOWN_OFFSET
@@ -39,7 +39,7 @@ class Follower(msgspec.Struct, kw_only=True):
     broker_epoch: int | None = None
 
     def fetched(self, fetch_offset: int, start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int) -> None:
-        """Note a fetch, which comes with a current leader epoch: only then do the offsets below it mean the same records."""
+        """Record a fetch, which has the current leader epoch, so that offsets below it mean the same records."""
         if fetch_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_offset:
@@ -55,7 +55,7 @@ class Follower(msgspec.Struct, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows from a follower's fetch: the high watermark, and the change of the in-sync set to ask the controller for."""
+    """The high watermark after a follower's fetch, and the change of the in-sync set to request from the controller."""
 
     high_watermark: int
     expansion: InSync | None = None
@@ -64,8 +64,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 class Leader(msgspec.Struct, kw_only=True):
     """The replication state of a partition that this broker leads in one leader epoch.
 
-    ``start_offset`` is the end of the log when the epoch began. Until a follower has that, it may still have records of an earlier
-    epoch that are to be truncated.
+    ``start_offset`` is the log end offset at the start of the epoch. A follower below it may still have records of an earlier epoch
+    that it must truncate.
     """
 
     broker_id: int
@@ -77,15 +77,16 @@ class Leader(msgspec.Struct, kw_only=True):
     min_in_sync: int
     live_epoch: LiveEpoch
     is_sole: bool
-    """Whether there is no other replica, so that the high watermark is the log's end."""
+    """Whether there is no other replica, so that the high watermark is the log end offset."""
 
     # the high watermark
 
     def high_watermark(self, log_end_offset: int, high_watermark: int, now_ms: int) -> int:
-        """The new high watermark: what all replicas of the maximal in-sync set have (Partition.maybeIncrementLeaderHW).
+        """Return the new high watermark, up to which all replicas of the maximal in-sync set have the log
+        (Partition.maybeIncrementLeaderHW).
 
-        A follower that may join the set holds it as well, or it would never catch up with a partition under load. It never goes
-        back, and stands still where fewer replicas than ``min.insync.replicas`` are in sync (KIP-966).
+        A follower that may join the set holds it back as well, or it would never catch up with a partition under load. It never
+        decreases, and does not rise while fewer replicas than ``min.insync.replicas`` are in sync (KIP-966).
         """
         if self.is_under_min:
             return high_watermark
@@ -109,7 +110,7 @@ class Leader(msgspec.Struct, kw_only=True):
 
     @property
     def is_at_min(self) -> bool:
-        """Whether no more replicas are in sync than have to be (Partition.isAtMinIsr)."""
+        """Whether exactly the required number of replicas is in sync (Partition.isAtMinIsr)."""
         return len(self.in_sync.committed) == self.effective_min
 
     @property
@@ -118,7 +119,7 @@ class Leader(msgspec.Struct, kw_only=True):
 
     @property
     def low_watermark(self) -> int | None:
-        """The lowest log start of the live followers, None without one: DeleteRecords waits for it."""
+        """The lowest log start offset of the live followers, which DeleteRecords waits for, or None without any."""
         return min((f.start_offset for b, f in self.followers.items() if self.live_epoch(b) is not None), default=None)
 
     # fetches of followers
@@ -134,7 +135,7 @@ class Leader(msgspec.Struct, kw_only=True):
         high_watermark: int,
         now_ms: int,
     ) -> Fetched:
-        """Note a follower's fetch that was answered. Raises NOT_LEADER_OR_FOLLOWER for an earlier life of the broker (KIP-903)."""
+        """Record a follower's answered fetch. Raises NOT_LEADER_OR_FOLLOWER if a newer broker epoch is known (KIP-903)."""
         follower = self.follower(broker_id)
         current = self.live_epoch(broker_id)
         known = follower.broker_epoch
@@ -149,7 +150,8 @@ class Leader(msgspec.Struct, kw_only=True):
         return Fetched(high_watermark=self.high_watermark(log_end_offset, high_watermark, now_ms), expansion=expansion)
 
     def follower(self, broker_id: int) -> Follower:
-        """Raises UNKNOWN_LEADER_EPOCH for a broker that is no replica as far as this leader knows: it may know more."""
+        """Return a follower. Raises UNKNOWN_LEADER_EPOCH if this leader does not know the replica, because the broker may know
+        newer metadata."""
         follower = self.followers.get(broker_id)
         if follower is None:
             raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"broker {broker_id} is no replica")
@@ -164,16 +166,16 @@ class Leader(msgspec.Struct, kw_only=True):
         )
 
     def _is_eligible(self, broker_id: int, follower: Follower) -> bool:
-        """Whether the controller would take a replica: its present life has fetched (Partition.isReplicaIsrEligible)."""
+        """Whether the controller would accept a replica: its current broker epoch has fetched (Partition.isReplicaIsrEligible)."""
         current = self.live_epoch(broker_id)
         return current is not None and follower.broker_epoch in (NO_BROKER_EPOCH, current)
 
     # the in-sync set
 
     def shrink(self, log_end_offset: int, now_ms: int) -> InSync | None:
-        """The change that leaves out who lags for longer than ``replica.lag.time.max.ms``; None where nobody does.
+        """Return the change that removes replicas lagging longer than ``replica.lag.time.max.ms``, or None if there are none.
 
-        None also while a change is under way: there is one at a time.
+        Also None while a change is pending, because only one may be.
         """
         if self.in_sync.is_in_flight:
             return None
@@ -188,7 +190,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return self.in_sync
 
     def broker_epochs(self, change: InSync) -> dict[int, int]:
-        """The new in-sync set as AlterPartition 3 names it: brokers with the epochs in which they have fetched."""
+        """Return the new in-sync set for AlterPartition 3: brokers with the epochs in which they fetched."""
         epochs = {}
         for broker_id in sorted(change.proposed):
             follower = self.followers.get(broker_id)
@@ -197,41 +199,41 @@ class Leader(msgspec.Struct, kw_only=True):
         return epochs
 
     def altered(self, change: InSync, in_sync: frozenset[int], leader_epoch: int, partition_epoch: int) -> bool:
-        """Take the controller's answer to ``change``; whether it counts. Metadata may have overtaken it."""
+        """Apply the controller's response to ``change``. Returns False if metadata has overtaken it."""
         if self.in_sync is not change or leader_epoch != self.leader_epoch or partition_epoch < change.partition_epoch:
             return False
         self.in_sync = change.now(in_sync, partition_epoch)
         return True
 
     def alter_refused(self, change: InSync, code: Code) -> bool:
-        """Take the controller's refusal of ``change``; whether the same request is to be sent again."""
+        """Apply the controller's refusal of ``change``. Returns whether the same request must be retried."""
         if self.in_sync is not change:
             return False
         self.in_sync = change.refused(code)
         return self.in_sync is change
 
     def learned(self, in_sync: frozenset[int], partition_epoch: int) -> None:
-        """Take what the metadata log says of this leader epoch. What is not newer changes nothing (Partition.makeLeader)."""
+        """Apply metadata of this leader epoch, unless it is not newer (Partition.makeLeader)."""
         if partition_epoch > self.in_sync.partition_epoch:
             self.in_sync = self.in_sync.now(in_sync, partition_epoch)
 
     def assigned(self, replicas: Iterable[int]) -> None:
-        """Take the replicas that metadata names in this leader epoch: a reassignment adds some, and removes some."""
+        """Apply the replicas in metadata of this leader epoch, because a reassignment adds and removes some."""
         self.followers = {r: self.followers.get(r) or Follower() for r in replicas if r != self.broker_id}
         self.is_sole = not self.followers
 
-    # answers to producers
+    # responses to producers
 
     def check_may_append(self, acks: int) -> None:
-        """Raises NOT_ENOUGH_REPLICAS where all in-sync replicas are to have a batch, and too few are in sync."""
+        """Raise NOT_ENOUGH_REPLICAS for acks=all if too few replicas are in sync."""
         if acks == ACKS_ALL and self.is_under_min:
             in_sync = len(self.in_sync.committed)
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS, f"{in_sync} replicas are in sync, {self.effective_min} are required")
 
     def answer_to(self, acks: int, end_offset: int, high_watermark: int) -> Code | None:
-        """What a producer is answered whose batch ends before ``end_offset``; None where it has to wait.
+        """Return the error code for a producer whose batch ends before ``end_offset``, or None if it must wait.
 
-        With acks 0 and 1 the leader's own log is enough (DelayedProduce, Partition.checkEnoughReplicasReachOffset).
+        With acks 0 and 1 the leader's own log suffices (DelayedProduce, Partition.checkEnoughReplicasReachOffset).
         """
         if acks != ACKS_ALL:
             return Code.NONE
@@ -253,7 +255,7 @@ def new_leader(
     live_epoch: LiveEpoch,
     now_ms: int,
 ) -> Leader:
-    """The state at the beginning of a leader epoch. Who is in sync has the whole lag time to fetch for the first time."""
+    """Return the state at the start of a leader epoch. In-sync replicas have the whole lag time for their first fetch."""
     members = frozenset(in_sync)
     assert broker_id in members, f"{broker_id} leads out of sync with {set(members)}"
     followers = {r: Follower(caught_up_ms=now_ms if r in members else 0) for r in replicas if r != broker_id}
@@ -275,7 +277,7 @@ def _always_live(_: int) -> int:
 
 
 def sole_leader(broker_id: int, leader_epoch: int, start_offset: int) -> Leader:
-    """The state of a partition without other replicas: nobody lags, and every record is committed as soon as it is there."""
+    """Return the state of a partition without other replicas: there is no lag, and every record is committed at once."""
     return Leader(
         broker_id=broker_id,
         leader_epoch=leader_epoch,
@@ -290,13 +292,13 @@ def sole_leader(broker_id: int, leader_epoch: int, start_offset: int) -> Leader:
 
 
 def check_leader_epoch(known: int, asked: int) -> None:
-    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; the epoch -1 is not checked (Partition.checkCurrentLeaderEpoch)."""
+    """Raise FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. Epoch -1 is not checked (Partition.checkCurrentLeaderEpoch)."""
     if asked >= 0 and asked != known:
         raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < known else Code.UNKNOWN_LEADER_EPOCH)
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
-    """A leader epoch and the offset at which it ends."""
+    """A leader epoch and its end offset."""
 
     epoch: int
     end_offset: int
@@ -306,10 +308,10 @@ NO_EPOCH_END = EpochEnd(-1, -1)
 
 
 def divergence(last_epoch: int, fetch_offset: int, end: EpochEnd) -> EpochEnd | None:
-    """The diverging epoch to answer a fetch with, None where the follower's log is a part of the leader's (KIP-595).
+    """Return the diverging epoch for a fetch response, or None if the leader's log includes the follower's (KIP-595).
 
-    ``end`` is where the follower's last epoch, or the largest one below it, ends in the leader's log. Raises OFFSET_OUT_OF_RANGE
-    where the leader knows no such epoch (Partition.readRecords).
+    ``end`` is the end in the leader's log of the follower's last epoch, or of the highest epoch below it. Raises
+    OFFSET_OUT_OF_RANGE if the leader knows no such epoch (Partition.readRecords).
     """
     if end.epoch < 0:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"leader epoch {last_epoch} is not known")

@@ -1,4 +1,5 @@
-"""From which replica a consumer should read (KIP-392, RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica)."""
+"""Chooses the replica that a consumer should read from (KIP-392, RackAwareReplicaSelector,
+ReplicaManager.findPreferredReadReplica)."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from collections.abc import Callable
 from ottla.coordinator.replication.leader import Leader
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The value of ``replica.selector.class`` with which consumers are sent to a replica in their own rack."""
+"""The value of ``replica.selector.class`` with which consumers read from a replica in their own rack."""
 
 
 def preferred_replica(leader: Leader, rack: str, rack_of: Callable[[int], str | None], fetch_offset: int) -> int | None:
-    """The follower to read from; None where the leader itself is to be read.
+    """Return the follower to read from, or None for the leader.
 
-    ``rack_of`` gives the rack of a live broker. A follower out of sync may fall behind for good, so only those in sync are named,
-    the one that has most first.
+    ``rack_of`` returns the rack of a live broker. Only in-sync followers are candidates, because others may lag forever. The one
+    with the most records is preferred.
     """
     if not rack or rack_of(leader.broker_id) == rack:
         return None
