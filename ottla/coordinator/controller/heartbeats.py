@@ -102,7 +102,7 @@ class Heartbeats:
         return heard_ms is not None and now_ms - heard_ms <= self.session_timeout_ms
 
     def next_check_ms(self) -> int | None:
-        """When the next session expires if no heartbeat arrives."""
+        """Return the time when the next session expires if no heartbeat arrives."""
         return min(self.contacts_ms.values()) + self.session_timeout_ms + 1 if self.contacts_ms else None
 
     def apply(self, effect: Effect, end_offset: int) -> None:

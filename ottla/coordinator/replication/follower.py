@@ -160,7 +160,7 @@ class Following(msgspec.Struct, kw_only=True):
         return Wait()
 
     def own_log_failed(self) -> Action:
-        """The follower's own log is offline and accepts no more appends (ReplicaFetcherThread.processPartitionData)."""
+        """The follower's own log is offline, so it no longer accepts appends (ReplicaFetcherThread.processPartitionData)."""
         self._to(FetchState.FAILED)
         return Stop(Code.KAFKA_STORAGE_ERROR)
 

@@ -100,7 +100,7 @@ class ClassicGroup(msgspec.Struct):
     has_newcomers: bool = False
     """Whether members joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
-    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
+    """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
 
@@ -290,7 +290,7 @@ class ClassicGroup(msgspec.Struct):
 
     @property
     def join_deadline_ms(self) -> int:
-        """When the rebalance completes without the missing members, in `ClassicGroupState.PREPARING_REBALANCE`."""
+        """The time when the rebalance completes without the missing members, in `ClassicGroupState.PREPARING_REBALANCE`."""
         assert self.rebalance_deadline_ms is not None
         waits = self.is_initial_rebalance and bool(self.pending)
         return self.rebalance_deadline_ms + (HANDED_OUT_WAIT_MS if waits else 0)

@@ -68,7 +68,7 @@ class ConsumerGroup(msgspec.Struct):
     is_resolving: bool = False
     """Whether a heartbeat is resolving all regular expressions of the group, because topics have changed."""
     wake_ms: int | None = None
-    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
+    """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
 

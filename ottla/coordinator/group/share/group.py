@@ -45,15 +45,15 @@ class ShareGroup(msgspec.Struct):
     states: StatePartitions | None = None
     """None until a partition must be initialized."""
     states_noted_ms: int = 0
-    """When ``states`` last changed, in ms. Partitions that are still initializing after a while are requested again."""
+    """The time in ms of the last change of ``states``. Partitions that are still initializing after a while are requested again."""
     subscribers: Counter[str] = msgspec.field(default_factory=Counter)
     """Number of members that subscribe to each topic."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
-    """When each member's session expires, in ms."""
+    """The time in ms when each member's session expires."""
     is_stale: bool = True
     """Whether a subscribed topic may have changed since ``metadata_hash`` was computed. True after a start."""
     wake_ms: int | None = None
-    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
+    """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
     has_all_states: bool = False

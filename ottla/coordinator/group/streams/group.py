@@ -115,7 +115,7 @@ class StreamsGroup(msgspec.Struct):
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     delayed_until_ms: int | None = None
     wake_ms: int | None = None
-    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
+    """The time of the next check of the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
 
