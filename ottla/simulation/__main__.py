@@ -17,11 +17,11 @@ from ottla.simulation.running import Report, rare, run, shrink
 
 SHOWN_FAILED = 5
 SHOWN_LINES = 60
-"""How many lines of a failing seed's history are shown; `--replay` shows all."""
+"""Number of history lines shown for a failing seed. `--replay` shows all."""
 
 
 def seeds_of(text: str) -> range:
-    """Parse ``1-1000``, or ``60000``, which begins at 1. Raises ValueError."""
+    """Parse ``1-1000``, or ``60000``, which starts at 1. Raises ValueError."""
     first, dash, last = text.partition("-")
     seeds = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
     if not seeds or seeds[0] < 0:
@@ -57,7 +57,7 @@ def _replay(console: Console, path: Path) -> int:
 
 
 def shrunk(plan: Plan) -> Plan:
-    """The smallest plan derived from this one that still has findings, whichever these are."""
+    """Return the smallest plan derived from this one that still has any findings."""
     return shrink(plan, lambda smaller: bool(judge(smaller).findings))
 
 

@@ -1,4 +1,4 @@
-"""A broker without sockets, disk or real clock: requests are passed as bytes, and time passes when a test says so."""
+"""A broker without sockets, disk or real clock: requests are passed as bytes, and time only passes when a test advances it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATA_DIR = "/data"
 
 
 class SimulatedBroker:
-    """A broker in this process that can be stopped, killed, and started again with the same files."""
+    """A broker in this process that can be stopped, killed, and restarted with the same files."""
 
     env_type = SimulatedEnv
 

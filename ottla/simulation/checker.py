@@ -1,4 +1,4 @@
-"""Judges exactly-once: compares what clients attempted and were answered with what exists after all is settled.
+"""Checks exactly-once: compares the attempts of clients and their responses with the final state.
 
 Pure: `check` takes a history and an observation, and returns findings, one line each.
 """
@@ -13,7 +13,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History
 
 MAX_FINDINGS = 50
-"""How many findings of each rule are kept, because one fault may affect many records."""
+"""Maximum number of findings of each rule, because one fault may affect many records."""
 
 Shown = dict[TopicPartition, list[tuple[int, str]]]
 """Offsets and values by partition, in the order of reading."""
@@ -33,12 +33,12 @@ class Stored:
 
 @dataclass(slots=True)
 class Observation:
-    """What exists in the end.
+    """The final state.
 
-    ``committed`` and ``uncommitted`` are what one client library reads, ``others`` what other libraries read with read_committed.
-    ``ends`` are the last stable offset and the high watermark, as clients see them. ``offsets`` are the committed offsets by group.
-    ``starts`` are log start offsets other than 0. ``unfinished`` are transactional ids that the coordinator's log has as open or
-    prepared. ``audit`` and ``errors`` are unexpected lines of ``ottla audit`` and of the broker's log.
+    ``committed`` and ``uncommitted`` are read by one client library, ``others`` by other libraries with read_committed. ``ends``
+    are the last stable offset and the high watermark, as clients see them. ``offsets`` are the committed offsets by group.
+    ``starts`` are log start offsets other than 0. ``unfinished`` are transactional ids that are open or prepared in the
+    coordinator's log. ``audit`` and ``errors`` are unexpected lines of ``ottla audit`` and of the broker's log.
     """
 
     committed: Shown
@@ -61,7 +61,7 @@ def check(history: History, seen: Observation) -> list[str]:
 
 
 def outcomes(history: History, seen: Observation) -> Counter[str]:
-    """Count transactions: those answered as committed, those without a request to commit, and unknown ones by their real
+    """Count transactions: those with a successful commit response, those without a commit request, and unknown ones by their real
     outcome."""
     visible = {value for records in seen.committed.values() for _, value in records}
     counted: Counter[str] = Counter()
@@ -85,7 +85,8 @@ def _committed_places(seen: Observation) -> dict[str, list[TopicPartition]]:
 
 
 def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
-    """Records of a transaction answered as committed exist exactly once, in their partition. No record exists twice."""
+    """Check that records of a transaction with a successful commit exist exactly once, in their partition, and that no record
+    exists twice."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         for record in attempt.records:
@@ -99,7 +100,7 @@ def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
 
 
 def nothing_else(history: History, seen: Observation) -> Iterator[str]:
-    """All visible records were sent by a client."""
+    """Check that all visible records were sent by a client."""
     known = {record.value for attempt in history.attempts for record in attempt.records}
     for view in (seen.committed, seen.uncommitted):
         for where, records in view.items():
@@ -109,7 +110,7 @@ def nothing_else(history: History, seen: Observation) -> Iterator[str]:
 
 
 def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
-    """Producers are idempotent: no record is stored twice, even in an aborted transaction."""
+    """Check that no record is stored twice, even in an aborted transaction, because producers are idempotent."""
     del history
     for where, records in seen.uncommitted.items():
         for value, count in Counter(value for _, value in records).items():
@@ -118,7 +119,7 @@ def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
 
 
 def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
-    """Records of a transaction without a request to commit are not visible."""
+    """Check that records of a transaction without a commit request are not visible."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         if attempt.outcome == ABORTED:
@@ -128,7 +129,7 @@ def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
 
 
 def in_order(history: History, seen: Observation) -> Iterator[str]:
-    """Within a partition, the records of a transactional id are in the order of sending, over all of its sessions."""
+    """Check that within a partition the records of a transactional id are in the order of sending, over all of its sessions."""
     order: dict[str, tuple[str, tuple[int, int, int]]] = {}
     sessions = sorted(history.sessions, key=lambda s: (s.identity or (0, 0), s.initialised_s))
     rank = {(s.actor, s.session): at for at, s in enumerate(sessions)}
@@ -152,7 +153,7 @@ def in_order(history: History, seen: Observation) -> Iterator[str]:
 
 
 def atomic(history: History, seen: Observation) -> Iterator[str]:
-    """A transaction is visible in all of its partitions or in none, with all of its records."""
+    """Check that a transaction is visible in all of its partitions or in none, with all of its records."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         missing = [record for record in attempt.records if record.value not in places and attempt.is_transaction]
@@ -162,7 +163,8 @@ def atomic(history: History, seen: Observation) -> Iterator[str]:
 
 
 def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
-    """A producer that asked for a commit after its transactional id was taken over has committed nothing."""
+    """Check that a producer that requested a commit after a newer producer initialized its transactional id has committed
+    nothing."""
     places = _committed_places(seen)
     sessions = defaultdict(list)
     for session in history.sessions:
@@ -184,7 +186,8 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
 
 
 def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]:
-    """For each group: each committed input record below its committed offset has one visible output; other records have none."""
+    """Check that each committed input record below a group's committed offset has one visible output, and other records have
+    none."""
     places = _committed_places(seen)
     made: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
     for attempt in history.attempts:
@@ -208,7 +211,8 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
 
 
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
-    """A committed offset never goes back once a client was answered, and each offset that a client reads was sent by a client."""
+    """Check that committed offsets do not decrease after a commit response, and that each offset that a client reads was sent by a
+    client."""
     sent = defaultdict(set)
     commits_by_partition: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
     for attempt in history.attempts:
@@ -231,7 +235,7 @@ def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
 
 
 def views_agree(history: History, seen: Observation) -> Iterator[str]:
-    """Consumers see the records in the files, and the files have no gaps."""
+    """Check that consumers see the records in the files, and that the files have no gaps."""
     del history
     for where, batches in seen.stored.items():
         at = batches[0].base_offset if batches else 0
@@ -268,7 +272,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
-    """The outcomes of transactional batches, by index in ``batches``. Batches of open transactions have none."""
+    """Return the outcomes of transactional batches, by index in ``batches``. Batches of open transactions have none."""
     opened: dict[int, list[int]] = defaultdict(list)
     outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):
@@ -281,9 +285,9 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
-    """A consumer never reads a record that disappears: each record that it reads is the next one that exists in the end.
+    """Check that no record that a consumer reads disappears: each one must be the next record of the final log.
 
-    It may start again at the first record, where its group has lost it.
+    A consumer may restart at the first record, if its group has lost the position.
     """
     for watched in history.watched:
         view = seen.committed if watched.is_committed else seen.uncommitted
@@ -302,7 +306,7 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 
 
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
-    """A log starts where the highest confirmed deletion has put it, or a later requested one. Without a deletion it starts at 0."""
+    """Check that a log starts at the highest confirmed deletion, or a later requested one, or at 0 without a deletion."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
     told: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
@@ -318,7 +322,8 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
-    """No transaction is left open: the last stable offset is the high watermark everywhere, and the coordinator is finished."""
+    """Check that no transaction is open: the last stable offset is the high watermark everywhere, and the coordinator is
+    finished."""
     del history
     for where, (stable, end) in seen.ends.items():
         if stable != end:
@@ -328,7 +333,7 @@ def all_settled(history: History, seen: Observation) -> Iterator[str]:
 
 
 def nobody_complains(history: History, seen: Observation) -> Iterator[str]:
-    """The audit finds no torn transaction, and the broker has no unexpected error."""
+    """Check that the audit finds no torn transaction, and that the broker has no unexpected error."""
     del history
     yield from (f"audit: {line}" for line in seen.audit)
     yield from (f"broker's log: {line}" for line in seen.errors)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.simulation.env import SimulatedEnv
 
 PATIENCE_MS = 60_000
-"""How long a client waits for a response, in ms of simulated time."""
+"""Timeout of a request, in ms of simulated time."""
 
 _KEYS = {entry.name: key for key, entry in APIS.items()}
 
@@ -27,12 +27,12 @@ def api_key(request: Any) -> int:
 
 
 def newest(request: Any) -> int:
-    """The newest stable version of a request's API."""
+    """Return the newest stable version of a request's API."""
     return api(api_key(request)).max_version
 
 
 class _Transport:
-    """The client's end of a connection: keeps the frames that the broker writes. ``on_closed`` stands for asyncio's
+    """The client's end of a connection, which keeps the frames that the broker writes. ``on_closed`` replaces asyncio's
     connection_lost."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ class _Transport:
         self.is_paused = False
 
     def next_frame(self) -> bytes | None:
-        # The client joins the frames here, at no cost to the broker.
+        # Join the written parts here, at no cost for the broker.
         written, self._written = self._written, []
         for part in written:
             self._bytes += part
@@ -89,7 +89,7 @@ class SimulatedServer(Protocol):
     env: SimulatedEnv
 
     def connection(self) -> Connection:
-        """A new connection to it."""
+        """Open a new connection."""
         ...
 
 
@@ -100,7 +100,7 @@ class SimulatedClient:
         self._broker = broker
         self.client_id = client_id
         self._connection = connection = broker.connection()
-        # The environment of the broker as of now: a killed broker does nothing more, whatever its clients do.
+        # The broker's current environment: a killed broker does nothing more, whatever its clients do.
         env = broker.env
         self._transport = _Transport(lambda: env.call_soon(lambda: connection.connection_lost(None)))
         self._connection.connection_made(cast(Any, self._transport))
@@ -127,7 +127,7 @@ class SimulatedClient:
         self._broker.env.settle()
 
     def receive(self, sent: tuple[int, int]) -> Any:
-        """Advance the simulated time until the response has come, and return it. Raises `Closed`."""
+        """Advance the simulated time until the response arrives, and return it. Raises `Closed`."""
         frame = self._transport.next_frame()
         waited_ms = 0
         while frame is None:

@@ -1,7 +1,7 @@
-"""Checks the transactions of several brokers by what is committed: the coordinators' records, the batches, and the markers.
+"""Checks the transactions of several brokers by committed data: the coordinators' records, the batches, and the markers.
 
-`simulation.replicas` hands over each batch once, when the first high watermark has passed it. A broker's own memory is not asked,
-so that a coordinator which errs is not believed.
+`simulation.replicas` passes each batch once, when the first high watermark has passed it. The brokers' own memory is not used,
+because a coordinator may be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPLETED = (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 
 @dataclass(slots=True)
 class _Decision:
-    """The last transaction of a producer that was decided. ``leader_epoch`` is the coordinator's that has decided it."""
+    """The last decided transaction of a producer. ``leader_epoch`` is that of the coordinator at the decision."""
 
     commit: bool
     leader_epoch: int
@@ -35,19 +35,20 @@ class _Decision:
 
 @dataclass(slots=True)
 class _Partition:
-    """``open``: where the transactions begin that are open, by producer id. ``markers``: how many a producer and epoch have."""
+    """``open`` maps producer ids to the first offsets of their open transactions. ``markers`` counts them by producer and epoch."""
 
     open: dict[int, int] = field(default_factory=dict)
     coordinator_epochs: dict[int, int] = field(default_factory=dict)
     markers: Counter[Identity] = field(default_factory=Counter)
     completed: Counter[Identity] = field(default_factory=Counter)
     has_gap: bool = False
-    """Whether records were deleted before they were seen here. Then nothing is known of its transactions."""
+    """Whether records were deleted before they were seen here. Then the partition's transactions are unknown."""
 
 
 class CommittedTransactions:
-    """A batch belongs to a transaction that its coordinator knows; a marker stands behind the decision that it tells; a transaction
-    is complete when all its markers are written; and readers of committed records stop before the first open transaction."""
+    """Checks that a batch belongs to a transaction that its coordinator knows, that a marker follows a matching decision, that a
+    transaction is complete only when all its markers are written, and that read_committed stops before the first open transaction.
+    """
 
     def __init__(
         self,
@@ -61,17 +62,17 @@ class CommittedTransactions:
         self._note_transaction = note_transaction
         self._decisions: dict[Identity, _Decision] = {}
         self._outcomes: dict[Identity, bool] = {}
-        """Of all that was decided or completed, also without a partition."""
+        """All decided or completed transactions, even without a partition."""
         self._added: set[tuple[Identity, TopicPartition]] = set()
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._to_check: list[tuple[Identity, TopicPartition]] = []
-        """Transactions that are complete, and their partitions, whose markers are looked for once all batches were handed over."""
+        """Complete transactions and their partitions, whose markers are checked once all batches were passed."""
 
     def _of(self, where: TopicPartition) -> _Partition:
         return self._partitions.setdefault(where, _Partition())
 
     def note(self, where: TopicPartition, header: BatchHeader, batch: bytes) -> None:
-        """The next committed batch of a partition."""
+        """Process the next committed batch of a partition."""
         if where[0] == TRANSACTION_TOPIC:
             for record in records_of(batch, header):
                 name, metadata = from_record(LogRecord(record.key, record.value))
@@ -87,7 +88,7 @@ class CommittedTransactions:
             self._of(where).open.setdefault(header.producer_id, header.base_offset)
 
     def skipped(self, where: TopicPartition) -> None:
-        """Records of a partition were deleted before they were seen."""
+        """Mark a partition whose records were deleted before they were seen."""
         self._of(where).has_gap = True
 
     def _note_state(self, metadata: TxnMetadata, leader_epoch: int) -> None:
@@ -125,10 +126,10 @@ class CommittedTransactions:
             self._reached["a marker of a newer coordinator"] += 1
         partition.coordinator_epochs[header.producer_id] = marker.coordinator_epoch
 
-    # once all brokers' batches were handed over
+    # after the batches of all brokers were passed
 
     def check_completed(self) -> None:
-        """A transaction is complete only when each of its partitions has its marker."""
+        """Check that each partition of a complete transaction has its marker."""
         for identity, where in self._to_check:
             partition = self._of(where)
             if partition.markers[identity] < partition.completed[identity] and not partition.has_gap:
@@ -136,7 +137,7 @@ class CommittedTransactions:
         self._to_check.clear()
 
     def check_told(self, told: list[tuple[Identity, bool]]) -> None:
-        """What clients were told of the ends of their transactions is committed. ``told`` is emptied."""
+        """Check that outcomes in responses to clients are committed. Empties ``told``."""
         for identity, commit in told:
             decided = self._outcomes.get(identity)
             if decided is not commit:
@@ -145,7 +146,7 @@ class CommittedTransactions:
         told.clear()
 
     def stable_offset(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> int | None:
-        """The last stable offset of a replica that knows of all that is committed; None where that cannot be told."""
+        """Return the last stable offset of a replica with all committed records, or None if it is unknown."""
         partition = self._of(where)
         if partition.has_gap:
             return None

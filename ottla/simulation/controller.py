@@ -1,4 +1,4 @@
-"""A controller without sockets, disk or real clock, as `simulation.broker` has a broker."""
+"""A controller without sockets, disk or real clock, like `simulation.broker`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE_ID = 3000
 
 
 class SimulatedController:
-    """A controller in this process that can be stopped, killed, and started again with the same files."""
+    """A controller in this process that can be stopped, killed, and restarted with the same files."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Runs the start and the stop of a server in simulated time: its coroutine waits for a `Promise`, and for nothing else."""
+"""Runs the start and the stop of a server, which are coroutines, in simulated time. They may only wait for a `Promise`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ottla.simulation.env import SimulatedEnv
 from ottla.simulation.tasks import Promise
 
 PATIENCE_MS = 120_000
-"""How long `run` lets a coroutine take, in ms of simulated time."""
+"""Timeout of a coroutine in `run`, in ms of simulated time."""
 STEP_MS = 10
 
 Work = Coroutine[Any, Any, None]
 
 
 def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Callable[[Exception | None], None]) -> None:
-    """Run a coroutine up to its next wait. In the end ``ended`` is called with the exception that it has raised, or None."""
+    """Run a coroutine up to its next wait. In the end ``ended`` is called with the exception that it raised, or None."""
     try:
         promise: Promise = work.send(None)
     except StopIteration:
@@ -28,7 +28,7 @@ def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Ca
 
 
 def run(work: Work, env: SimulatedEnv) -> None:
-    """Let time pass until the coroutine has ended. Raises what it has raised."""
+    """Let time pass until the coroutine has ended. Raises its exception."""
     outcome: list[Exception | None] = []
     drive(work, env.call_soon, outcome.append)
     waited_ms = 0

@@ -51,7 +51,7 @@ class Disk:
 
     @property
     def is_to_fail_sync(self) -> bool:
-        """Whether `fail_next_sync` was called in this life, and no sync came yet."""
+        """Whether `fail_next_sync` was called in this life, and no sync has followed yet."""
         return self._fails_sync
 
     def _verdict(self, number: int, kind: str, path: str) -> bool:
@@ -73,7 +73,7 @@ class Disk:
         return self.is_full and kind in ("append", "write", "make_dir")
 
     def crash(self, *, power_cut: bool) -> str:
-        """End the life. The files become as after a kill, or as a power cut may leave them. Returns the name of that state."""
+        """End the life with the files that a kill or a power cut may leave. Returns the name of that state."""
         disk = self._torn()
         states = list(disk.states(self._rng))
         name, self._image = self._rng.choice(states[1:]) if power_cut else states[0]

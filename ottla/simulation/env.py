@@ -19,7 +19,7 @@ FREE_PORT = 9092
 
 
 class SimulatedEnv:
-    """`broker.loop.env.Env` on a scheduler. ``wall_jump_ms`` is by how much the wall clock was set forward or back."""
+    """`broker.loop.env.Env` on a scheduler. ``wall_jump_ms`` is the difference by which the wall clock was set forward or back."""
 
     def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         self.fs = fs
@@ -59,7 +59,7 @@ class SimulatedEnv:
         self.call_soon(lambda: done(failure))
 
     def finish_aside(self) -> None:
-        """Does nothing: nothing runs beside a simulated broker."""
+        """Do nothing, because a simulated broker has no threads."""
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         return self.network.listen(host, port or FREE_PORT, factory)
@@ -81,7 +81,7 @@ class SimulatedEnv:
         return OPEN_FILE_LIMIT
 
     def settle(self) -> None:
-        """Run all calls that are due soon, and those that they cause."""
+        """Run all calls that are due now, and those that they add."""
         self.scheduler.settle()
 
     def advance(self, by_ms: float) -> None:

@@ -16,11 +16,11 @@ from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Task
 
 RESTART_MS = 100
-"""When a broker starts again after a crash in a disk operation, in ms. Other faults have their own times."""
+"""Delay, in ms, before a broker restarts after a crash in a disk operation. Other faults have their own times."""
 
 
 class FaultyWorld(Protocol):
-    """What faults change in a world (`simulation.world`)."""
+    """The part of a world that faults change (`simulation.world`)."""
 
     setting: Setting
     reached: Counter[str]
@@ -30,21 +30,21 @@ class FaultyWorld(Protocol):
     actors: dict[int, tuple[Actor, Task]]
     retired: list[Task]
     down_ms: dict[int, int]
-    """How long each node stays down after its next crash, in ms, by node id."""
+    """Node id -> downtime after its next crash, in ms."""
     start_cut: dict[int, int]
-    """The disk operation in which the next start of a node ends, by node id."""
+    """Node id -> disk operation in which its next start crashes."""
     disk_has_refused: bool
     clock_was_set_back: bool
 
     def say(self, line: str) -> None: ...
 
     def spawn(self, place: int) -> None:
-        """Start the actor at this place of the plan, as another process."""
+        """Start the actor at this index of the plan, as another process."""
         ...
 
 
 class InjectedFaults:
-    """Each fault ends after its time, or with `World.heal`."""
+    """Injects the faults. Each fault ends after its time, or with `World.heal`."""
 
     def __init__(self, world: FaultyWorld) -> None:
         self._world = world
@@ -106,7 +106,7 @@ class InjectedFaults:
             node.disk.fail_next_sync()
 
             def start_again() -> None:
-                # As if a person looked at it. Another fault may have ended that life before, or the faults are over (`heal`).
+                # Simulates an operator. Another fault may have ended that life before, or the faults are over (`heal`).
                 if self._world.setting.is_over:
                     return
                 if node.disk.has_failed_sync:
@@ -138,7 +138,7 @@ class InjectedFaults:
             self._cut(*way, fault)
 
     def _trigger_between(self, node: Node[Any], fault: PlannedFault) -> None:
-        """What befalls a process that others go on without."""
+        """Inject a fault into a process or its connections to other processes, which continue."""
         if fault.kind == plans.PAUSE_PROCESS:
             node.pause()
             self._later(fault, node.wake)

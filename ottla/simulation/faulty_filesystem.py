@@ -1,4 +1,4 @@
-"""Files in memory, on a disk that refuses single operations, or all operations until a test stops this."""
+"""Files in memory, on a disk that fails single operations, or all operations until a test stops this."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXTS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output erro
 class PowerCut(BaseException):
     """A crash in the middle of an operation. ``kept`` is the share of an append that still reaches the disk.
 
-    It is a BaseException, so that no ``except Exception`` of the broker goes on after it. Each further operation raises it again.
+    It is a BaseException, so that no ``except Exception`` of the broker continues after it. Each further operation raises it again.
     """
 
     def __init__(self, kept: float = 0.0) -> None:
@@ -64,17 +64,16 @@ class FaultyFilesystem(MemoryFilesystem):
         self.refuses = lambda number, kind, path: False
 
     def refuse_everything(self) -> None:
-        """Refuse appends, writes and new directories. Renames and removals succeed, as on a full disk, because they need no
-        room."""
+        """Fail appends, writes and new directories. Renames and removals succeed, as on a full disk, because they need no space."""
         self.refuses = lambda number, kind, path: kind in ("append", "write", "make_dir")
 
     def refuse_the(self, nth: int) -> None:
-        """Refuse only the operation that comes after ``nth`` others."""
+        """Fail only the operation after ``nth`` others."""
         wanted = self.writes + nth + 1
         self.refuses = lambda number, kind, path: number == wanted
 
     def copy(self) -> MemoryFilesystem:
-        """The files that a kill would leave at this moment."""
+        """Return the files that a kill would leave at this moment."""
         copied = MemoryFilesystem()
         for path, content in self.files.items():
             copied.write_file(path, content)

@@ -1,4 +1,4 @@
-"""What clients attempted and how they were answered, for `simulation.checker`. Times only order events."""
+"""The attempts of clients and their responses, for `simulation.checker`. Times only order events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 @dataclass(slots=True)
 class WrittenRecord:
-    """A record that a client was to write. ``source`` is the input record from which it was made.
+    """A record that a client tried to write. ``source`` is the input record that it was made from.
 
     ``offset`` is the one in the response to its producer, if known.
     """
@@ -24,10 +24,10 @@ class WrittenRecord:
 
 @dataclass(slots=True)
 class Attempt:
-    """A transaction as its producer saw it; with ``is_transaction`` False, records that an idempotent producer sent together.
+    """A transaction as its producer saw it, or with ``is_transaction`` False, records that an idempotent producer sent together.
 
-    ``session`` counts the initialisations of an actor's producer. ``offsets`` were sent to the transaction. The outcome is unknown
-    where a commit was requested and no success was answered. For records without a transaction, sending counts as the request.
+    ``session`` counts the initializations of an actor's producer. ``offsets`` were sent to the transaction. The outcome is unknown
+    if a commit was requested without a successful response. For records without a transaction, sending counts as the request.
     """
 
     transactional_id: str
@@ -58,7 +58,7 @@ class ProducerSession:
     """A producer that got its identity at ``initialised_s``.
 
     ``identity`` is producer id and epoch, if known. Two sessions of a transactional id are ordered by their identities, because the
-    responses may come in another order.
+    responses may arrive in another order.
     """
 
     transactional_id: str
@@ -89,7 +89,7 @@ class Watched:
 
 @dataclass(slots=True)
 class RecordDeletion:
-    """A request to delete records below ``before``. ``was_confirmed``: the broker has confirmed it."""
+    """A request to delete records below ``before``. ``was_confirmed``: the response was successful."""
 
     where: TopicPartition
     before: int

@@ -1,4 +1,4 @@
-"""Plays a plan and judges it: compares the history with what exists in the end, for clients and in the files."""
+"""Plays a plan and judges it: compares the history with the final state that clients and the files show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ottla.simulation.world import READERS, World
 from ottla.storage.names import parse_directory_name
 
 WRITING_MS = 240_000
-"""How much simulated time the actors have, in ms, including faults."""
+"""Simulated time for the actors, in ms, including faults."""
 SETTLING_MS = 40_000
 READING_MS = 60_000
 EVENTS = {
@@ -64,7 +64,7 @@ EVENTS = {
     "request_not_forwarded": "a request cannot be forwarded to the controller",
     "peer_lost": "a broker loses its connection to another",
 }
-"""Events in a broker's log that show a rare state."""
+"""Broker log event -> the rare state that it shows."""
 TORN = ("transaction_torn", "transactions_torn")
 REFUSED_BY_DISK = frozenset(
     (
@@ -72,12 +72,12 @@ REFUSED_BY_DISK = frozenset(
         "time_out_delayed",
     )
 )
-"""Errors that a broker logs where its disk takes no write. They are held against a broker whose disk was sound all the time."""
+"""Errors that a broker logs if its disk fails a write. They count only against a broker whose disk never failed."""
 
 
 @dataclass(slots=True)
 class Judgement:
-    """The result of a plan. ``findings`` is empty for a sound run. ``lines`` are the history for a person."""
+    """The result of a plan. ``findings`` is empty for a correct run. ``lines`` are the history for a person."""
 
     plan: Plan
     findings: list[str]
@@ -90,7 +90,7 @@ class Judgement:
 
 @contextmanager
 def listening(world: World, complaints: list[str], *, whole_states: bool) -> Iterator[None]:
-    """Count log events, keep errors, and check states after each change."""
+    """Count log events, collect errors, and check states after each change."""
 
     def note(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         name = event["event"]
@@ -98,7 +98,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
             world.reached[EVENTS[name]] += 1
         is_error = method in ("error", "exception", "critical")
         is_expected = world.disk_has_refused and name in REFUSED_BY_DISK and not event.get("exception")
-        # The audit after a crash compares wall clock times. After the clock was set back it may report sound transactions.
+        # The audit after a crash compares wall clock times. After the clock was set back it may report correct transactions.
         is_torn = name in TORN and not world.clock_was_set_back
         if (is_error and not is_expected) or is_torn:
             complaints.append(" ".join(f"{key}={value}" for key, value in event.items()))
@@ -178,7 +178,7 @@ def _are_settled(world: World) -> bool:
 
 
 def _observe(world: World, findings: list[str]) -> Observation:
-    """What clients see over the network."""
+    """Return the final state that clients see over the network."""
     partitions = [(topic, index) for topic, count in world.setting.topics.items() for index in range(count)]
     shown: list[Shown] = []
     ends: dict[bool, dict[TopicPartition, int]] = {}
@@ -227,10 +227,10 @@ def _observe(world: World, findings: list[str]) -> Observation:
 
 
 def _starts(world: World, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where the logs begin, of those that do not at 0.
+    """Return the log start offsets other than 0.
 
-    With several brokers, where the last of the replicas begins: a leader that was replaced may be the only one that has heard of a
-    deletion, and may lead again while the end is read.
+    With several brokers they are the highest of all replicas: a deletion may be known only to a replaced leader, which may lead
+    again while the final state is read.
     """
     starts: Counter[TopicPartition] = Counter()
     for node in world.nodes:
@@ -242,12 +242,12 @@ def _starts(world: World, partitions: list[TopicPartition]) -> dict[TopicPartiti
 
 
 def led(node: Node[BrokerServer]) -> list[Partition]:
-    """The partitions that a broker leads, as far as it knows."""
+    """Return the partitions that a broker leads, as far as it knows."""
     return [] if node.server is None else [partition for partition in node.server.partitions if partition.is_led]
 
 
 def _read_to_the_end(reader: Reader, records: Shown) -> Steps[None]:
-    """Read until two polls in a row return nothing; the last poll has waited for more data."""
+    """Read until two consecutive polls return nothing. The last poll has waited for more data."""
     quiet = 0
     while quiet < 2:
         before = dict(reader.positions)
@@ -263,7 +263,7 @@ def _offsets(client: Any, inputs: list[TopicPartition], offsets: dict[TopicParti
 
 
 def stored(files: Mapping[str, bytearray]) -> dict[TopicPartition, list[Stored]]:
-    """All batches of partitions with clients' records or offsets. Raises AssertionError for a damaged batch."""
+    """Return all batches of partitions with clients' records or offsets. Raises AssertionError for a damaged batch."""
     stored_batches: dict[TopicPartition, list[Stored]] = defaultdict(list)
     for path in sorted(files):
         directory, _, name = path.rpartition("/")

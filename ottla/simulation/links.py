@@ -1,4 +1,7 @@
-"""A network driven by a seed: delays, split writes, cuts one way or both, lost machines. Each connection keeps its order."""
+"""A network driven by a seed: delays, split writes, cuts of one or both directions, machines without power.
+
+Each connection keeps its order.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ SLOW_MS = 60.0
 PIECES_SHARE = 0.03
 """The share of writes that arrive in two pieces."""
 RETRANSMISSION_MS = (20.0, 250.0)
-"""How long after the end of a cut the held data arrives, in ms."""
+"""Delay of held data after the end of a cut, in ms."""
 
 WOKEN_MS = (0.0, 0.1)
-"""How long after a paused process was woken it takes what has arrived meanwhile, in ms."""
+"""Delay, in ms, before a resumed process receives the data that arrived during its pause."""
 
 Accept = Callable[[], asyncio.BaseProtocol]
 
 
 class _Channel:
-    """One direction of a connection. Data that arrives at a cut is held, as TCP retransmits it."""
+    """One direction of a connection. Data that arrives during a cut is held, because TCP retransmits it."""
 
     __slots__ = ("_at_ms", "_held", "_links", "_waiting", "_way")
 
@@ -60,7 +63,7 @@ class _Channel:
             deliver()
 
     def release(self, delay_ms: tuple[float, float] = RETRANSMISSION_MS) -> None:
-        """The cut has ended. Held data is delivered again, before data that has not reached the cut yet."""
+        """Deliver held data again after a cut, before data that has not reached the cut yet."""
         for _ in self._held:
             self._schedule(self._links.rng.uniform(*delay_ms))
         self._waiting.extendleft(reversed(self._held))
@@ -80,9 +83,9 @@ class Links:
         self._holding: dict[_Channel, None] = {}
         self._ends: dict[str, list[End]] = {}
         self.is_down: set[str] = set()
-        """Machines without power, to which all data is lost. Only asked for membership."""
+        """Machines without power, to which all data is lost. A set is safe here, because it is never iterated."""
         self._is_frozen: set[str] = set()
-        """Hosts whose process is paused. Only asked for membership."""
+        """Hosts whose process is paused. Never iterated either."""
         self.refused = 0
 
     def delay_ms(self) -> float:
@@ -98,7 +101,7 @@ class Links:
         return (source, target) in self._cuts or target in self.is_down or target in self._is_frozen
 
     def cut(self, source: str, target: str) -> None:
-        """Cut one way. Several cuts of the same way are counted."""
+        """Cut one direction. Several cuts of the same direction are counted."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
@@ -110,24 +113,24 @@ class Links:
             self.release()
 
     def cuts(self) -> list[tuple[str, str]]:
-        """All cuts, each as often as it was made."""
+        """Return all cuts, each as often as it was made."""
         return [way for way, count in self._cuts.items() for _ in range(count)]
 
     def hold(self, channel: _Channel) -> None:
         self._holding[channel] = None
 
     def release(self) -> None:
-        """Deliver all held data. It is held again where a cut remains."""
+        """Deliver all held data. It is held again if a cut remains."""
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()
 
     def freeze(self, host: str) -> None:
-        """The process on a host takes nothing more."""
+        """Hold all data for the process on a host."""
         self._is_frozen.add(host)
 
     def thaw(self, host: str) -> None:
-        """The process on a host finds all that has arrived meanwhile."""
+        """Deliver the data that arrived for the process on a host during its pause."""
         self._is_frozen.discard(host)
         if host not in self.is_down:
             for channel in [channel for channel in self._holding if channel.target == host]:
@@ -137,12 +140,12 @@ class Links:
     # machines
 
     def listen(self, host: str, port: int, accept: Accept) -> Callable[[], object]:
-        """Listen. Returns a function that stops listening."""
+        """Start listening. Returns a function that stops listening."""
         self._listening[host, port] = accept
         return lambda: self._listening.pop((host, port), None)
 
     def close_host(self, host: str, *, without_a_word: bool) -> None:
-        """A process has ended, and its system closes its connections; or, ``without_a_word``, its machine has lost power."""
+        """Close the connections of a process that has ended, or, ``without_a_word``, drop those of a machine that lost power."""
         for key in [key for key in self._listening if key[0] == host]:
             del self._listening[key]
         for end in self._ends.pop(host, []):
@@ -159,7 +162,7 @@ class Links:
         factory: Callable[[], asyncio.BaseProtocol],
         refused: Callable[[], None],
     ) -> None:
-        """Connect. While either direction is cut nothing happens; the client must give up by itself."""
+        """Connect. While either direction is cut nothing happens, and the client must time out by itself."""
 
         def arrived() -> None:
             if self.is_cut(source, host) or self.is_cut(host, source):

@@ -33,7 +33,7 @@ MEMBER_SETTINGS = {
     "initial.broker.registration.timeout.ms": "20000",
     "leader.imbalance.check.interval.seconds": "2",
 }
-"""Shorter than Kafka's, as faults last for seconds."""
+"""Shorter than Kafka's, because faults last for seconds."""
 
 Gone = Callable[[Node[Any]], None]
 """Called when the life of a server has ended."""
@@ -44,7 +44,7 @@ def _new_controller(env: Env, config: BrokerConfig, features: Mapping[str, int])
 
 
 class Machines:
-    """``brokers`` in the order of their ids, and ``controller``, which is None where there is one broker."""
+    """``brokers`` are in the order of their ids. ``controller`` is None if there is only one broker."""
 
     def __init__(
         self,
@@ -105,20 +105,20 @@ class Machines:
         return node
 
     def in_sync(self, where: TopicPartition) -> Sequence[int]:
-        """The brokers that the controller counts as in sync with a partition; none while it is down."""
+        """Return the brokers that the controller counts as in sync with a partition, or none while it is down."""
         server = None if self.controller is None else self.controller.server
         topic = None if server is None or self.controller is None else server.controller.state.topics.get(where[0])
         return () if topic is None else topic.partitions[where[1]].isr
 
     def _format(self) -> None:
-        """Make all directories those of one cluster, as ``ottla serve --brokers`` does."""
+        """Format all directories with one cluster id, like ``ottla serve --brokers``."""
         rng = self._rng("identities")
         cluster_id: str | None = None
         for node in self:
             cluster_id = format_directory(node.disk.fs, DATA_DIR, node.node_id, lambda: rng.randbytes(16), cluster_id)
 
     def __iter__(self) -> Iterator[Node[Any]]:
-        """All machines, the controller first, as others wait for it."""
+        """Yield all machines, the controller first, because the others wait for it."""
         if self.controller is not None:
             yield self.controller
         yield from self.brokers

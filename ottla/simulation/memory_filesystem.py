@@ -12,7 +12,7 @@ TOTAL_BYTES = 1 << 40
 
 
 class MemoryFile:
-    """An open file. Its content stays usable when the file is renamed or unlinked."""
+    """An open file. Its content remains usable when the file is renamed or unlinked."""
 
     __slots__ = ("_content", "_fs", "path")
 
@@ -59,7 +59,7 @@ class MemoryFilesystem:
         self.max_open_files = 0
         self._files: dict[str, bytearray] = {}
         self._names: dict[str, set[str]] = {"": set()}
-        """The names in each directory. Keys are paths of directories; files are no keys."""
+        """The names in each directory. Keys are paths of directories only."""
         self._locks: set[str] = set()
         for path, data in (files or {}).items():
             self.write_file(path, data)
@@ -75,7 +75,7 @@ class MemoryFilesystem:
         return 0
 
     def made(self, path: str) -> bytearray:
-        """The content of the file, which is created where it does not exist."""
+        """Return the content of the file, which is created if it does not exist."""
         content = self._files.get(path)
         if content is None:
             content = self._files[path] = bytearray()
@@ -185,5 +185,5 @@ class MemoryFilesystem:
         self._locks.discard(str(lock))
 
     def crashed(self) -> None:
-        """The process that held the locks has ended."""
+        """Release the locks of a process that has ended."""
         self._locks.clear()

@@ -10,11 +10,11 @@ from typing import Any, cast
 CLIENT_HOST = "simulated"
 
 Send = Callable[[Callable[[], None]], None]
-"""Calls a function at the other side. Calls stay in order."""
+"""Calls a function on the other side. Calls stay in order."""
 
 
 class End:
-    """One side's transport, with the methods that protocols use here. Written data arrives at the other side in a later turn."""
+    """One side's transport, with the methods that protocols use here. Written data arrives on the other side in a later turn."""
 
     def __init__(self, protocol: asyncio.BaseProtocol, call_soon: Send, send: Send, peer: str = CLIENT_HOST) -> None:
         self._protocol = protocol
@@ -48,7 +48,7 @@ class End:
             self.is_closed = True
             self._call_soon(self._lost)
             if self._other is not None:
-                # After the data that was written before.
+                # The other side closes after the data that was written before.
                 self._send(self._other.close)
 
     abort = close
@@ -72,7 +72,7 @@ class End:
         return (self._peer, 1)
 
     def vanish(self) -> None:
-        """This side's machine has lost power: no one is notified, and data that still arrives is answered by a reset."""
+        """Cut the power of this side's machine: nothing is sent, and data that still arrives is answered with a reset."""
         self.is_closed = self.is_gone = True
 
     # called by the other side
@@ -103,8 +103,6 @@ class End:
 
 
 class Network:
-    """The listeners by host and port."""
-
     def __init__(self) -> None:
         self._listening: dict[tuple[str, int], Callable[[], asyncio.BufferedProtocol]] = {}
 
@@ -120,7 +118,7 @@ class Network:
         failed: Callable[[OSError], None],
         call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Connect to a listener, or call ``failed`` where there is none."""
+        """Connect to a listener, or call ``failed`` if there is none."""
         accept = self._listening.get((host, port))
         if accept is None:
             failed(ConnectionRefusedError(f"nobody listens at {host}:{port}"))

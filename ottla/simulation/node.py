@@ -1,4 +1,4 @@
-"""One machine of a simulated world: its environment, its disk, and the lives of the server on it between start and end."""
+"""One machine of a simulated world: its environment, its disk, and the lives of its server, each from a start to an end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPEN_FILE_LIMIT = 1 << 20
 
 
 class Server(Protocol):
-    """What runs on a machine: a broker or a controller."""
+    """The server on a machine: a broker or a controller."""
 
     lifecycle: Lifecycle
 
@@ -41,13 +41,13 @@ S = TypeVar("S", bound=Server)
 MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], S]
 
 ASIDE_MS = 2.0
-"""How long work beside the event loop takes at most, in ms, on a disk that is not slow."""
+"""Maximum time, in ms, of work in a thread on a disk that is not slow."""
 
 
 class NodeEnv:
     """`broker.loop.env.Env` for one life of a server. After the life has ended, its pending calls do nothing.
 
-    The calls of a paused process are made when it is woken, all at once and in their order.
+    The calls of a paused process are made when it resumes, all at once and in order.
     """
 
     def __init__(self, node: Node[Any]) -> None:
@@ -162,7 +162,7 @@ class NodeEnv:
 
 
 class NodeAttempt:
-    """An attempt to connect that is over once it was cancelled, or has come to an end."""
+    """An attempt to connect, which is over when it was cancelled or completed."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -172,7 +172,7 @@ class NodeAttempt:
 
 
 class Unwanted(asyncio.Protocol):
-    """A connection that opens after its attempt was given up."""
+    """A connection that opens after its attempt was cancelled."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).close()
@@ -203,7 +203,7 @@ class _Guarded(asyncio.BufferedProtocol):
 
 
 class _AtWork:
-    """Surrounds the server's code, because the disk may end its life there."""
+    """Surrounds calls of the server's code, because the disk may end its life there."""
 
     __slots__ = ("_node",)
 
@@ -237,7 +237,7 @@ class Node(Generic[S]):
         make_server: MakeServer[S],
         on_served: Callable[[Node[S]], None] = lambda node: None,
     ) -> None:
-        """``make_server`` makes what runs on the machine in each life. ``on_served`` is called when its start has ended."""
+        """``make_server`` creates the server of each life. ``on_served`` is called when its start has ended."""
         self.node_id = node_id
         self.host = host
         self.scheduler = scheduler
@@ -254,16 +254,16 @@ class Node(Generic[S]):
         self._make_server = make_server
         self._guard = _AtWork(self)
         self.server: S | None = None
-        """The server, once it has begun to work; also while it waits for others in its start or its stop."""
+        """The server from its first step on, even while its start or stop waits for others."""
         self.env: NodeEnv | None = None
         self.is_starting = False
         self.is_stopping = False
         self.is_paused = False
         self._work: Work | None = None
         self.loses_power = False
-        """Whether a crash in a disk operation is a power cut. Else it is a kill."""
+        """Whether a crash in a disk operation is a power cut instead of a kill."""
         self.has_worked = False
-        """Whether the server's code has run since `Watch.check` has reset this."""
+        """Whether the server's code has run since `Watch.check` reset this."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()
@@ -276,7 +276,7 @@ class Node(Generic[S]):
         return self.server is not None and not self.is_starting and not self.is_stopping
 
     def start(self) -> None:
-        """Start the server. Its disk may end its life during the start, or refuse a write."""
+        """Start the server. Its disk may end its life during the start, or fail a write."""
         assert self.env is None
         self.links.is_down.discard(self.host)
         self.lives += 1
@@ -296,7 +296,7 @@ class Node(Generic[S]):
 
     def _started(self, server: S, error: Exception | None) -> None:
         if isinstance(error, OSError | ConfigError):
-            # The disk is full, or the controller has not let the broker in. As if a person looked at it, it is started again later.
+            # The disk is full, or the controller refused the broker. Simulate an operator: restart it later.
             is_disk = isinstance(error, OSError)
             self.reached["a start that a full disk refused" if is_disk else "a start that waits in vain for its controller"] += 1
             self.crash(power_cut=False)
@@ -335,7 +335,7 @@ class Node(Generic[S]):
             self.links.is_down.add(self.host)
 
     def stop(self) -> None:
-        """Stop the server as by SIGTERM. A broker of several goes on until its controller has let it go."""
+        """Stop the server as by SIGTERM. A broker with a remote controller runs until the controller lets it shut down."""
         env = self.env
         if self.server is None or env is None or not self.is_up:
             return
@@ -356,7 +356,7 @@ class Node(Generic[S]):
         self.links.close_host(self.host, without_a_word=False)
 
     def pause(self) -> None:
-        """Let the process do nothing, as by SIGSTOP. Its machine goes on, and keeps what arrives."""
+        """Pause the process, as by SIGSTOP. Its machine continues, and keeps data that arrives."""
         if self.env is not None:
             self.is_paused = True
             self.links.freeze(self.host)
@@ -378,6 +378,6 @@ class Node(Generic[S]):
         self.wake()
         work, self._work = self._work, None
         if work is not None:
-            # Whatever it still does reaches neither disk nor network.
+            # Its remaining work reaches neither disk nor network.
             with suppress(PowerCut):
                 work.close()

@@ -45,22 +45,22 @@ CLUSTER_SHARES = {
     CUT_ONE_WAY: 7,
     KILL_ALL: 1,
 }
-"""With several brokers: what befalls one machine, and connections between two of them."""
+"""Shares for several brokers, which add faults of one machine, and of the connections between two of them."""
 WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
-"""Texts of which one must be in the path of the write in which a crash happens; an empty text fits all paths."""
+"""The path of the write that crashes must contain one of these texts. An empty text fits all paths."""
 READING = ("watch", "admin", "mover")
-"""How the roles begin that write nothing which is judged."""
+"""Prefixes of the roles that write nothing to check."""
 LONGEST_MS = 4_000
 MAX_FAULTS = 8
 
 
 class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fault. ``actor`` is an index into the plan's actors, ``node`` one into the brokers, behind which the controller comes.
+    """One fault. ``actor`` is an index into the plan's actors, ``node`` one into the brokers, followed by the controller.
 
-    ``number`` counts operations, or is a factor, ms, or a second machine, by ``kind``.
+    ``number`` is a number of operations, a factor, ms, or a second machine, depending on ``kind``.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """``actors`` are roles and transactional ids, such as ``feed:feed-0``. ``seed`` decides all that is not in the plan."""
+    """``actors`` are roles and transactional ids, such as ``feed:feed-0``. ``seed`` decides everything that is not in the plan."""
 
     seed: int
     transactions: int
@@ -86,7 +86,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(seed: int, transactions: int = 100, *, brokers: int = 1) -> Plan:
-    """Draw the plan of a seed. Several brokers have a controller beside them."""
+    """Draw the plan of a seed. Several brokers have a separate controller."""
     rng = random.Random(seed)
     actors = ["feed:feed-0", "pipe:pipe-0", "plain:plain-0"]
     actors += rng.sample(
@@ -115,7 +115,7 @@ def _fault(rng: random.Random, actors: list[str], brokers: int) -> PlannedFault:
     writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(READING)]
     node, number, within = 0, 0, ""
     if brokers > 1:
-        # The controller is hit less often than a broker.
+        # The controller has fewer faults than a broker.
         node = rng.choice((*range(brokers), *range(brokers), brokers))
     if kind == CRASH_IN_WRITE:
         within = rng.choice(WRITTEN)
@@ -144,10 +144,10 @@ def encode(plan: Plan) -> bytes:
 
 
 def decode(text: bytes) -> Plan:
-    """Raises `msgspec.ValidationError` where the text is not a plan."""
+    """Parse a plan. Raises `msgspec.ValidationError` for another text."""
     return msgspec.json.decode(text, type=Plan)
 
 
 def named(plan: Plan, folder: PurePath) -> PurePath:
-    """The file name for a plan that has failed."""
+    """Return the file path for a failed plan."""
     return folder / f"seed-{plan.seed}.json"

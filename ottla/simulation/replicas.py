@@ -1,4 +1,4 @@
-"""Checks what holds between the replicas of several brokers while a world runs: leaders, high watermarks, and what is committed."""
+"""Checks invariants between the replicas of several brokers while a world runs: leaders, high watermarks, and committed records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Seen = tuple[int, int, bool]
 
 @dataclass(slots=True)
 class _Partition:
-    """What is committed, by base offset; whoever's high watermark reaches a batch first has committed it. ``leaders`` by epoch."""
+    """Committed batches by base offset: the first high watermark that passes a batch commits it. ``leaders`` are by epoch."""
 
     batches: dict[int, Committed] = field(default_factory=dict)
     end: int = 0
@@ -34,10 +34,11 @@ class _Partition:
 
 
 class ReplicaChecker:
-    """An epoch has at most one leader, who has all that is committed. High watermarks never go back, and below them logs are equal.
+    """Checks that an epoch has at most one leader, which has all committed records, and that high watermarks never decrease and
+    logs are equal below them.
 
-    What is committed is on as many brokers as have to be in sync. Each replica knows the leader epochs of its batches, and shows of
-    transactions what `CommittedTransactions` knows of them.
+    Committed records must be on the required number of in-sync brokers. Each replica must know the leader epochs of its batches,
+    and agree with `CommittedTransactions` about transactions.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class ReplicaChecker:
         transactions: CommittedTransactions,
         in_sync: Callable[[TopicPartition], Sequence[int]],
     ) -> None:
-        """``transactions`` learns of each committed batch, in the order of its log. ``in_sync`` are the brokers that the controller
+        """``transactions`` gets each committed batch, in the order of its log. ``in_sync`` returns the brokers that the controller
         counts as in sync with a partition."""
         self._finding = finding
         self._reached = reached
@@ -57,10 +58,10 @@ class ReplicaChecker:
         self._seen: dict[str, dict[Partition, Seen]] = {}
         self._nodes: list[Node[BrokerServer]] = []
         self._ends: dict[tuple[str, TopicPartition], int] = {}
-        """Where the replicas of brokers that are away have ended."""
+        """The last log end offsets of the replicas of brokers that are down."""
 
     def check(self, nodes: list[Node[BrokerServer]]) -> None:
-        """Check all brokers whose code has run since the last check; decisions before the markers that follow from them."""
+        """Check all brokers whose code has run since the last check, with decisions before the markers that follow from them."""
         self._nodes = nodes
         worked = [node for node in nodes if node.has_worked and node.server is not None]
         for is_transactions in (True, False):
@@ -73,7 +74,7 @@ class ReplicaChecker:
         self._transactions.check_completed()
 
     def crashed(self, node: Node[BrokerServer], nodes: list[Node[BrokerServer]]) -> None:
-        """A broker is about to lose its memory. What it has is looked at a last time, and all of it again in its next life."""
+        """Check a broker one last time before it loses its memory. All of its replicas are checked again in its next life."""
         node.has_worked = True
         self.check(nodes)
         self._seen.pop(node.host, None)
@@ -94,7 +95,7 @@ class ReplicaChecker:
             return
         known[partition] = now
         if now[0] < before[0] and now[0] > log.log_start_offset:
-            # A log that is begun anew inside a batch begins where that does.
+            # A log that restarts inside a batch begins with the whole batch.
             self._finding(f"the high watermark of {where} on {node.host} goes back from {before[0]} to {now[0]}")
         if now[0] > before[0]:
             self._compare(node, log, state, before[0], now[0])
@@ -125,7 +126,7 @@ class ReplicaChecker:
         self._compare(node, log, state, log.high_watermark, min(state.end, log.log_end_offset))
 
     def _compare(self, node: Node[BrokerServer], log: Log, state: _Partition, start: int, end: int) -> None:
-        """Hold a replica's batches against what is committed, and take over what is new."""
+        """Compare a replica's batches with the committed ones, and add new ones."""
         where, committed_before = (log.topic, log.partition), state.end
         for header, batch in _batches(log, max(start, log.log_start_offset), end):
             if not _knows_epoch(log, header):
@@ -149,10 +150,10 @@ class ReplicaChecker:
             self._check_copies(node, log, where, state.end)
 
     def _check_copies(self, node: Node[BrokerServer], log: Log, where: TopicPartition, end: int) -> None:
-        """As many brokers have what was committed just now as have to be in sync, the one that has committed it among them.
+        """Check that the committer and enough other brokers have the newly committed batches.
 
-        Where power may be cut, the others have it on their disks: a follower asks for more only then. The leader may sync later,
-        and tells nobody before.
+        If power may be cut, the others must have them on their disks, because a follower fetches more only after a sync. The leader
+        may sync later, and sends no response before.
         """
         wanted = min(log.config.min_insync_replicas, len(self._nodes))
         if node.loses_power:
@@ -169,7 +170,7 @@ class ReplicaChecker:
         return self._ends.get((node.host, where), 0) if replica is None else replica.log.log_end_offset
 
     def _durable_end(self, node: Node[BrokerServer], where: TopicPartition) -> int:
-        """Up to where a power cut would leave a replica at least, if that were now. A segment before the last counts as synced."""
+        """Return the log end offset that a power cut now would leave at least. A segment before the last counts as synced."""
         replica = None if node.server is None else node.server.partitions.known(*where)
         if replica is None or replica.log.is_offline or not replica.log.segments:
             return self._end(node, where)
@@ -183,7 +184,7 @@ class ReplicaChecker:
         return replica.log.log_end_offset
 
     def differences(self, nodes: list[Node[BrokerServer]]) -> Iterator[str]:
-        """How replicas differ once all is settled: each must have the whole log, and know that it is committed."""
+        """Yield differences between replicas once all is settled: each must have the whole log and know that it is committed."""
         for where, state in self._partitions.items():
             for node in nodes:
                 replica = None if node.server is None else node.server.partitions.known(*where)
@@ -195,7 +196,7 @@ class ReplicaChecker:
 
 
 def _knows_epoch(log: Log, header: BatchHeader) -> bool:
-    """Whether the leader epoch in force at the end of a batch, as the log notes it, is that of the batch."""
+    """Whether the log's leader epoch cache has the batch's epoch at the end of the batch."""
     epoch = -1
     for number, start_offset in log.epochs.entries:
         if start_offset >= header.next_offset:
@@ -205,7 +206,7 @@ def _knows_epoch(log: Log, header: BatchHeader) -> bool:
 
 
 def _batches(log: Log, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The batches of a log from one offset up to another."""
+    """Yield the batches of a log between two offsets."""
     while start < end:
         piece = bytes(read(log, start, PIECE_BYTES, committed=False, to_end=True).data)
         for at, header in batches(piece):

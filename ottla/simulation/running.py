@@ -14,9 +14,9 @@ from ottla.simulation.judging import Judgement, judge
 from ottla.simulation.plan import CUT, CUT_FROM, CUT_TO, Plan, draw
 
 CHUNK = 10
-"""How many seeds a process plays before it reports."""
+"""Number of seeds that a process plays before it reports."""
 MAX_FAILED = 20
-"""After so many failing seeds no further seeds are played."""
+"""Number of failing seeds after which no further seeds are played."""
 SHRINKING_RUNS = 400
 RARE = (
     "a batch behind one that was lost is refused",
@@ -96,7 +96,7 @@ CLUSTER_RARE = (
 
 
 def rare(brokers: int) -> tuple[str, ...]:
-    """The states that many seeds must reach."""
+    """Return the states that many seeds must reach."""
     return RARE if brokers == 1 else tuple(sorted((*RARE, *CLUSTER_RARE)))
 
 
@@ -180,7 +180,7 @@ def _parts(chunks: list[Sequence[int]], played: Callable[[Sequence[int]], Report
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_RUNS) -> Plan:
-    """A smaller plan that still fails, with fewer faults, actors and transactions. Tries at most ``runs`` plans."""
+    """Return a smaller plan that still fails, with fewer faults, actors and transactions. Tries at most ``runs`` plans."""
     left = runs
 
     def still_fails(smaller: Plan) -> bool:
@@ -196,7 +196,7 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_R
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
-    """Plans that are one step smaller, those with the largest reduction first."""
+    """Yield plans that are one step smaller, those with the largest reduction first."""
     replace = msgspec.structs.replace
     if len(plan.faults) > 2:
         half = len(plan.faults) // 2

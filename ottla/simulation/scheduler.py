@@ -9,13 +9,13 @@ from ottla.broker.loop.timed_calls import TimedCall, TimedCalls
 
 
 class Scheduler:
-    """A clock in ms, and the calls that wait for it. Calls of the same time are made in the order in which they were added."""
+    """A clock in ms, and the calls that wait for it. Calls with the same time are made in the order in which they were added."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self.timers = TimedCalls()
         self.soon: deque[Callable[[], None]] = deque()
-        """Calls that are due soon, in order. A test may take them out and make them itself."""
+        """Calls that are due now, in order. A test may remove them and make them itself."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
         return self.timers.add(self.now_ms + delay_ms, callback)
@@ -24,12 +24,12 @@ class Scheduler:
         self.soon.append(callback)
 
     def turn(self) -> None:
-        """Make the calls that are due soon, as one turn of an event loop, but not those that they add."""
+        """Make the calls that are due now, like one turn of an event loop, but not those that they add."""
         for _ in range(len(self.soon)):
             self.soon.popleft()()
 
     def settle(self) -> None:
-        """Make all calls that are due soon, and those that they add."""
+        """Make all calls that are due now, and those that they add."""
         while self.soon:
             self.soon.popleft()()
 

@@ -13,7 +13,7 @@ Steps = Generator[Any, Any, T]
 
 
 class Promise:
-    """A value or an error that comes later."""
+    """A future value or error."""
 
     __slots__ = ("_error", "_is_settled", "_then", "_value")
 
@@ -50,7 +50,7 @@ class Promise:
 
 
 class Task:
-    """A running actor. While it is paused its code does not run, but the events for which it waits happen."""
+    """A running actor. While it is paused its code does not run, but the events that it waits for happen."""
 
     def __init__(self, scheduler: Scheduler, steps: Steps[None]) -> None:
         self._scheduler = scheduler

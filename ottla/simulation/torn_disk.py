@@ -14,7 +14,7 @@ SECTOR_BYTES = 512
 
 @dataclass(slots=True)
 class _Content:
-    """A file: all data that was written, and how many bytes of it are synced."""
+    """The written data of a file, and how many bytes of it are synced."""
 
     data: bytearray = field(default_factory=bytearray)
     synced: int = 0
@@ -24,7 +24,7 @@ class TornDisk:
     """Replays operations as the operating system sees them, and derives the states after a power cut."""
 
     def __init__(self, image: Mapping[str, bytes] | None = None) -> None:
-        """``image`` are the files that are durable at the beginning, by path."""
+        """``image`` are the initial files, which are durable, by path."""
         self._files = {path: _Content(bytearray(data), len(data)) for path, data in (image or {}).items()}
         self._undo: dict[str, _Content | None] = {}
 
@@ -41,7 +41,7 @@ class TornDisk:
                 if op.path in self._files:
                     self._files[op.path].synced = len(self._files[op.path].data)
             case "write":
-                # Such a file is written beside and renamed over the old one. So a crash leaves the old content or the new.
+                # Such a file is written under another name and renamed, so a crash leaves the old content or the new.
                 self._undo = {op.path: self._files.get(op.path)}
                 self._files[op.path] = _Content(bytearray(op.data), len(op.data))
             case "rename":
@@ -58,11 +58,11 @@ class TornDisk:
 
     @property
     def unsynced_bytes(self) -> int:
-        """How many bytes a power cut may remove."""
+        """The number of bytes that a power cut may remove."""
         return sum(len(content.data) - content.synced for content in self._files.values())
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """The states that a crash at this point may leave, with their names. "kept" is a kill, all others are power cuts."""
+        """Yield the states that a crash at this point may leave, with their names. "kept" is a kill, all others are power cuts."""
         yield "kept", self._image(lambda path, c: bytes(c.data))
         yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
         lucky = {path: rng.random() < 0.5 for path in self._files}
@@ -79,7 +79,7 @@ class TornDisk:
 
     @staticmethod
     def _torn(content: _Content, rng: random.Random) -> bytes:
-        """The synced data, and unsynced sectors up to a random point."""
+        """Return the synced data, and unsynced sectors up to a random point."""
         end = content.synced + rng.randrange(len(content.data) - content.synced + 1)
         end -= end % SECTOR_BYTES
         return bytes(content.data[: max(end, content.synced)])

@@ -28,16 +28,15 @@ def _identity(metadata: TxnMetadata) -> Identity:
 
 
 class Watch:
-    """The identity of a transactional id never goes back, and a decision is never changed, even over crashes.
+    """Checks that the identity of a transactional id never decreases, and that a decision never changes, even over crashes.
 
-    A power cut may take what nobody was told of. So after one, only the identities that answers have named to clients are compared;
-    decisions that were answered are compared in the end (`simulation.checker`).
-    With several brokers the same holds of the states that are committed (`simulation.replicas`): what a coordinator has only in its
-    memory may go with it.
+    A power cut may remove states that no client has seen. So after one, only identities in responses to clients are compared;
+    decisions in responses are compared at the end (`simulation.checker`). With several brokers the same applies to committed states
+    (`simulation.replicas`), because states that are only in a coordinator's memory may be lost.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
-        """``acknowledged``: the newest identity of each transactional id that an answer has named to a client; it grows."""
+        """``acknowledged``: the newest identity of each transactional id in a response to a client. It grows during the run."""
         self._finding = finding
         self._reached = reached
         self._acknowledged = acknowledged
@@ -55,7 +54,7 @@ class Watch:
                             self.note(name, metadata)
 
     def note(self, name: str, metadata: TxnMetadata) -> None:
-        """The next state of a transactional id."""
+        """Add the next state of a transactional id."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)
@@ -64,14 +63,14 @@ class Watch:
         self._last[name] = metadata
 
     def note_committed(self, name: str, metadata: TxnMetadata) -> None:
-        """The next committed state of a transactional id, where several states may be committed at once."""
+        """Add the next committed state of a transactional id. Several states may be committed at once."""
         before = self._last.get(name)
         if before is not None:
             self._compare(before, metadata)
         self._last[name] = metadata
 
     def check_told(self) -> None:
-        """No client is told of an identity that is not committed."""
+        """Check that identities in responses to clients are committed."""
         for name, told in self._acknowledged.items():
             last = self._last.get(name)
             if last is None or _identity(last) < told:
@@ -87,13 +86,13 @@ class Watch:
             self._finding(f"{name} was in {before.state.label}, and is in {after.state.label} with the same epoch")
 
     def _compare_acknowledged(self, name: str, now: Identity) -> None:
-        """Called for an id that has no earlier state: it is new, or power was cut since."""
+        """Check an id without an earlier state, because it is new or power was cut."""
         told = self._acknowledged.get(name)
         if told is not None and now < told:
             self._finding(f"{name} is producer {now[0]} epoch {now[1]}; a client was told {told[0]} epoch {told[1]} before")
 
     def lost_identities(self, nodes: list[Node[BrokerServer]]) -> list[str]:
-        """One line for each transactional id of which a client was told, and which no broker knows any more."""
+        """Return one line for each transactional id that a client has seen in a response and no broker knows any longer."""
         known = {
             name for node in nodes if node.server is not None for shard in node.server.transactions.shards() for name in shard.ids
         }
@@ -104,8 +103,8 @@ class Watch:
         ]
 
     def crashed(self, node: Node[BrokerServer], *, may_lose: bool) -> None:
-        """A broker has crashed. Its log has the same state as its memory, unless power was cut: then the last states are
-        forgotten."""
+        """Record a crash. The broker's log has the same state as its memory, unless power was cut: then the last states are
+        dropped."""
         server = node.server
         if server is None:
             return

@@ -26,13 +26,13 @@ TOPIC_CONFIGS = {"internal.segment.bytes": "3000"}
 START_AGAIN_MS = 500
 STOPPING_MS = 60_000
 STEPS_BETWEEN = 8
-"""After how many steps `run_until` checks whether it is finished."""
+"""Number of steps after which `run_until` checks whether it is finished."""
 MOMENTS_MS = 400
 """All actors start within this time, in ms."""
 
 
 class World:
-    """Plays one plan. Everything that happens follows from the plan and its seed."""
+    """Plays one plan. The plan and its seed determine everything that happens."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -48,7 +48,7 @@ class World:
         self.transactions = CommittedTransactions(self.notes.finding, self.reached, self.watch.note_committed)
         self.replicas = ReplicaChecker(self.notes.finding, self.reached, self.transactions, self.machines.in_sync)
         self.actors: dict[int, tuple[Actor, Task]] = {}
-        """The actor and task that run at each place of the plan now."""
+        """The current actor and task at each index of the plan."""
         self.retired: list[Task] = []
         self._instances = [0] * len(plan.actors)
         self.start_cut: dict[int, int] = {}
@@ -59,7 +59,7 @@ class World:
         self.steps = 0
 
     def _rng(self, name: str) -> random.Random:
-        # A string as a seed does not depend on its hash, which differs between processes.
+        # A seed that is a string does not depend on its hash, which differs between processes.
         return random.Random(f"{self.plan.seed}/{name}")
 
     @property
@@ -121,7 +121,7 @@ class World:
         self.scheduler.call_later(down_ms, lambda: self.start(node))
 
     def stop(self) -> bool:
-        """Stop all servers for good, the brokers first, as long as there is somebody to let them go. Returns whether they stop."""
+        """Stop all servers for good, the brokers first, because their shutdown needs the controller. Returns whether they stop."""
         self.is_over = True
         for nodes in (self.machines.brokers, list(self.machines)):
             for node in nodes:
@@ -164,7 +164,7 @@ class World:
         self.actors[place] = (actor, Task(self.scheduler, actor.steps()))
 
     def are_written(self) -> bool:
-        """Whether no writer has anything left to do."""
+        """Whether all writers are finished."""
         if len(self.actors) < len(self.plan.actors):
             return False
         return all(task.is_done or actor.role in READERS for actor, task in self.actors.values())
@@ -185,7 +185,7 @@ class World:
         self.start_cut.clear()
         for node in self.machines:
             if node.disk.has_failed_sync:
-                # Partitions that are offline since the failed sync are so until the next start.
+                # Partitions that are offline after the failed sync remain so until the next start.
                 node.crash(power_cut=node.loses_power)
 
 

@@ -29,7 +29,7 @@ PACE_MS = 40.0
 """The mean pause between two transactions of an actor, in ms."""
 ABORTS = 0.15
 DAWDLES = 0.01
-"""The share of transactions that are kept open beyond their time-out."""
+"""The share of transactions that are kept open beyond their timeout."""
 TRIMMED = "trimmed"
 """The topic whose records are deleted by admins."""
 INPUT = "in"
@@ -38,8 +38,8 @@ GROUP_ID = "pipes"
 
 @dataclass(slots=True)
 class Setting:
-    """What all actors of a world share. ``topics`` are numbers of partitions by topic. ``budget`` is how many transactions may
-    begin."""
+    """State shared by all actors of a world. ``topics`` are numbers of partitions by topic. ``budget`` is the number of
+    transactions that may still begin."""
 
     topics: dict[str, int]
     notes: Notes
@@ -48,7 +48,7 @@ class Setting:
     """The replication factor of topics."""
     is_over: bool = False
     taken_over: set[str] = field(default_factory=set)
-    """Names of actors whose transactional id was taken over. Only asked for membership."""
+    """Names of actors whose transactional id another process now uses. A set is safe here, because it is never iterated."""
 
 
 class Actor:
@@ -80,7 +80,7 @@ class Actor:
     # writers
 
     def write(self) -> Steps[None]:
-        """Write transactions one after the other. After an error that a producer does not survive, go on with a new producer."""
+        """Write transactions one after the other. After an error that a producer does not survive, continue with a new producer."""
         while not self._is_done() and self.setting.budget > 0:
             try:
                 if self._producer is None:
@@ -128,7 +128,7 @@ class Actor:
         return records
 
     def _outputs(self) -> tuple[list[WrittenRecord], dict[TopicPartition, int]]:
-        """An output record for each input record, and the offsets to commit."""
+        """Return an output record for each input record, and the offsets to commit."""
         records, offsets = [], {}
         for at, (where, offset, _) in enumerate(self._unread):
             target = ("out", self.rng.randrange(self.setting.topics["out"]))
@@ -204,7 +204,7 @@ class Actor:
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
-            # Batches that were given up may still arrive at the broker. They must find a newer epoch.
+            # Batches that were given up may still arrive at the broker, so they must find a newer epoch.
             self.client.note("another epoch after batches that were given up")
             yield from producer.initialise(again=True)
             self._note_session(producer)
@@ -212,7 +212,7 @@ class Actor:
             yield from self._rewind()
 
     def _batches(self, producer: SimulatedProducer, records: list[WrittenRecord]) -> list[Batch]:
-        """The records of each partition in one batch, or in several that are sent one after the other."""
+        """Return the records of each partition in one batch, or in several that are sent one after the other."""
         batches = []
         for where, mine in placed(records).items():
             at = 0
@@ -225,7 +225,7 @@ class Actor:
     # pipes
 
     def _rewind(self) -> Steps[None]:
-        """Continue at the group's committed offsets: transactions of the session before are finished by now."""
+        """Continue at the group's committed offsets. Transactions of the previous session are finished by now."""
         asked = self._notes.moment()
         inputs = [(INPUT, index) for index in range(self.setting.topics[INPUT])]
         share = [where for where in inputs if f"pipe-{where[1]}" == self.transactional_id]
@@ -265,7 +265,7 @@ class Actor:
     # admins
 
     def administer(self) -> Steps[None]:
-        """Delete records that exist, and create topics."""
+        """Delete existing records, and create topics."""
         made = 0
         while not self._is_done():
             yield 500 + self.rng.random() * 2_000
@@ -302,7 +302,7 @@ class Actor:
     # movers
 
     def move(self) -> Steps[None]:
-        """Give partitions another preferred leader, and have it elected."""
+        """Change the preferred leader of partitions, and have it elected."""
         partitions = [(topic, index) for topic, count in self.setting.topics.items() for index in range(count)]
         partitions += [(topic, index) for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC) for index in range(2)]
         while not self._is_done():
@@ -336,7 +336,7 @@ ROLES: dict[str, Callable[[Actor], Steps[None]]] = {
 
 
 def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str], replicas: int) -> Steps[None]:
-    """Create topics, and repeat until they exist."""
+    """Create topics, and retry until they exist."""
     settings = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
     wanted = [
         CreatableTopic(name=name, num_partitions=count, replication_factor=replicas, configs=settings)

@@ -1,4 +1,4 @@
-"""Reads with both isolation levels, filters aborted records as Kafka's CompletedFetch, and fetches committed offsets of groups."""
+"""Reads with both isolation levels, filters aborted records like Kafka's CompletedFetch, and fetches committed offsets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ottla.simulation.tasks import Steps
 
 MAX_WAIT_MS = 200
 EARLIEST = -2
-"""The timestamp in ListOffsets that stands for the log start offset."""
+"""The timestamp in ListOffsets for the log start offset."""
 PARTITION_BYTES = 1 << 20
 OFFSETS_BY_NAME = 9
 OFFSETS_PATIENCE_MS = 60_000
 
 
 class Reader:
-    """Reads partitions from an offset, and checks that the offsets in responses never go back."""
+    """Reads partitions from an offset, and checks that the offsets in responses never decrease."""
 
     def __init__(self, client: Client, notes: Notes, positions: dict[TopicPartition, int], *, committed: bool) -> None:
         self._client = client
@@ -32,10 +32,10 @@ class Reader:
         self._bounds: dict[TopicPartition, tuple[int, tuple[int, int, int]]] = {}
         self._lost: list[TopicPartition] = []
         self.trimmed: frozenset[str] = frozenset()
-        """Topics whose records may be deleted. A reader whose records are gone goes on at the log start offset."""
+        """Topics whose records may be deleted. A reader whose position was deleted continues at the log start offset."""
 
     def poll(self) -> Steps[dict[TopicPartition, list[tuple[int, str]]]]:
-        """New records by partition, as offset and value; none where no broker responds now."""
+        """Return new records by partition, as offset and value, or nothing if no broker responds now."""
         records: dict[TopicPartition, list[tuple[int, str]]] = {}
         by_leader: dict[Address, list[TopicPartition]] = {}
         try:
@@ -60,7 +60,7 @@ class Reader:
         return records
 
     def _reset(self, where: TopicPartition) -> Steps[None]:
-        """Go on at the log start offset (auto.offset.reset=earliest). Raises `Disconnected`."""
+        """Continue at the log start offset (auto.offset.reset=earliest). Raises `Disconnected`."""
         address = yield from self._client.leader(where)
         epoch = self._client.leader_epochs[where]
         wanted = ListOffsetsPartition(partition_index=where[1], current_leader_epoch=epoch, timestamp=EARLIEST)
@@ -121,7 +121,7 @@ class Reader:
         epoch = self._client.leader_epochs[where]
         last_epoch, before = self._bounds.get(where, (epoch, bounds))
         if epoch != last_epoch:
-            # A new leader has all that was committed, but may not know yet how far that is.
+            # A new leader has all committed records, but may not know yet up to which offset they are committed.
             before = (0, 0, 0)
         if list(bounds) != sorted(bounds):
             self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO and high watermark {bounds}")
@@ -131,7 +131,7 @@ class Reader:
 
 
 def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[list[tuple[int, str]], int]:
-    """Offsets and values from ``position`` on, and the next position."""
+    """Return the offsets and values from ``position`` on, and the next position."""
     starts = sorted((aborted.first_offset, aborted.producer_id) for aborted in data.aborted_transactions or [])
     aborting: set[int] = set()
     values: list[tuple[int, str]] = []
@@ -153,7 +153,7 @@ def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[l
 
 
 def committed_offsets(client: Client, group: str, partitions: list[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
-    """Committed offsets that no open transaction may still change. Raises `GaveUp`."""
+    """Return committed offsets that no open transaction may still change. Raises `GaveUp`."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

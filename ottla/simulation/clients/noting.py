@@ -1,4 +1,4 @@
-"""Records what all clients attempt and how they are answered, in the order in which it happens in the whole world."""
+"""Records the attempts of all clients and their responses, in the order of events in the whole world."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSess
 
 
 class Notes:
-    """A history that grows. Each note is made at once, so that a killed client has noted the same as its log file would have."""
+    """A growing history. Each event is added at once, so that a killed client has recorded the same events as its log file would
+    have."""
 
     def __init__(self) -> None:
         self.history = History()
         self.lines: list[str] = []
         self.findings: list[str] = []
-        """Errors that a client has seen at once, such as offsets that went back."""
+        """Errors that a client has detected at once, such as decreasing offsets."""
         self.identities: dict[str, tuple[int, int]] = {}
-        """The newest producer id and epoch of each transactional id that an answer has named to a client."""
+        """The newest producer id and epoch of each transactional id in a response to a client."""
         self.told: list[tuple[tuple[int, int], bool]] = []
-        """The producer ids and epochs whose transactions have ended since the last check, and whether they were committed, as the
-        answers to EndTxn said."""
+        """Producer ids and epochs of transactions that ended since the last check, and whether EndTxn responses reported them as
+        committed."""
         self._moment = 0
 
     def moment(self) -> float:
-        """The number of the next note. Times in the history are such numbers, so that no two are equal."""
+        """Return the number of the next event. Times in the history are such numbers, so that no two are equal."""
         self._moment += 1
         return float(self._moment)
 
@@ -65,7 +66,7 @@ class Notes:
 
 
 def placed(records: list[WrittenRecord]) -> dict[TopicPartition, list[WrittenRecord]]:
-    """The records by partition, in order."""
+    """Group the records by partition, in order."""
     by_partition: dict[TopicPartition, list[WrittenRecord]] = {}
     for record in records:
         by_partition.setdefault(record.where, []).append(record)

@@ -26,9 +26,9 @@ from ottla.simulation.tasks import Promise, Steps
 DELIVERY_TIMEOUT_MS = 5_000
 INIT_PATIENCE_MS = 60_000
 MAX_IN_FLIGHT = 5
-"""How many requests a connection has in flight (max.in.flight.requests.per.connection).
+"""Maximum number of requests in flight per connection (max.in.flight.requests.per.connection).
 
-The broker remembers as many batches of a producer.
+The broker remembers the same number of batches for each producer.
 """
 TRANSACTIONS_V2 = 2
 PRODUCE_V1, ADD_PARTITIONS_V1, OFFSETS_V1, END_V1 = 11, 3, 4, 4
@@ -40,15 +40,15 @@ ASK_PRODUCE_AGAIN = {*LEADER_ELSEWHERE, Code.CONCURRENT_TRANSACTIONS, Code.NOT_E
 
 
 class ProducerFenced(Exception):
-    """Another producer has taken over the transactional id."""
+    """Another producer is now the owner of the transactional id."""
 
 
 class Abortable(Exception):
-    """The transaction cannot be committed. The producer can go on after an abort."""
+    """The transaction cannot be committed. The producer can continue after an abort."""
 
 
 class Fatal(Exception):
-    """The producer cannot go on. The application needs a new one."""
+    """The producer cannot continue. The application needs a new one."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class WriterIdentity:
 
 
 def _raise_for(codes: Sequence[int]) -> None:
-    """Raises `ProducerFenced`, `Abortable` or `Fatal` for the first code other than NONE."""
+    """Raise `ProducerFenced`, `Abortable` or `Fatal` for the first code other than NONE."""
     for code in map(Code, codes):
         if code in FENCED:
             raise ProducerFenced(code.name)
@@ -82,7 +82,7 @@ def _raise_for(codes: Sequence[int]) -> None:
 
 
 class SimulatedProducer:
-    """A transactional producer, or an idempotent one where ``transactional_id`` is None."""
+    """A transactional producer, or an idempotent one if ``transactional_id`` is None."""
 
     def __init__(self, client: Client, transactional_id: str | None, timeout_ms: int) -> None:
         self._client = client
@@ -91,15 +91,14 @@ class SimulatedProducer:
         self.identity = WriterIdentity(-1, -1)
         self._added: set[TopicPartition] = set()
         self.has_unresolved = False
-        """Whether the fate of some batches is unknown, because they were given up. Then the next transaction needs a newer
-        epoch."""
+        """Whether batches that were given up may still be written. Then the next transaction needs a newer epoch."""
 
     @property
     def is_v2(self) -> bool:
         return self._client.transaction_version >= TRANSACTIONS_V2
 
     def initialise(self, *, again: bool = False) -> Steps[None]:
-        """Send InitProducerId; with ``again`` the producer asks for its next epoch. Raises `ProducerFenced`, `Fatal` and
+        """Send InitProducerId; with ``again`` the producer requests its next epoch. Raises `ProducerFenced`, `Fatal` and
         `GaveUp`."""
         known = self.identity if again else WriterIdentity(-1, -1)
         request = InitProducerIdRequest(
@@ -170,7 +169,7 @@ class SimulatedProducer:
             yield self._client.backoff(attempt)
 
     def _send_once(self, batches: list[Batch]) -> Steps[list[Batch]]:
-        """Send all batches once, without waiting for responses in between. Returns the batches that must be sent again."""
+        """Send all batches once, without waiting for responses in between. Returns the batches to send again."""
         sent: list[tuple[list[Batch], Promise]] = []
         left: list[Batch] = []
         for wave in _waves(batches):
@@ -212,7 +211,7 @@ class SimulatedProducer:
         return ProduceRequest(transactional_id=self._id, acks=-1, timeout_ms=1_500, topic_data=data)
 
     def _judge(self, batches: list[Batch], answer: Any, failed: list[Batch]) -> list[Batch]:
-        """The batches that must be sent again. ``failed`` are batches that were sent earlier and must be sent again as well."""
+        """Return the batches to send again. ``failed`` are batches that were sent earlier and must be sent again as well."""
         client = self._client
         given = {}
         for topic in answer.responses:
@@ -315,7 +314,7 @@ class SimulatedProducer:
             self.identity.epoch,
         ):
             self.identity = WriterIdentity(answer.producer_id, answer.producer_epoch)
-            # Batches that may still arrive have an epoch that has ended.
+            # Batches that may still arrive have an old epoch.
             self.has_unresolved = False
 
     def _ask(self, request: Any, codes: Any, *, at_most: int | None = None, patience_ms: float = DELIVERY_TIMEOUT_MS) -> Steps[Any]:
@@ -327,7 +326,8 @@ class SimulatedProducer:
 
 
 def _waves(batches: list[Batch]) -> list[list[Batch]]:
-    """The batches by requests. A request has one batch of a partition, so the first batches come first, then the second ones."""
+    """Group the batches into requests. A request has one batch of a partition, so first come the first batches, then the second
+    ones."""
     waves: list[list[Batch]] = []
     counts: dict[TopicPartition, int] = {}
     for batch in batches:

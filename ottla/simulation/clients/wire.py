@@ -1,4 +1,4 @@
-"""A client's connections: versions, time-outs, reconnects, leaders and coordinators (NetworkClient and Metadata of Kafka)."""
+"""A client's connections: versions, timeouts, reconnects, leaders and coordinators (NetworkClient and Metadata of Kafka)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Address = tuple[str, int]
 
 LOOK_UP_AGAIN = {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE}
 ASK_AGAIN = {*LOOK_UP_AGAIN, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.CONCURRENT_TRANSACTIONS, Code.KAFKA_STORAGE_ERROR}
-"""Errors of a coordinator after which a client tries again."""
+"""Errors of a coordinator after which a client retries."""
 LEADER_ELSEWHERE = {
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -41,11 +41,11 @@ LEADER_ELSEWHERE = {
     Code.FENCED_LEADER_EPOCH,
     Code.UNKNOWN_LEADER_EPOCH,
 }
-"""Errors after which a client asks for metadata and tries again (InvalidMetadataException)."""
+"""Errors after which a client requests metadata and retries (InvalidMetadataException of Kafka)."""
 
 
 class Disconnected(Exception):
-    """No response will come: the connection is lost, or was given up."""
+    """No response will arrive: the connection is lost, or was given up."""
 
 
 class GaveUp(Exception):
@@ -54,7 +54,7 @@ class GaveUp(Exception):
 
 @dataclass(slots=True)
 class Ground:
-    """What all clients of a world share."""
+    """State shared by all clients of a world."""
 
     scheduler: Scheduler
     links: Links
@@ -63,7 +63,7 @@ class Ground:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection. Requests are sent at once, and responses must come in the same order."""
+    """One connection. Requests are sent at once, and responses must arrive in the same order."""
 
     def __init__(self, ground: Ground, name: str, address: Address) -> None:
         self._ground = ground
@@ -156,7 +156,7 @@ class Client:
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
         self.leader_epochs: dict[tuple[str, int], int] = {}
-        """The newest leader epoch of each partition that metadata has named. A leader of an older one is not asked (KIP-320)."""
+        """The newest leader epoch of each partition in metadata. A leader of an older epoch is not used (KIP-320)."""
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         self.transaction_version = 0
@@ -179,7 +179,7 @@ class Client:
         return float(min(BACKOFF_MS[0] * 2**attempt, BACKOFF_MS[1]) * (0.8 + 0.4 * self.rng.random()))
 
     def connected(self, address: Address) -> Steps[_Connection]:
-        """An open connection to this address. Raises `Disconnected`."""
+        """Return an open connection to this address. Raises `Disconnected`."""
         connection = self._connections.get(address)
         if connection is None or connection.is_lost:
             connection = self._connections[address] = _Connection(self.ground, self.name, address)
@@ -195,7 +195,7 @@ class Client:
         return connection
 
     def send(self, address: Address, request: Any, at_most: int | None = None) -> Steps[Promise]:
-        """Send a request, and return the promise of its response. Raises `Disconnected` where there is no connection."""
+        """Send a request, and return the promise of its response. Raises `Disconnected` without a connection."""
         connection = yield from self.connected(address)
         key = api_key(request)
         version = min(api(key).max_version, connection.versions[key])
@@ -215,7 +215,7 @@ class Client:
         self._leaders.pop(where, None)
 
     def leader(self, where: tuple[str, int]) -> Steps[Address]:
-        """The address of the partition's leader. Raises `Disconnected` where no broker knows it now."""
+        """Return the address of the partition's leader. Raises `Disconnected` if no broker knows it now."""
         if where not in self._leaders:
             wanted = MetadataRequest(topics=[MetadataRequestTopic(name=where[0])], allow_auto_topic_creation=False)
             answer = yield from self.ask(self.any_broker(), wanted)
@@ -260,7 +260,8 @@ class Client:
         patience_ms: float,
         at_most: int | None = None,
     ) -> Steps[tuple[Any, int]]:
-        """Ask until the response is final. Returns it, and the number of earlier attempts that were sent. Raises `GaveUp`."""
+        """Send the request until the response is final. Returns it, and the number of earlier attempts that were sent. Raises
+        `GaveUp`."""
         deadline_ms = self.now_ms + patience_ms
         asked = 0
         for attempt in range(1 << 20):
