@@ -1,7 +1,7 @@
-"""A clock that advances only on command. A test can so let transactions, sessions and records expire.
+"""A clock that advances only on command. With it a test can let transactions, sessions and records expire.
 
-Whatever waits for a client or for the disk still uses the machine's clock (`broker.loop.env.Timers`): a consumer's long poll ends,
-and a refused marker is sent again.
+Waits for a client or for the disk still use the machine's clock (`broker.loop.env.Timers`): a consumer's long poll ends, and a
+refused marker is sent again.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from collections.abc import Callable
 from ottla.broker.loop.timed_calls import TimedCall, TimedCalls
 
 STEPS_PER_ADVANCE = 500
-"""The largest number of steps in one move of the clock. Of a timer that repeats within a step only the last repetition is
-called."""
+"""Maximum number of steps in one move of the clock. If a timer repeats within a step, only its last repetition is called."""
 MAX_ADVANCE_MS = 10 * 365 * 86_400_000
 SETTLE_POLL_S = 0.0005
 SETTLE_POLLS = 20_000
-"""How often a step polls whether the work that it has started is done, before the next step: for about ten seconds."""
+"""How often a step polls whether the work that it started is done, before the next step. Takes about ten seconds."""
 
 
 class ManualClock:
-    """A `broker.loop.env.TimeSource`. The clock begins at ``now_ms``, in ms since 1970, or at the machine's time where that is
-    None."""
+    """A `broker.loop.env.TimeSource`. The clock starts at ``now_ms``, in ms since 1970, by default the machine's time."""
 
     def __init__(self, now_ms: int | None = None) -> None:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -39,18 +37,18 @@ class ManualClock:
         return self._calls.add(self._now_ms + delay_ms, callback)
 
     async def advance(self, by_ms: int, is_busy: Callable[[], bool]) -> None:
-        """Move the clock by ``by_ms``, and call the timers that become due in the order of their times. Timers of the same time are
-        called in the order in which they were set.
+        """Move the clock by ``by_ms``, and call the timers that become due in the order of their times. Timers with the same time
+        are called in the order in which they were set.
 
-        After each step the clock waits until ``is_busy`` gives false, so that the consequences of one time-out are there when the
-        next one is due. Raises ValueError for a time below 0 or above `MAX_ADVANCE_MS`.
+        After each step the clock waits until ``is_busy`` returns False, so that the consequences of one timeout are complete when
+        the next one is due. Raises ValueError for a time below 0 or above `MAX_ADVANCE_MS`.
         """
         if not 0 <= by_ms <= MAX_ADVANCE_MS:
             raise ValueError(f"the clock is moved by 0 to {MAX_ADVANCE_MS} ms, not by {by_ms}")
         end_ms, step_ms = self._now_ms + by_ms, max(1, by_ms // STEPS_PER_ADVANCE)
         while (due_ms := self._calls.next_ms) is not None and due_ms <= end_ms:
-            # Each step jumps to its end at once: on the way through a day a timer that repeats every 50 ms is not called a million
-            # times.
+            # Each step jumps to its end at once: while the clock moves by a day, a timer that repeats every 50 ms is not called a
+            # million times.
             self._now_ms = min(end_ms, max(int(due_ms), self._now_ms + step_ms))
             self._call_due()
             await _wait_while(is_busy)
@@ -68,7 +66,7 @@ class ManualClock:
 
 
 async def _wait_while(is_busy: Callable[[], bool]) -> None:
-    """Wait until nothing is under way, or until `SETTLE_POLLS` is reached: a request that waits for its client ends by itself."""
+    """Wait until no work is pending, or until `SETTLE_POLLS` is reached. A request that waits for its client ends by itself."""
     await asyncio.sleep(0)
     for _ in range(SETTLE_POLLS):
         if not is_busy():

@@ -18,7 +18,7 @@ _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 class CommandRefused(Exception):
-    """A command cannot be carried out. The text is one line for a person; ``status`` is the HTTP status."""
+    """A command cannot be carried out. The message is one line for a person; ``status`` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -26,25 +26,25 @@ class CommandRefused(Exception):
 
 
 class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """The parameters of a command that takes none."""
+    """The parameters of a command without parameters."""
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of the broker and of this room that commands act on."""
+    """The parts of the broker and of this package that commands act on."""
 
     serving: Serving
     faults: Faults
     history: EventHistory
     clock: ManualClock | None = None
-    """None where the broker uses the machine's clock."""
+    """None if the broker uses the machine's clock."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the control API. ``run`` is called on the broker's event loop with the parameters; its result is answered as
+    """A command of the control API. ``run`` is called on the broker's event loop with the parameters, and its result is sent as
     JSON.
 
     A ``path`` with ``{number}`` or ``{name}`` matches many paths, and ``run`` gets the matched number or name as its third
-    argument. ``run`` raises `CommandRefused`, `DirectoryError` and other errors whose text says what a person has to mend.
+    argument. ``run`` raises `CommandRefused`, `DirectoryError` and other errors whose message a person can act on.
     """
 
     method: str
@@ -52,13 +52,13 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     run: Callable[..., Awaitable[Any]]
     parameters: type[Any] = NoParameters
     parse: Callable[[bytes], Any] | None = None
-    """Reads the body in place of ``parameters``. Raises `CommandRefused`."""
+    """Parses the body instead of ``parameters``. Raises `CommandRefused`."""
     waits: bool = False
-    """Whether the command may wait, so that other commands are carried out meanwhile."""
+    """Whether the command may wait. Other commands run meanwhile."""
 
     def named_in(self, path: str) -> tuple[int | str, ...] | None:
-        """The number or name in a path of this command, in a tuple that is empty for a path without one; None for a path of another
-        command."""
+        """Return the number or name in a path of this command, as a tuple that is empty if its path has none, or None for another
+        command's path."""
         place = next((place for place in (_NUMBER, _NAME) if place in self.path), None)
         if place is None:
             return () if path == self.path else None
@@ -71,7 +71,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return (int(middle),) if _DIGITS.fullmatch(middle) else None
 
     def parsed(self, raw: bytes) -> Any:
-        """The parameters in a request's body. Raises `CommandRefused`."""
+        """Parse the parameters in a request's body. Raises `CommandRefused`."""
         if self.parse is not None:
             return self.parse(raw)
         try:

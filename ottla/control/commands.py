@@ -19,7 +19,7 @@ from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 IDS_SHOWN = 1_000
-"""How many transactional ids are listed: those with the newest events."""
+"""Maximum number of listed transactional ids, those with the newest events."""
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -83,7 +83,7 @@ async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
 
 @contextmanager
 def _data_kept(steered: Steered, done: str) -> Iterator[None]:
-    """Turn an error of a reset or restore into `CommandRefused` with a line that says what became of the data."""
+    """Turn an error of a reset or restore into `CommandRefused` with a line about the state of the data."""
     try:
         yield
     except (OSError, DirectoryError, ConfigError) as error:
@@ -92,7 +92,7 @@ def _data_kept(steered: Steered, done: str) -> Iterator[None]:
 
 
 def _check_outside(steered: Steered, path: str) -> None:
-    """Refuse a copy inside the data directory, to which a link may lead, because a reset or a restore may remove the copy there.
+    """Refuse a copy inside the data directory, even through a link, because a reset or a restore might delete it there.
 
     Raises `CommandRefused`.
     """
@@ -136,4 +136,4 @@ COMMANDS = (
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
     *FAULT_COMMANDS,
 )
-"""All commands but pause and resume, which `control_api` carries out itself because they hold and release the event loop."""
+"""All commands except pause and resume, which `http_api` carries out itself because they hold and release the event loop."""

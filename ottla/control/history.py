@@ -1,7 +1,7 @@
-"""The newest events of each transactional id since the broker's process began.
+"""The newest events of each transactional id since the start of the broker's process.
 
 Each id has a ring of its own, so that a busy id does not push out the events of others. All rings together have a limit in bytes.
-Beyond it the ids whose last event is the oldest are dropped first.
+Above it, the ids whose last event is oldest are dropped first.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
 UNSORTED_EVENTS = 12
-"""How many events wait until they are sorted into the rings of their ids. They are so few because of `MAX_WAITING_BYTES`."""
+"""Maximum number of events that are not sorted into the rings of their ids yet. It is small because of `MAX_WAITING_BYTES`."""
 MAX_WAITING_BYTES = 2 << 20
-"""What those may take. An id may have 32,767 bytes. Python takes four for each character of a text in which one needs four."""
+"""Upper bound, in bytes, on events that are not sorted yet. An id may have 32,767 bytes, and Python uses four per character if one
+character of the text needs four."""
 MAX_BYTES = 6 << 20
-"""What the events in the rings may take beside them, by an estimate."""
+"""Upper bound, in estimated bytes, on the events in the rings."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
-"""The estimates of one event, of each partition that it names, and of one id. The text of the id counts beside them."""
+"""The estimated bytes of one event, of each partition in it, and of one id. The text of the id is added."""
 COORDINATORS_APIS = frozenset(("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"))
-"""The requests that the coordinator of the transactional id answers. TxnOffsetCommit is answered by that of the group."""
+"""The requests that the transactional id's coordinator handles. TxnOffsetCommit is handled by the group's coordinator."""
 _PARTITIONS = attrgetter("partitions")
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The client that has got a transactional id, and with it the epoch that fences earlier producers."""
+    """The current owner of a transactional id, whose epoch fences earlier producers."""
 
     client_id: str
     client_host: str
@@ -42,15 +43,15 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class KnownId(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     newest_ms: int
-    """When the newest of its events was."""
+    """The time of its newest event."""
 
 
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     holder: Holder | None
-    """None where no request is kept that shows who has the id."""
+    """None if no stored request shows the current owner."""
     forgotten: int
-    """How many older events were dropped."""
+    """The number of older events that were dropped."""
     events: list[dict[str, Any]]
 
 
@@ -61,15 +62,15 @@ class _Ring:
         text_bytes = getsizeof(transactional_id)
         self.events: list[Happened] = []
         self.event_bytes = EVENT_BYTES + text_bytes
-        """The estimate of each of the events, without their partitions."""
+        """The estimated bytes of each event without its partitions."""
         self.holder: Happened | None = None
-        """The request of the client that has the id now."""
+        """The request of the id's current owner."""
         self.forgotten = 0
         self.size_bytes = ID_BYTES + text_bytes
 
     def add(self, newer: list[Happened]) -> None:
         if self.holder is None:
-            # No InitProducerId is kept, so the first client whose request has succeeded is taken for the one that has the id.
+            # No InitProducerId is stored, so the first client with a successful request counts as the current owner.
             self.holder = next(filter(_shows_holder, newer), None)
         self.size_bytes += self._bytes_of(newer)
         self.events += newer
@@ -88,8 +89,8 @@ class _Ring:
 class EventHistory:
     """A `broker.hooks.transaction_history.TransactionListener`. It belongs to the broker's event loop.
 
-    Each transaction passes here with its EndTxn, which is kept as the tuple that came. The events of all ids wait in one list until
-    there are `UNSORTED_EVENTS` of them or somebody asks. Then they are made of what has come, and sorted into the rings of their
+    Each transaction is reported with its EndTxn, which is stored as the given tuple. The events of all ids are queued in one list
+    until there are `UNSORTED_EVENTS` of them or a reader needs them. Then they are converted and sorted into the rings of their
     ids. `view` makes them readable.
     """
 
@@ -108,7 +109,7 @@ class EventHistory:
         if len(unsorted) >= UNSORTED_EVENTS:
             self._sort()
 
-    # Another name and no call, because each transaction comes here.
+    # An alias instead of a call, because it runs for each transaction.
     ended = keep
 
     def taken(self, event: Happened) -> None:
@@ -120,7 +121,7 @@ class EventHistory:
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
         ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None:
-            # One of the events that wait may tell it.
+            # A queued event may show the owner.
             self._sort()
             ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None or (holder := ring.holder.asker) is None:
@@ -129,7 +130,7 @@ class EventHistory:
 
     @property
     def size_bytes(self) -> int:
-        """What the events take, by the estimates."""
+        """The estimated bytes of the events."""
         self._sort()
         return self._sorted_bytes
 
@@ -139,7 +140,7 @@ class EventHistory:
         by_id: defaultdict[str, list[Happened]] = defaultdict(list)
         for event in reversed(events):
             by_id[event.transactional_id].append(event)
-        # The id that was quiet for the longest time comes first, as among the rings.
+        # The id that was idle for the longest time comes first, as among the rings.
         for transactional_id, newest_first in reversed(by_id.items()):
             ring = self._rings.pop(transactional_id, None)
             if ring is None:
@@ -168,19 +169,19 @@ class EventHistory:
         self._sorted_bytes = 0
 
     def newest(self, count: int) -> list[KnownId]:
-        """The ids with the newest events, those with the very newest first."""
+        """Return the ids with the newest events, newest first."""
         self._sort()
         newest = islice(reversed(self._rings.items()), count)
         return [KnownId(transactional_id=name, newest_ms=ring.events[-1].time_ms) for name, ring in newest if ring.events]
 
     def holder(self, transactional_id: str) -> Holder | None:
-        """Who has an id, without its events; None where no client has asked for it."""
+        """Return the current owner of an id, or None if no client is known."""
         self._sort()
         ring = self._rings.get(transactional_id)
         return None if ring is None else _holder(ring.holder)
 
     def view(self, transactional_id: str) -> HistoryView | None:
-        """The events of an id; None for an id without any."""
+        """Return the events of an id, or None for an id without any."""
         self._sort()
         ring = self._rings.get(transactional_id)
         if ring is None:
@@ -190,7 +191,7 @@ class EventHistory:
 
 
 def _shows_holder(event: Happened) -> bool:
-    """Whether the id's coordinator has taken the producer's epoch for the newest. Of the others who ask, one may be fenced."""
+    """Whether the id's coordinator has accepted the producer's epoch as the current one. Another client may be fenced."""
     if event.kind is not Kind.REQUEST or event.error != Code.NONE:
         return False
     return event.asker is not None and event.asker.api in COORDINATORS_APIS
@@ -203,7 +204,7 @@ def _holder(request: Happened | None) -> Holder | None:
 
 
 def _shown(event: Happened) -> dict[str, Any]:
-    """The event as JSON, with Kafka's names of errors and without the fields that the event does not have."""
+    """Convert the event to JSON, with Kafka's names of errors and without unset fields."""
     shown: dict[str, Any] = {"time_ms": event.time_ms, "kind": event.kind.value}
     if event.asker is not None:
         shown |= _shown_asker(event.asker)
@@ -228,5 +229,5 @@ def _shown_asker(asker: Asker) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the broker's port here, where both are known.
+    # Lets mypy check the class against the broker's port here, because both are known.
     _PORT: type[TransactionListener] = EventHistory

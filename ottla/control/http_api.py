@@ -1,7 +1,7 @@
 """The HTTP server of the control API: requests carry a token, requests and responses are JSON.
 
-The control API has threads of its own, so that it answers while `LoopPause` holds the event loop. Everything else runs on the event
-loop.
+The control API has threads of its own, so that it responds while `LoopPause` holds the event loop. Everything else runs on the
+event loop.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 COMMAND_TIMEOUT_S = 60.0
-"""How long a command may take on the event loop, in seconds."""
+"""Timeout of a command on the event loop, in seconds."""
 READ_TIMEOUT_S = 3.0
-"""How long a reader waits for the event loop, in seconds. A page asks again; a loop that is held answers nobody."""
+"""Timeout of a read on the event loop, in seconds. A page retries; a held loop answers no read."""
 PAUSE_TIMEOUT_S = 5.0
-"""How long a pause waits for the event loop while the loop is busy, in seconds."""
+"""How long a pause waits for a busy event loop, in seconds."""
 MAX_WAITING = MAX_CONNECTIONS // 2
-"""How many requests may wait at once. The other connections stay free for requests that do not wait, above all for those that end
-the waiting."""
+"""Maximum number of requests that may wait. Half of the connections are reserved for requests that return at once, such as one that
+ends a wait."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
@@ -48,7 +48,7 @@ PAUSE, RESUME = "/v1/pause", "/v1/resume"
 """The paths of the commands that the control API carries out itself."""
 METRICS = "/metrics"
 MAX_ERROR_CHARS = 1_000
-"""How long an error may be, in characters. What somebody has asked for, such as a path, is repeated in it."""
+"""Maximum length of an error message, in characters. It may repeat parts of the request, such as a path."""
 _CUT = " ... "
 T = TypeVar("T")
 _REASONS = {
@@ -63,11 +63,11 @@ _REASONS = {
 
 
 class LoopPause:
-    """Holds the event loop, so that nothing in the broker goes on, as if the machine stood still."""
+    """Holds the event loop, so that the whole broker stops, as if the machine were suspended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # A queue and no event: its `put` needs no lock, so the handler of a signal may call it whatever the main thread is doing.
+        # A queue instead of an event: its `put` needs no lock, so a signal handler may call it at any point of the main thread.
         self._let_go: SimpleQueue[None] | None = None
 
     @property
@@ -75,7 +75,7 @@ class LoopPause:
         return self._let_go is not None
 
     def hold(self) -> None:
-        """Returns once the event loop stands still. Raises `CommandRefused`."""
+        """Hold the event loop, and return once it has stopped. Raises `CommandRefused`."""
         if self._let_go is not None:
             return
         held, let_go = threading.Event(), SimpleQueue[None]()
@@ -101,10 +101,10 @@ class LoopPause:
 
 @contextmanager
 def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
-    """Put something into ``queue`` when a signal comes. A held event loop handles no signal, so whoever stops the process first
-    lets the loop go on.
+    """Put an item into ``queue`` on a signal that stops the process. A held event loop handles no signal, so the loop is released
+    first.
 
-    The loop still learns of the signal, because Python writes each signal to the loop's descriptor.
+    The loop still handles the signal afterwards, because Python writes each signal to the loop's descriptor.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -117,8 +117,8 @@ def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
 
 
 class ControlServer:
-    """The HTTP server of the control API, which answers from `serve` on. Raises `ConfigError` for an address that cannot be
-    bound."""
+    """The HTTP server of the control API, which responds after `serve` was called. Raises `ConfigError` for an address that cannot
+    be bound."""
 
     def __init__(self, steered: Steered, pages: Pages = NO_PAGES) -> None:
         settings = steered.serving.broker.settings
@@ -129,7 +129,7 @@ class ControlServer:
         self._loop = asyncio.get_running_loop()
         self._pause = LoopPause(self._loop)
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
-        # Commands run one at a time: a command must not meet a pause that another command has just begun.
+        # Commands run one at a time, because a command must not run during a pause that another command has just started.
         self._turn = threading.Lock()
         self._is_closed = threading.Event()
         self._metrics_app: WSGIApplication | None = None
@@ -140,7 +140,7 @@ class ControlServer:
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
-        # A browser sends the fragment to nobody. The page reads it as a form's parameters, in which a plus is a space.
+        # A browser sends the fragment to no server. The page parses it as form parameters, in which a plus is a space.
         self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self.token, safe='')}"
 
     def serve(self) -> None:
@@ -169,19 +169,19 @@ class ControlServer:
         return [body]
 
     def _count_bug(self) -> None:
-        """Count an error of this room or of the pages as one of the broker, on whose loop it is counted."""
+        """Count an error of this package or of the pages as one of the broker. The count belongs to the broker's event loop."""
 
         def count() -> None:
             self._steered.serving.broker.lifecycle.unexpected_errors += 1
 
-        # A loop that is closed belongs to a broker that has stopped.
+        # A closed loop belongs to a broker that has stopped.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(count)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """The broker's metrics, for a Prometheus that has the token. Raises `CommandRefused`."""
+        """Return the broker's metrics, for a Prometheus with the token. Raises `CommandRefused`."""
         self._check_token(environ)
-        # Imported for the first request, because prometheus_client takes long.
+        # Imported at the first request, because the import of prometheus_client takes long.
         from ottla.broker.metrics.exposition import collect
         from ottla.broker.metrics.server import app_of
 
@@ -191,9 +191,9 @@ class ControlServer:
         return self._metrics_app(environ, start_response)
 
     def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """A file of the pages, which needs no token because it is the same for everybody, or a page's values. Raises
+        """Return a file of the pages, which needs no token because it is the same for all clients, or a page's values. Raises
         `CommandRefused`."""
-        # Imported with the server's first client, before which nothing of HTTP is needed.
+        # Imported at the server's first client, because HTTP is not needed before.
         from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
@@ -218,7 +218,7 @@ class ControlServer:
         return events
 
     def _asked(self, environ: WSGIEnvironment) -> Any:
-        """Carry out a request. Raises `CommandRefused`, and what `Command.run` raises."""
+        """Carry out a request. Raises `CommandRefused`, and the errors of `Command.run`."""
         self._check_token(environ)
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
         raw: bytes = environ["wsgi.input"].read()
@@ -253,7 +253,7 @@ class ControlServer:
             raise CommandRefused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
 
     def _read(self, read: Callable[[Steered], T]) -> T:
-        """What ``read`` gives on the event loop. Raises `CommandRefused`."""
+        """Return the result of ``read`` on the event loop. Raises `CommandRefused`."""
 
         async def reading() -> T:
             return read(self._steered)
@@ -286,7 +286,7 @@ async def _run(command: Command, steered: Steered, parameters: Any, named: tuple
 
 
 def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
-    """The command of a method and path, and the number or name in the path. Raises `CommandRefused`."""
+    """Return the command of a method and path, and the number or name in the path. Raises `CommandRefused`."""
     at_path = [(command, named) for command in COMMANDS if (named := command.named_in(path)) is not None]
     for command, named in at_path:
         if command.method == method:
@@ -298,7 +298,7 @@ def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
 
 
 def _error(text: str) -> dict[str, str]:
-    """The answer that says what is wrong. A text that is too long is cut in its middle: what is at its ends says what to mend."""
+    """Return the response for an error. A text that is too long is cut in its middle, because its ends say what to correct."""
     if len(text) > MAX_ERROR_CHARS:
         kept = (MAX_ERROR_CHARS - len(_CUT)) // 2
         text = f"{text[:kept]}{_CUT}{text[-kept:]}"
@@ -306,5 +306,5 @@ def _error(text: str) -> dict[str, str]:
 
 
 def _path(environ: WSGIEnvironment) -> str:
-    """The path of a request. WSGI decodes its bytes as Latin-1 (PEP 3333); Kafka's names are UTF-8."""
+    """Return the path of a request. WSGI decodes its bytes as Latin-1 (PEP 3333); Kafka's names are UTF-8."""
     return str(environ["PATH_INFO"]).encode("latin-1").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The port through which the control API's server also serves pages to a browser, with the headers that protect them."""
+"""The interface for pages that the control API's server serves to browsers, with the headers that protect them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.control.command import CommandRefused, Steered
 
 T = TypeVar("T")
 MAX_FIELDS: Final = 20
-"""How many parameters a query may have."""
+"""Maximum number of parameters of a query."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -26,7 +26,7 @@ FILE_HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-"""Pages take code and styles from their own files alone, send nothing elsewhere, and stand in no other site's frame."""
+"""Pages load code and styles only from their own files, send nothing to other sites, and cannot be framed by them."""
 EVENT_HEADERS: Final = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 
 
@@ -37,16 +37,17 @@ class PageFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OnLoop(Protocol):
-    """Gives what a function reads of the broker, which is called on the broker's event loop. Raises `asking.CommandRefused`."""
+    """Calls a function that reads from the broker on the broker's event loop, and returns its result. Raises
+    `command.CommandRefused`."""
 
     def __call__(self, read: Callable[[Steered], T], /) -> T: ...
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How pages reach the broker: as its clients do, and on its event loop.
+    """The ways in which pages read from the broker: as a Kafka client, and on its event loop.
 
-    ``from_within`` has the addresses at which the broker itself reaches its listeners, by those that it advertises to clients.
-    ``is_closed`` is set when the control API closes. ``has_left`` says whether the browser has closed the connection.
+    ``from_within`` maps the addresses that the broker advertises to clients to those at which the broker itself reaches its
+    listeners. ``is_closed`` is set when the control API closes. ``has_left`` returns whether the browser has closed the connection.
     """
 
     bootstrap: str
@@ -57,7 +58,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Events(Protocol):
-    """Server-sent events, each as it is sent. ``close`` is called at the end, however it comes."""
+    """Server-sent events as bytes. ``close`` is called at the end in every case."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -74,7 +75,7 @@ class Pages(Protocol):
     def file(self, path: str) -> PageFile | None: ...
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
-        """Both this and the iteration are called on a thread of the control API. Raises `CommandRefused`."""
+        """Return the events of a page. Called and iterated on a thread of the control API. Raises `CommandRefused`."""
         ...
 
 
@@ -94,13 +95,13 @@ NO_PAGES: Final = _NoPages()
 
 
 def check_host(given: str, served: str) -> None:
-    """Refuse a request for a host that is not this one: a site whose name was made to lead here (DNS rebinding) would otherwise
-    count as the origin of the pages. Raises `CommandRefused`."""
+    """Refuse a request for another host. A site whose name resolves to this machine (DNS rebinding) would otherwise count as the
+    origin of the pages. Raises `CommandRefused`."""
     try:
         name = urlsplit(f"//{given}").hostname or ""
     except ValueError:
         name = ""
-    # A name that leads nowhere but to this machine, and addresses, which no name server gives.
+    # Allow localhost, which only resolves to this machine, and IP addresses, which no name server can redirect.
     if name in ("localhost", served.lower()):
         return
     try:
@@ -110,7 +111,7 @@ def check_host(given: str, served: str) -> None:
 
 
 def query_of(text: str) -> dict[str, str]:
-    """The parameters of a query. Raises `CommandRefused`."""
+    """Parse the parameters of a query. Raises `CommandRefused`."""
     try:
         return dict(parse_qsl(text, max_num_fields=MAX_FIELDS))
     except ValueError:

@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 TIMEOUT_S = 90.0
-"""How long a request waits, in seconds: longer than the control API itself waits for the broker."""
+"""Timeout of a request, in seconds. It is longer than the control API itself waits for the broker."""
 MAX_ANSWER_BYTES = 64 << 20
-"""The largest answer in bytes. The control API's answers are smaller, so a longer one comes from another server."""
+"""Maximum size of a response, in bytes. The control API's are smaller, so a longer one comes from another server."""
 
 
 class ControlError(Exception):
-    """The broker has refused a command, or cannot be reached. The text is one line for a person."""
+    """The broker has refused a command, or cannot be reached. The message is one line for a person."""
 
 
 class Remote:
@@ -27,37 +27,36 @@ class Remote:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def get(self, path: str) -> Any:
-        """The answer to a GET. Raises `ControlError`."""
+        """Send a GET, and return the response. Raises `ControlError`."""
         return self._ask("GET", path, None)
 
     def known_ids(self) -> list[tuple[str, int]]:
-        """The transactional ids with the newest events, those with the very newest first, and when they were, in ms.
+        """Return the transactional ids with the newest events, newest first, with the times of these events in ms.
 
         Raises `ControlError`.
         """
         return [(one["transactional_id"], one["newest_ms"]) for one in self.get("/v1/transactions")["transactions"]]
 
     def history(self, transactional_id: str) -> dict[str, Any]:
-        """The events of a transactional id. Raises `ControlError`."""
-        # A terminal may pass bytes that are not UTF-8. No client can have such an id, and the control API is asked for it all the
-        # same.
+        """Return the events of a transactional id. Raises `ControlError`."""
+        # A terminal may pass bytes that are not UTF-8. No client can have such an id, but the request is sent all the same.
         name = quote(transactional_id, safe="", errors="surrogatepass")
         shown: dict[str, Any] = self.get(f"/v1/transactions/{name}/history")
         return shown
 
     def post(self, path: str, parameters: Any = None) -> Any:
-        """The answer to a POST. Raises `ControlError`."""
+        """Send a POST, and return the response. Raises `ControlError`."""
         return self._ask("POST", path, {} if parameters is None else parameters)
 
     def delete(self, path: str) -> Any:
-        """The answer to a DELETE. Raises `ControlError`."""
+        """Send a DELETE, and return the response. Raises `ControlError`."""
         return self._ask("DELETE", path, None)
 
     def _connection(self) -> http.client.HTTPConnection:
-        """A connection that is made with the first request. Raises `ControlError`."""
+        """Return a connection that opens with the first request. Raises `ControlError`."""
         try:
             where = urlsplit(self.url)
-            # An address without a scheme has no host, either: what stands before its colon is taken for the scheme.
+            # An address without a scheme has no host, either: the part before its colon is parsed as the scheme.
             if where.scheme == "http" and where.hostname:
                 return http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
         except (ValueError, http.client.HTTPException):
@@ -65,7 +64,7 @@ class Remote:
         raise ControlError(f"{self.url!r} is no address of a broker's control API, such as http://127.0.0.1:9095")
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
-        # Anything else cannot stand in a header, or ends it.
+        # Other characters cannot be in a header, or end it.
         if not (self._token.isascii() and self._token.isprintable()):
             raise ControlError(f"{self._token!r} is no token; take the one of the broker's ready line")
         with closing(self._connection()) as connection:

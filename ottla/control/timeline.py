@@ -1,5 +1,4 @@
-"""Events of a transactional id that only a broker's control API knows: its requests and their clients, errors, and fenced
-producers."""
+"""Events of a transactional id that no log contains: its requests and their clients, errors, and fenced producers."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ def client_text(client_id: str, client_host: str) -> str:
 
 
 def holder_text(known: dict[str, Any] | None) -> str:
-    """The client that has the id; empty where it is unknown."""
+    """Describe the id's current owner. Empty if it is unknown."""
     holder = (known or {}).get("holder")
     return "" if holder is None else client_text(holder["client_id"], holder["client_host"])
 
 
 def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
-    """The events of the logs and of the control API, in the order of their times.
+    """Merge the events of the logs and of the control API, in the order of their times.
 
-    Decisions, markers and completions are in the logs. The control API adds only why a transaction was decided without a request,
+    Decisions, markers and completions are in the logs. The control API only adds why a transaction was decided without a request,
     and which markers were refused.
     """
     added = [event for one in (known or {}).get("events", ()) if (event := _event(one)) is not None]
@@ -37,7 +36,7 @@ def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
 
 
 def _with_fences_behind(added: list[Event]) -> list[Event]:
-    """The control API learns that a producer is fenced before it learns how the request ends that has fenced it."""
+    """Move a fenced producer after the request that fenced it, because the control API learns of the fencing first."""
     ordered: list[Event] = []
     fences: list[Event] = []
     for event in added:

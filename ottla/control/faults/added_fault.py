@@ -1,4 +1,4 @@
-"""A fault at work: the number of matches, the number of hits, and what the fault holds. The broker's event loop owns it."""
+"""A fault that was added to a broker: the number of matches, the number of hits, and what it holds. Owned by the event loop."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ottla.control.faults.rates import ByteRate
 from ottla.control.faults.responses import response_of
 
 HITS_KEPT = 100
-"""How many of the newest hits of each fault are kept, to be shown."""
+"""Number of the newest hits of each fault that are stored for display."""
 HITS_LOGGED = 10
-"""How many hits of each fault are logged: a fault that hits every request must not fill the log."""
+"""Number of hits of each fault that are logged, so that a fault that hits every request does not fill the log."""
 
 log = structlog.get_logger("faults")
 
 
 class FaultView(msgspec.Struct, kw_only=True):
-    """The state of a fault at one moment, to be shown."""
+    """The state of a fault at one moment, for display."""
 
     id: int
     fault: Fault
@@ -37,7 +37,7 @@ class FaultView(msgspec.Struct, kw_only=True):
 
 
 class AddedFault:
-    """A fault at work. It stays in the list after its last hit, so that the number of its hits can be read."""
+    """A fault that was added to a broker. It stays in the list after its last hit, so that the number of its hits can be read."""
 
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id
@@ -48,17 +48,17 @@ class AddedFault:
         self.hits = 0
         self.newest_hits: deque[Hit] = deque(maxlen=HITS_KEPT)
         self.on_hit: list[Callable[[AddedFault], None]] = []
-        """Called in order each time the fault is triggered."""
+        """Called in order at each hit."""
         self.latch = Latch()
-        """Opened when the fault is removed, so that what the fault holds goes on."""
+        """Opened when the fault is removed, which releases everything that it holds."""
         self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
         self.matcher = Matcher(fault)
         key = self.matcher.key
         self.answer = None if fault.answer is None or key is None else response_of(key, fault.answer)
-        """The answer in place of the handler's response. Nothing changes this object."""
+        """The response that replaces the handler's. This object is never changed."""
         self._rng = random.Random(fault.seed)
         self._remove = remove
-        # The transactions that the fault holds. A command for one of them that comes again is not counted again.
+        # The transactions that the fault holds. A repeated command for one of them is not counted again.
         self._held: set[tuple[object, ...]] = set()
 
     def __repr__(self) -> str:
@@ -67,21 +67,20 @@ class AddedFault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the fault was triggered as often as it may."""
+        """Whether the fault has its maximum number of hits."""
         return self._limit is not None and self.hits >= self._limit
 
     @property
     def is_active(self) -> bool:
-        """Whether the fault must still be asked. A spent fault may hold transactions whose commands come again."""
+        """Whether the fault must still be checked. A spent fault may hold transactions whose commands are repeated."""
         return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:
-        """Trigger no longer, and let what the fault holds go on. A second call does nothing."""
+        """Stop triggering, and release everything that the fault holds. A second call does nothing."""
         self._remove(self.id)
 
     def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
-        """Call ``then`` once the fault was triggered ``count`` times, or at once where it has. Returns a function that withdraws
-        the request."""
+        """Call ``then`` once the fault has ``count`` hits, possibly at once. Returns a function that cancels this."""
         if self.hits >= count:
             then()
             return lambda: None
@@ -109,7 +108,7 @@ class AddedFault:
         )
 
     def count_match(self) -> bool:
-        """Count a matching request or point; returns whether the fault hits it."""
+        """Count a matching request or point. Returns whether the fault hits it."""
         self.matched += 1
         if self.matched < self.fault.nth or self.is_spent:
             return False

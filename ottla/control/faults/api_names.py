@@ -1,5 +1,4 @@
-"""The names that people give: of APIs, of their fields and of Kafka's errors. The refusal of a wrong name offers the nearest
-names."""
+"""Parses names of APIs, of their fields and of Kafka's errors. The error for a wrong name suggests the nearest names."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 NEAREST = 3
-"""How many names are offered in place of a wrong one."""
+"""Maximum number of names that are suggested for a wrong one."""
 LARGEST_NUMBER = (1 << 63) - 1
-"""The largest number of Kafka's protocol. JSON's encoder takes one bit more, and Python writes no number of many more."""
+"""The largest number of Kafka's protocol. JSON's encoder takes one bit more, and Python does not format much larger numbers."""
 MAX_DIGITS = 5
-"""How many digits a key, a version or an error's number has at most: they have 16 bits."""
+"""Maximum number of digits of a key, a version or an error's number, which have 16 bits."""
 
 
 class FaultError(ValueError):
-    """A fault is not valid. The text is one line that says what is wrong and what would be right."""
+    """A fault is not valid. The message is one line that says what is wrong and what would be right."""
 
 
 ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE}
@@ -33,7 +32,8 @@ def too_large() -> FaultError:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text has the digits of a number of 16 bits. Other scripts have digits, too, and not all of them make numbers."""
+    """Whether a text has the digits of a number of 16 bits. Digits of other scripts are excluded, because not all of them make
+    numbers."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
@@ -42,18 +42,18 @@ _SHORT.maxstring = 100
 
 
 def shown(value: object) -> str:
-    """A value that somebody has given, as short text."""
+    """Format a given value as short text."""
     return _SHORT.repr(value)
 
 
 def one_of(names: Iterable[str]) -> str:
-    """The names as ``a, b or c``."""
+    """Join the names as ``a, b or c``."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
-    """The error for an unknown name: ``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
+    """Create the error for an unknown name: ``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
     from difflib import get_close_matches
 
     by_lower = {known.lower(): known for known in names}
@@ -65,7 +65,7 @@ def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
 
 
 def error_code(error: str | int) -> int:
-    """The number of an error that is given by name or number. Raises `FaultError`."""
+    """Return the number of an error that is given by name or number. Raises `FaultError`."""
     text = str(error).strip()
     if is_number(text.removeprefix("-")):
         if int(text) in ERRORS.values():
@@ -80,12 +80,12 @@ def error_code(error: str | int) -> int:
 ANY = "*"
 
 KEYS = {entry.name: key for key, entry in APIS.items()}
-"""The key of each API by Kafka's name."""
+"""Kafka's name of each API -> its key."""
 _KEYS_BY_LOWER = {name.lower(): key for name, key in KEYS.items()}
 
 
 def api_key(api: str | int) -> int | None:
-    """The key of an API; None for any. Raises `FaultError`."""
+    """Return the key of an API, or None for any. Raises `FaultError`."""
     text = str(api).strip()
     if text == ANY:
         return None
@@ -116,7 +116,7 @@ def _message(key: int, kind: str) -> type[msgspec.Struct]:
 
 
 def versions(text: str | int) -> tuple[int, int]:
-    """The first and the last version of ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
+    """Return the first and the last version of ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
     first, dash, last = str(text).replace(" ", "").partition("-")
     if not dash and first.endswith("+"):
         first, last = first[:-1], "32767"

@@ -1,8 +1,8 @@
-"""Puts an error into an answer where the API carries errors: for the whole request, or for the topics and partitions that a fault
-is about, while the others are really carried out.
+"""Puts an error into a response, as the API allows: for the whole request, or for the topics and partitions that a fault matches,
+while the others are carried out.
 
-For APIs that only read, the whole request is carried out and the answer is changed. For other APIs the matching part is removed
-from the request, and its refusal is added to the answer.
+For APIs that only read, the whole request is carried out and its response is changed. For other APIs the matching part is removed
+from the request, and its error is added to the response.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ PRODUCE = KEYS["Produce"]
 _SESSION_ERRORS = {
     ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
-"""The errors that stand for a whole fetch. Clients read all other errors of Fetch by partition, and ignore them in the head of the
-answer."""
+"""The errors of a whole fetch. Clients read all other errors of Fetch by partition, and ignore them in the head of the response."""
 _FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
-"""Endings of the names of number fields that are -1 where there is no value."""
+"""Endings of the names of number fields that are -1 if unset."""
 
 TOPIC_ITSELF = -1
-"""The index that stands for a topic as a whole. A fault about certain partitions does not match it."""
+"""The index for a topic as a whole. A fault for certain partitions does not match it."""
 
 Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """``request`` is the part to carry out, None for nothing; then ``response`` is the answer. ``complete`` makes the final
-    response from the handler's response."""
+    """``request`` is the part to carry out. If it is None, ``response`` is the final response; otherwise ``complete`` creates that
+    from the handler's response."""
 
     request: Any
     response: Any
@@ -44,10 +43,10 @@ class Refusal(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Where an API has its topics and partitions, in request and response. Without ``partitions`` each topic has one error.
+    """The fields with an API's topics and partitions, in request and response. Without ``partitions`` each topic has one error.
 
-    ``within`` is an array around the topics: its name in the request and in the response, and the field by which the elements of
-    both are matched.
+    ``within`` is an array around the topics: its name in the request and in the response, and the field that matches the elements
+    of both.
     """
 
     topics: str
@@ -81,7 +80,7 @@ CHANGING: dict[int, tuple[Shape, ...]] = {
     KEYS["CreatePartitions"]: (Shape("topics", "results"),),
     KEYS["OffsetDelete"]: (_PLAIN,),
 }
-"""The APIs that change state: the places that are refused are removed from the request."""
+"""The APIs that change state. Matching topics and partitions are removed from the request."""
 
 READING: dict[int, tuple[Shape, ...]] = {
     FETCH: (Shape("topics", "responses", "partitions", "partitions"),),
@@ -92,16 +91,16 @@ READING: dict[int, tuple[Shape, ...]] = {
     KEYS["DescribeProducers"]: (_OF_INDEXES,),
     KEYS["DescribeTopicPartitions"]: (Shape("topics", "topics", "", "partitions"),),
 }
-"""The APIs that only read: the request is carried out, and its answer is changed."""
+"""The APIs that only read. The request is carried out, and its response is changed."""
 
 
 def can_be_partial(key: int) -> bool:
-    """Whether an API can carry an error for some of its topics."""
+    """Whether an API can return an error for some of its topics."""
     return key in CHANGING or key in READING
 
 
 def refuse(incoming: IncomingRequest, code: int, matches: Matches | None) -> Refusal:
-    """The refusal of a request. ``matches`` says which places are refused; None refuses the request as a whole."""
+    """Refuse a request. ``matches`` selects the topics and partitions; None refuses the whole request."""
     if incoming.api_key == FETCH and code not in _SESSION_ERRORS:
         return _fetch(incoming, code, matches or _everything)
     if matches is None or not can_be_partial(incoming.api_key):
@@ -132,7 +131,7 @@ def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, c
 def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: int, matches: Matches) -> Any:
     name = topic_of(topic, topics)
     if not shape.partitions and matches(NamedPlace(name, TOPIC_ITSELF)):
-        # A topic with an error of its own has no partitions in the answer.
+        # A topic with an error of its own has no partitions in the response.
         return replace(topic, error_code=code, **{shape.answered_partitions: []})
     answers = getattr(topic, shape.answered_partitions)
     told = [_refused(type(a), index_of(a), code) if matches(NamedPlace(name, index_of(a))) else a for a in answers]
@@ -140,8 +139,8 @@ def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: i
 
 
 def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
-    """Refuse partitions of a fetch. An error must not wait for data. The answer of a fetch session names only changes, so a refused
-    partition is added."""
+    """Refuse partitions of a fetch. The error must not wait for data. The response of a fetch session only has changes, so a
+    refused partition is added."""
     refused: dict[tuple[bytes, str, int], None] = {}
     by_id = incoming.version >= 13
     for topic in incoming.request.topics:
@@ -214,7 +213,7 @@ def _is_unanswered(incoming: IncomingRequest) -> bool:
 def _split_topics(
     message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
-    """The topics that stay in the request, and the answers for those that do not. Some partitions of a topic may stay."""
+    """Return the topics that stay in the request, and the responses for the others. Some partitions of a topic may stay."""
     topic_type, partition_type = _types(type(answer), shape)
     rest, refused = [], []
     for topic in getattr(message, shape.topics) or ():
@@ -240,7 +239,7 @@ def _split_topics(
 
 
 def _named(answer: Any, topic: Any) -> Any:
-    """The answer of a topic with the topic's name and id, where both messages have these fields."""
+    """Copy the topic's name and id into its response, if both messages have these fields."""
     if isinstance(topic, str):
         answer.name = topic
         return answer
@@ -268,7 +267,7 @@ def _merged(handled: Any, refused: Any, shapes: tuple[Shape, ...]) -> Any:
 
 
 def _joined(handled: list[Any], refused: list[Any], shape: Shape) -> list[Any]:
-    """The handled and the refused topics together. A topic that is in both has all its partitions in one entry."""
+    """Join the handled and the refused topics. A topic that is in both has all its partitions in one entry."""
     if not shape.partitions:
         return handled + refused
     waiting = list(refused)
@@ -289,7 +288,7 @@ def _key(topic: Any) -> tuple[Any, ...]:
 
 
 def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
-    """The answer of one partition that has an error and default values otherwise."""
+    """Return the response for one partition, with an error and default values."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(answer):
         if field.name in INDEX_FIELDS:
@@ -306,13 +305,13 @@ def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
 
 
 def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
-    """The structs of a topic and, where the API has them, of a partition in an answer."""
+    """Return the structs of a topic and, if the API has them, of a partition in a response."""
     topic = _element(answer, shape.answered)
     return topic, _element(topic, shape.answered_partitions) if shape.answered_partitions else None
 
 
 def _element(message: type[msgspec.Struct], field: str) -> Any:
-    """The struct of the elements of a message's array."""
+    """Return the struct of the elements of a message's array."""
     annotation = next(f.type for f in msgspec.structs.fields(message) if f.name == field)
     options = getattr(annotation, "__args__", ())
     return next(

@@ -1,4 +1,4 @@
-"""A fault as a value: which requests or transactions it is about, and what happens to them. `docs/faults.md` has the table."""
+"""A fault as a value: which requests or transactions it matches, and what happens to them. `docs/faults.md` has the table."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 MAX_DELAY_MS = 3_600_000
-"""The longest delay of a fault, one hour in ms. A fault that is to last longer uses ``hold``."""
+"""The longest delay of a fault, one hour in ms. A fault that must last longer uses ``hold``."""
 
 Moment = Literal["before", "after"]
 PointName = Literal["before-prepare", "after-prepare", "between-markers", "before-offsets", "before-complete"]
 
 WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "observe")
-"""The fields that say what happens to a request. A fault has at most one of these."""
+"""The fields for what happens to a request. A fault has at most one of these."""
 PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
-"""The fields that slow a request down. A fault may have several of these, also with those of `WAYS` that still send an answer."""
+"""The fields that slow a request down. A fault may have several of these, also with those of `WAYS` that still send a response."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
 _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 
 
 class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A fault. All conditions that are given have to match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
+    """A fault. All given conditions must match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
 
-    Raises `FaultError` for a fault that is contradictory or that could never be triggered.
+    Raises `FaultError` for a fault that is contradictory or could never be triggered.
     """
 
     api: str | int = ANY
@@ -61,59 +61,58 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """Required values of the request's fields, by their names in Kafka's schemas: ``{"committed": true}`` for EndTxn."""
 
     nth: int = 1
-    """The number of the first matching request that is hit, from 1. The requests before it pass."""
+    """The number of the first matching request that is hit, from 1. Earlier requests pass."""
     times: int | UnsetType | None = UNSET
-    """How often the fault is triggered; None for no limit. The default is once. With a probability, and for freeze, hold, observe
-    and throttle, which last, the default is no limit."""
+    """The maximum number of hits, or None for no limit. The default is 1, but no limit with a probability and for freeze, hold,
+    observe and throttle, which last."""
     probability: float = 1.0
     seed: int = 0
-    """The seed of the fault's own random numbers. With the same seed the same requests are hit."""
+    """The seed of the fault's own random numbers. The same seed hits the same requests."""
 
     error: str | int | None = None
     """An error by Kafka's name or number."""
     answer: dict[str, Any] | None = None
-    """A whole response, by the field names in Kafka's schema. Fields that are left out have their defaults."""
+    """A whole response, by the field names in Kafka's schema. Omitted fields have their defaults."""
     cut: Moment | None = None
     """When the connection is closed: before the request takes effect, or after it."""
     drop_request: bool = False
-    """Whether the request has no effect and gets no answer."""
+    """Whether the request has no effect and gets no response."""
     drop_answer: bool = False
-    """Whether the request takes effect but is never answered. Later requests of the connection are answered."""
+    """Whether the request takes effect but gets no response. Later requests of the connection do."""
     freeze: bool = False
-    """Whether the broker reads no further request of a matching client until the fault is removed."""
+    """Whether the broker stops reading requests of a matching client until the fault is removed."""
     hold: Moment | PointName | None = None
-    """Where the request, its answer or the transaction waits until the fault is removed."""
+    """The point where the request, its response or the transaction waits until the fault is removed."""
     kill: Moment | PointName | None = None
-    """Where the broker's process ends, as by SIGKILL."""
+    """The point where the broker's process ends, as by SIGKILL."""
     refuse: PointName | None = None
-    """The point at which a transaction's next step is refused, with ``error`` where that is given. The coordinator or the client
-    then retries."""
+    """The point where a transaction's next step is refused, with ``error`` if set. The coordinator or the client then retries."""
     after_markers: int = 1
-    """With ``between-markers``: how many markers are written before the fault is triggered."""
+    """With ``between-markers``: the number of markers that are written before the hit."""
     observe: bool = False
-    """Whether requests are only counted and kept to be shown."""
+    """Whether requests are only counted and stored for display."""
 
     delay_ms: float = 0
-    """How much later the request takes effect, in ms."""
+    """Delay of the request before it takes effect, in ms."""
     delay_answer_ms: float = 0
-    """How much later the request is answered, in ms. Later answers of the connection wait as well."""
+    """Delay of the response, in ms. Later responses on the connection wait as well."""
     throttle_ms: int = 0
-    """The ``throttle_time_ms`` of the answer. The connection's next request is handled only after that time (KIP-219)."""
+    """The ``throttle_time_ms`` of the response. The connection's next request is handled only after that time (KIP-219)."""
     bytes_per_second: int = 0
-    """The shared rate of all matching requests and answers."""
+    """The rate that all matching requests and responses share."""
 
     def __post_init__(self) -> None:
         check(self)
 
     @property
     def point(self) -> Point | None:
-        """The point at which a transaction is stopped; None for a fault about requests."""
+        """The point where a transaction is stopped, or None for a fault on requests."""
         at = self.refuse or self.hold or self.kill
         return None if at is None or at in get_args(Moment) else Point(at)
 
     @property
     def limit(self) -> int | None:
-        """How often the fault is triggered, with the default where ``times`` is not given; None for no limit."""
+        """The maximum number of hits, with the default if ``times`` is unset, or None for no limit."""
         if self.times is not UNSET:
             return self.times
         lasts = self.freeze or self.hold or self.observe or self.throttle_ms or self.bytes_per_second or self.probability < 1
@@ -123,7 +122,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 def check(fault: Fault) -> None:
     """Check the combination of fields. Raises `FaultError`."""
     _check_types(fault)
-    # A misspelt API is named before what else is wrong: the rest is judged by what that API can do.
+    # A misspelt API is reported first, because the other checks depend on the API.
     api_key(fault.api)
     _check_numbers(fault)
     ways = [name for name in WAYS if getattr(fault, name) not in (None, False)]
@@ -143,7 +142,7 @@ def check(fault: Fault) -> None:
 
 
 def _check_types(fault: Fault) -> None:
-    """Check the types of fields as `msgspec` does for JSON and YAML, because a fault may be built in Python."""
+    """Check the types of fields as `msgspec` does for JSON and YAML, because a fault may be created in Python."""
     for field in _FIELDS:
         value = getattr(fault, field.name)
         if value is not field.default:
@@ -206,7 +205,7 @@ def _check_refusal(fault: Fault, point: Point) -> None:
 
 
 def refusal_code(fault: Fault) -> Code:
-    """The error with which a step of a transaction is refused."""
+    """Return the error with which a step of a transaction is refused."""
     if fault.error is not None:
         return Code(error_code(fault.error))
     return Code.NOT_LEADER_OR_FOLLOWER if fault.point in _BY_MARKER else Code.COORDINATOR_NOT_AVAILABLE

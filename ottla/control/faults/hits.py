@@ -1,5 +1,4 @@
-"""The requests and transactions that a fault hit, as plain values, because a request's bytes lie in a buffer that is
-reused."""
+"""The requests and transactions that a fault hit, as plain values, because a request's bytes are in a buffer that is reused."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from ottla.broker.hooks.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
 
 ELEMENTS_SHOWN = 20
-"""How many elements of each array of a request are kept. The number of further elements is noted."""
+"""Number of stored elements of each array of a request. The number of further elements is stored, too."""
 CHARACTERS_SHOWN = 200
 
 
@@ -51,7 +50,7 @@ def of_transaction(reached: Reached) -> Hit:
 
 
 def _shown(value: Any) -> Any:
-    """A field as a JSON value. For bytes it is their number, because they are records or have a meaning that only clients know."""
+    """Convert a field to a JSON value. Bytes become their number, because they are records or only clients know their meaning."""
     if isinstance(value, msgspec.Struct):
         return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Decides whether a fault is about a request or about a transaction."""
+"""Decides whether a fault matches a request or a transaction."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ottla.control.faults.fault import WAYS, Fault
 from ottla.control.faults.request_targets import NamedPlace, groups, places, transactional_ids
 
 CONSOLE_CLIENT_ID = "ottla-console"
-"""The client id of the console, which asks again and again."""
+"""The client id of the console, which polls all the time."""
 HANDLE_CLIENT_ID = "ottla-handle"
 """The client id of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""
 OWN_CLIENT_IDS = frozenset((CONSOLE_CLIENT_ID, HANDLE_CLIENT_ID))
-"""Only faults that name these clients, without a pattern, hit them. What a test counts must not depend on whether a browser shows
-the console, and a test that has fetches refused still has to see the records by its handle."""
+"""Clients that are hit only by faults with exactly their client id. The counts of a test must not depend on whether a browser shows
+the console, and a test with a fault on fetches must still read records with its handle."""
 
 
 def is_like(name: str, pattern: str | None) -> bool:
@@ -33,12 +33,12 @@ class Matcher:
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
         self.key = api_key(fault.api)
-        """The key of the fault's API; None for any."""
+        """The key of the fault's API, or None for any."""
         self._versions = None if fault.version is None else versions(fault.version)
         self.names_places = fault.topic is not None or fault.partition is not None
-        """Whether the fault is about certain topics or partitions only."""
+        """Whether the fault only matches certain topics or partitions."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether later faults are not asked once this one was triggered."""
+        """Whether later faults are not checked after a hit of this one."""
 
     def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault
@@ -57,7 +57,7 @@ class Matcher:
         return not self.names_places or any(map(self.matches_place, places(incoming)))
 
     def matches_place(self, place: NamedPlace) -> bool:
-        """Whether a topic or partition of a request matches. A place that stands for all topics matches always."""
+        """Whether a topic or partition of a request matches. A place for all topics always matches."""
         fault = self._fault
         if place.topic is not None and not is_like(place.topic, fault.topic):
             return False

@@ -1,4 +1,4 @@
-"""Reads faults from JSON, or from YAML, which includes JSON."""
+"""Parses faults from JSON, or from YAML, which includes JSON."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from ottla.control.faults.api_names import LARGEST_NUMBER, FaultError, shown, to
 from ottla.control.faults.fault import Fault
 
 MAX_TEXT_BYTES = 1 << 16
-"""The largest text of faults, in bytes. YAML that is nested as deeply as this size allows takes a second."""
+"""Maximum size of a text of faults, in bytes. YAML that is nested as deeply as this size allows takes a second."""
 MAX_VALUES = 1 << 15
-"""How many values such a text may have, each as often as it is repeated. Without aliases it has no room for more."""
+"""Maximum number of values in such a text, counting repetitions by aliases. Without aliases no text of that size has more."""
 MAX_DEPTH = 40
-"""How many lists and mappings may lie within each other. The fields of Kafka's messages need fewer."""
+"""Maximum nesting of lists and mappings. The fields of Kafka's messages need less."""
 MAX_SAID = 200
-"""How much of a library's message is repeated, in characters."""
+"""Maximum number of characters of a library's message that an error repeats."""
 
 
 def parse_faults(text: str | bytes) -> list[Fault]:
-    """The faults in a JSON or YAML text that has one fault or a list of faults. Raises `FaultError`; for a list the text says which
-    fault is wrong."""
+    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`; for a list it names the wrong fault."""
     if len(text) > MAX_TEXT_BYTES:
         raise FaultError(f"{len(text):,} bytes are too many for faults; {MAX_TEXT_BYTES:,} are taken")
     given = _decoded(text)
@@ -41,7 +40,7 @@ def _decoded(text: str | bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.ValidationError:
-        # It is JSON. As YAML, which asks for a point and a sign in 1.0e+400, the number would be read as text.
+        # It is JSON. YAML would parse the number as text, because it requires a point and a sign as in 1.0e+400.
         raise too_large() from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
@@ -51,18 +50,18 @@ def _decoded(text: str | bytes) -> Any:
     try:
         return yaml.safe_load(text)
     except Exception as error:
-        # Dates, numbers and tagged values are converted by code that lets errors of every kind through, such as KeyError.
+        # Dates, numbers and tagged values are converted by code that raises errors of every type, such as KeyError.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        # What Python says behind a semicolon is advice for programs, such as which of its functions raises a limit.
+        # After a semicolon Python gives advice for programs, such as which of its functions raises a limit.
         converted = str(error).partition(";")[0] if isinstance(error, ArithmeticError | ValueError) else ""
         what = getattr(error, "problem", None) or converted
         raise FaultError(f"neither JSON nor YAML{where}: {' '.join(what.split())[:MAX_SAID] or 'it cannot be read'}") from None
 
 
 def _check_values(given: Any) -> None:
-    """Refuse what JSON cannot hold: a broker shows its faults as JSON. YAML has dates, bytes, numbers of any size, and values that
-    contain themselves. Raises `FaultError`."""
+    """Refuse values that JSON cannot represent, because a broker shows its faults as JSON. YAML has dates, bytes, numbers of any
+    size, and values that contain themselves. Raises `FaultError`."""
     left, seen = [(given, 0)], 1
     while left:
         value, depth = left.pop()
@@ -91,7 +90,7 @@ def _check_value(value: Any) -> None:
 
 
 def fault_of(given: Any) -> Fault:
-    """The fault of a mapping. Raises `FaultError`."""
+    """Create the fault of a mapping. Raises `FaultError`."""
     if not isinstance(given, dict):
         what = "nothing" if given is None else shown(given)
         raise FaultError(f"a fault is a mapping such as {{api: EndTxn, drop_answer: true}}, and not {what}")
@@ -99,7 +98,7 @@ def fault_of(given: Any) -> Fault:
         if name not in Fault.__struct_fields__:
             raise unknown("field", name, Fault.__struct_fields__)
     try:
-        # The constructor checks every field, so that the messages are the same wherever a fault comes from.
+        # The constructor checks every field, so that the messages are the same for every source of a fault.
         return Fault(**given)
     except RecursionError:
         raise FaultError("it is nested too deeply") from None

@@ -1,4 +1,4 @@
-"""The rates of bytes at which faults slow requests and answers down."""
+"""The byte rates by which faults slow down requests and responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.broker.hooks.interception import Rate
 
 
 class ByteRate:
-    """Implements `broker.hooks.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
+    """Implements `broker.hooks.interception.Rate`: one queue for the bytes of all requests and responses that a fault matches."""
 
     __slots__ = ("_bytes_per_ms", "_free_at_ms")
 
@@ -22,7 +22,7 @@ class ByteRate:
 
 
 class _Slowest:
-    """Several rates at once."""
+    """Combines several rates."""
 
     __slots__ = ("_rates",)
 
@@ -34,7 +34,7 @@ class _Slowest:
 
 
 def slowest(rates: Sequence[Rate]) -> Rate | None:
-    """A rate as slow as the slowest of ``rates``; None where there are none."""
+    """Return a rate as slow as the slowest of ``rates``, or None without any."""
     if len(rates) > 1:
         return _Slowest(rates)
     return rates[0] if rates else None

@@ -1,6 +1,6 @@
-"""The faults of one broker: which were added, how often each was triggered, and the `Interception` that the broker asks.
+"""The faults of one broker, and the `Interception` that the broker calls.
 
-The broker's event loop owns all of this state. Without faults the broker asks nothing, because the two collections of watched keys
+The broker's event loop owns all of this state. Without faults the broker calls nothing, because the two collections of watched keys
 and points are empty.
 """
 
@@ -26,9 +26,9 @@ from ottla.protocol.messages import APIS
 __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
 
 MAX_FAULTS = 200
-"""How many faults one broker has at most, including those that are spent."""
+"""Maximum number of faults of one broker, including those that are spent."""
 KILLED = 137
-"""The exit code that a shell reports for a process that SIGKILL has ended."""
+"""The exit code that a shell reports for a process that was ended by SIGKILL."""
 
 log = structlog.get_logger("faults")
 
@@ -39,8 +39,8 @@ def kill_process() -> None:
 
 
 class Faults:
-    """Implements `broker.hooks.interception.Interception`. Faults are asked in the order in which they were added, up to the first
-    one that decides what happens to the request.
+    """Implements `broker.hooks.interception.Interception`. Faults are checked in the order in which they were added, up to the
+    first one that decides what happens to the request.
 
     ``kill`` ends the broker's process.
     """
@@ -49,7 +49,7 @@ class Faults:
         self._kill = kill
         self._added: dict[int, AddedFault] = {}
         self._last_id = 0
-        # Both are plain attributes, so that reading them costs a request no call. They contain what active faults watch.
+        # Plain attributes, so that reading them needs no call per request. They contain what active faults watch.
         self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
         self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
 
@@ -57,11 +57,11 @@ class Faults:
         return len(self._added)
 
     def add(self, fault: Fault) -> AddedFault:
-        """Add a fault. Raises `FaultError` where there are too many."""
+        """Add a fault. Raises `FaultError` if there are too many."""
         return self.add_all([fault])[0]
 
     def add_all(self, faults: Sequence[Fault]) -> list[AddedFault]:
-        """Add all of the faults, or none: raises `FaultError` where there would be too many."""
+        """Add all of the faults or none. Raises `FaultError` if there would be too many."""
         if len(self._added) + len(faults) > MAX_FAULTS:
             there = f"there are {len(self._added):,} faults already, and {MAX_FAULTS:,} may be"
             raise FaultError(f"{there}; remove some, such as those that are spent")
@@ -74,14 +74,14 @@ class Faults:
         return added
 
     def all(self) -> list[AddedFault]:
-        """All faults in the order in which they were added."""
+        """Return all faults in the order in which they were added."""
         return list(self._added.values())
 
     def get(self, fault_id: int) -> AddedFault | None:
         return self._added.get(fault_id)
 
     def remove(self, fault_id: int) -> bool:
-        """Remove a fault, and let what it holds go on. Returns whether the fault existed."""
+        """Remove a fault, and release everything that it holds. Returns whether the fault existed."""
         added = self._added.pop(fault_id, None)
         if added is None:
             return False
@@ -91,11 +91,11 @@ class Faults:
         return True
 
     def clear(self) -> None:
-        """Remove all faults, and let everything that they hold go on."""
+        """Remove all faults, and release everything that they hold."""
         self.discard(self.set_aside())
 
     def set_aside(self) -> list[AddedFault]:
-        """Take all faults out, but hold what they hold, until `discard` or `put_back`."""
+        """Remove all faults, but keep what they hold until `discard` or `put_back`."""
         aside, self._added = self.all(), {}
         self._sort()
         return aside
@@ -107,7 +107,7 @@ class Faults:
 
     @staticmethod
     def discard(aside: Iterable[AddedFault]) -> None:
-        """Let everything go on that the faults of `set_aside` hold."""
+        """Release everything that the faults of `set_aside` hold."""
         for added in aside:
             log.info("fault_removed", fault=added.id, hits=added.hits)
             added.latch.open()
@@ -131,7 +131,7 @@ class Faults:
                     break
         if not triggered:
             return None
-        # The verdict is made before callbacks run, because a callback may remove the fault.
+        # The verdict is created before callbacks run, because a callback may remove the fault.
         made = verdict(incoming, triggered, self._kill)
         hit = of_request(incoming)
         for added in triggered:
@@ -141,7 +141,7 @@ class Faults:
         return made
 
     def reached(self, reached: Reached) -> Latch | None:
-        """The latch of a fault that holds the transaction at this point. Raises the `KafkaError` of a fault that refuses the
+        """Return the latch of a fault that holds the transaction at this point. Raises the `KafkaError` of a fault that refuses the
         step."""
         for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
@@ -162,5 +162,5 @@ class Faults:
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the broker's port here, where both are known.
+    # Lets mypy check the class against the broker's port here, because both are known.
     _PORT: type[Interception] = Faults

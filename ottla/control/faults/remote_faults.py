@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.control.faults.fault import Fault
 
 ASK_MS = 10_000
-"""How long one request to the control API waits, in ms. A longer wait makes several requests."""
+"""Maximum wait of one request to the control API, in ms. A longer wait makes several requests."""
 
 
 class RemoteFault:
@@ -28,8 +28,8 @@ class RemoteFault:
         return f"<ottla.Fault {self.id}>"
 
     def view(self) -> dict[str, Any]:
-        """The state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``newest_hits``, the newest requests that were
-        hit.
+        """Return the state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``newest_hits``, the newest requests
+        that were hit.
 
         Raises `ControlError`, as do the following methods.
         """
@@ -38,12 +38,12 @@ class RemoteFault:
 
     @property
     def hits(self) -> int:
-        """How often the fault was triggered."""
+        """The number of hits."""
         count: int = self.view()["hits"]
         return count
 
     def wait(self, hits: int = 1, timeout_s: float = 10.0) -> None:
-        """Wait until the fault was triggered ``hits`` times. Raises TimeoutError."""
+        """Wait until the fault has this number of hits. Raises TimeoutError."""
         deadline_s = monotonic_s() + timeout_s
         while True:
             left_ms = max(0, int((deadline_s - monotonic_s()) * 1_000))
@@ -54,7 +54,7 @@ class RemoteFault:
                 raise TimeoutError(f"fault {self.id} was triggered {answer['hits']} times in {timeout_s:g} s, and not {hits} times")
 
     def remove(self) -> None:
-        """Remove the fault, and let what it holds go on. A second call does nothing."""
+        """Remove the fault, and release everything that it holds. A second call does nothing."""
         try:
             self._control().delete(f"/v1/faults/{self.id}")
         except ControlError as error:
@@ -75,9 +75,9 @@ class RemoteFaults:
         self._control = control
 
     def add(self, fault: Fault | None = None, /, **fields: Any) -> RemoteFault:
-        """Add a `Fault`, or a fault of these fields: ``add(api="EndTxn", drop_answer=True)``.
+        """Add a `Fault`, or a fault with these fields: ``add(api="EndTxn", drop_answer=True)``.
 
-        Raises `FaultError` for an invalid fault, and `ControlError` where the broker refuses.
+        Raises `FaultError` for an invalid fault, and `ControlError` if the broker refuses it.
         """
         from ottla.control.faults.parsing import fault_of
 
@@ -86,9 +86,9 @@ class RemoteFaults:
         return RemoteFault(self._control, added["id"])
 
     def all(self) -> list[RemoteFault]:
-        """All faults in the order in which they were added."""
+        """Return all faults in the order in which they were added."""
         return [RemoteFault(self._control, shown["id"]) for shown in self._control().get("/v1/faults")]
 
     def clear(self) -> None:
-        """Remove all faults, and let everything that they hold go on."""
+        """Remove all faults, and release everything that they hold."""
         self._control().delete("/v1/faults")

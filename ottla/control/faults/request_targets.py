@@ -1,5 +1,4 @@
-"""Finds what a request names: topics and their partitions, groups and transactional ids, by the fields' names in Kafka's
-schemas."""
+"""Finds the topics, partitions, groups and transactional ids in a request, by the fields' names in Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ _WITHIN = ("groups", "transactions", "markers", "dirs")
 
 
 class NamedPlace(NamedTuple):
-    """A topic or one of its partitions. A field of None stands for all."""
+    """A topic or one of its partitions. None means all."""
 
     topic: str | None
     partition: int | None = None
 
 
 def topic_of(entry: Any, topics: RequestTopics) -> str:
-    """The topic's name in an array's element, which may have the topic's id instead; empty for the id of no topic."""
+    """Return the topic's name in an array's element, which may have the topic's id instead. Empty if no topic has the id."""
     for field in ("name", "topic", "topic_name"):
         name = getattr(entry, field, None)
         if name:
@@ -51,7 +50,7 @@ def index_of(entry: Any) -> int:
 
 
 def places(incoming: IncomingRequest) -> Iterator[NamedPlace]:
-    """All topics and partitions that a request is about, including those of its fetch session."""
+    """Yield all topics and partitions of a request, including those of its fetch session."""
     yield from _places(incoming.request, incoming.topics)
     if incoming.api_key == FETCH and incoming.request.session_id:
         for topic_id, name, index in incoming.topics.of_fetch_session(incoming.request.session_id):
@@ -118,7 +117,7 @@ def _texts(message: Any, fields: set[str]) -> Iterator[str]:
 
 @cache
 def fields_of(message: type[msgspec.Struct]) -> frozenset[str]:
-    """The names of the fields of a message and of all structs inside it."""
+    """Return the names of the fields of a message and of all structs inside it."""
     names: set[str] = set()
     for field in msgspec.structs.fields(message):
         names.add(field.name)

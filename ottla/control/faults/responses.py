@@ -15,8 +15,8 @@ from ottla.protocol.messages import APIS
 
 
 def response_of(key: int, answer: dict[str, Any]) -> Any:
-    """The response of an API. Fields that are left out have their defaults. Errors may be given by name; ids and records are
-    base64. Raises `FaultError`."""
+    """Build the response of an API. Omitted fields have their defaults. Errors may be given by name; ids and records are base64.
+    Raises `FaultError`."""
     what, codec = f"an answer to {APIS[key].name}", api(key)
     response = _struct(what, response_type(key), answer)
     try:
