@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn, versions 0 to 5 (KIP-98): adds partitions to a transaction, all that are named or none.
+"""AddPartitionsToTxn, versions 0 to 5 (KIP-98): adds all partitions of a request to a transaction, or none.
 
 - 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
-- 4 (KIP-890): for brokers, which add or verify partitions of several transactions at once. Kafka authorises
-  CLUSTER_ACTION on the cluster; in older versions WRITE on the transactional id and on each topic.
+- 4 (KIP-890): used by brokers, which add or verify partitions of several transactions at once. Kafka authorises CLUSTER_ACTION on
+  the cluster; in older versions WRITE on the transactional id and on each topic.
 - 5 (KIP-890): TRANSACTION_ABORTABLE.
 """
 
@@ -100,9 +100,9 @@ def _add(
     for topic in topics:
         is_for_a_group = client_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
         if topic.name in INTERNAL_TOPICS and not is_for_a_group:
-            # As in Kafka, also without an authorizer: only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
-            # Kafka allows internal topics to every client where it authorises nothing. ottla refuses them there, too, but for the
-            # offsets that another broker's group coordinator adds.
+            # As in Kafka, even without an authorizer, only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
+            # Kafka without an authorizer allows internal topics to every client. ottla refuses them there as well, except the
+            # offsets topic when another broker's group coordinator adds it.
             bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
         if pace.spend(1 + len(topic.partitions) // 10):
             yield None
@@ -119,7 +119,7 @@ def _add(
 
 
 def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
-    """The error of each partition that does not exist. Where there is one, no partition of the transaction is added."""
+    """The error of each partition that does not exist. With any such error no partition is added to the transaction."""
     bad: Codes = {}
     for topic, index in partitions:
         if not ports.partitions.exists(topic, index):

@@ -1,6 +1,6 @@
 """AddRaftVoter, versions 0 and 1 (KIP-853): refused, because a single node keeps the metadata log.
 
-- 1: the client says whether the response may be sent only after the change is committed.
+- 1: the client may request a response only after the change is committed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
     if request.voter_id == ports.live_config.settings.node_id:
         reason = f"The voter id {request.voter_id} is already part of the set of voters."
         raise KafkaError(Code.DUPLICATE_VOTER, reason)
-    # Kafka answers this for a cluster with kraft.version 0, where voters cannot be added either.
+    # Kafka returns this error in a cluster with kraft.version 0, where voters cannot be added either.
     raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because it is one node of ottla")
 
 

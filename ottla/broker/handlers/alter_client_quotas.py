@@ -27,10 +27,10 @@ OP_WORK = 10
 """The costs of an entry and of each change in it, in units of `protocol.steps.Pace`."""
 
 MAX_ENTITY_PARTS = len(ENTITY_TYPES)
-"""How many parts an entity may have. A further part has an unknown type or a repeated one; it is left out of the response."""
+"""Maximum number of parts of an entity. Any further part has an unknown or repeated type; the response omits it."""
 
 MAX_OPS = 1_000
-"""How many changes one entry may have. There are five keys, but removing an unknown key is not an error."""
+"""Maximum number of changes in one entry. There are five keys, but removing an unknown key is not an error."""
 
 
 class Ports(Protocol):
@@ -42,7 +42,7 @@ def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestCont
 
 
 def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
-    # As in Kafka, the first mention of an entity is applied, and a repeated mention gives the entity an error in the response.
+    # As in Kafka, the first entry of an entity is applied, and a repeated entry gives the entity an error in the response.
     results: dict[Entity, KafkaError | None] = {}
     pace = Pace(double_first=True)
     for entry in request.entries:
@@ -67,7 +67,7 @@ def _entity(named: list[EntityData]) -> Entity:
 
 
 def _changes(ops: list[OpData]) -> dict[str, float | None]:
-    """The values by key, None to remove one. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
+    """The values by key, None to remove a key. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
     if len(ops) > MAX_OPS:
         raise KafkaError(Code.POLICY_VIOLATION, f"{len(ops)} quotas of one entity, at most {MAX_OPS} are taken")
     changes = {op.key: None if op.remove else op.value for op in ops}

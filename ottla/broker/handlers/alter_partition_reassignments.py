@@ -1,6 +1,6 @@
 """AlterPartitionReassignments, versions 0 and 1 (KIP-455): accepts only the current placement, because there is one broker.
 
-- 1 (KIP-860): the client says whether the number of replicas may change; with one broker it cannot change.
+- 1 (KIP-860): the client may allow a change of the replication factor; with one broker it cannot change.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _in_steps(ports: Ports, request: AlterPartitionReassignmentsRequest) -> Step
             yield None
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
-        # Kafka returns true for a request without topics, because it does not read the field then.
+        # Kafka returns true for a request without topics, because it does not read the field in that case.
         allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_code=0,
         error_message=None,
@@ -69,7 +69,7 @@ def _answer(ports: Ports, topic: str, partition: ReassignablePartition) -> Reass
 
 
 def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None) -> None:
-    """Raises `KafkaError` unless the request names the current placement (ReplicationControlManager.alterPartitionReassignment)."""
+    """Raises `KafkaError` unless the request has the current placement (ReplicationControlManager.alterPartitionReassignment)."""
     known = ports.cluster.state.topics.get(topic)
     if known is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
@@ -81,7 +81,7 @@ def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None)
     if not replicas:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
     node_id = ports.live_config.settings.node_id
-    # Kafka checks the replicas in order, so that of several errors it reports the one of the smallest broker id.
+    # Kafka checks the replicas in ascending order, so of several errors it reports that of the smallest broker id.
     smallest, times = min(replicas), replicas.count(node_id)
     if smallest == node_id and times > 1:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} the broker {node_id} more than once.")

@@ -37,7 +37,7 @@ def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: RequestCo
 
 
 def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
-    # For a partition that is named more than once, the last mention counts.
+    # If a partition is repeated, its last entry counts.
     codes: dict[str, dict[int, Code]] = {}
     pace = Pace(double_first=True)
     for asked in request.dirs:
@@ -65,7 +65,7 @@ def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterR
 
 
 def _moved(ports: Ports, topic: str, index: int) -> Code:
-    """The error code for moving a partition to the directory in which it is already."""
+    """The error code for moving a partition to the directory that already contains it."""
     try:
         ports.cluster.state.topic(topic)
         ports.partitions.get(topic, index).log.check_online()

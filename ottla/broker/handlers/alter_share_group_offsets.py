@@ -67,7 +67,7 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
 
 
 def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, int]]]:
-    """Start offsets by topic and partition. Repeated mentions of a topic are merged."""
+    """Start offsets by topic and partition. Repeated entries of a topic are merged."""
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         asked.setdefault(topic.topic_name, {}).update((p.partition_index, p.start_offset) for p in topic.partitions)
@@ -77,7 +77,7 @@ def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, 
 def _topic(
     name: str, identity: bytes, offsets: dict[int, int], unknown: Collection[int] | None, refusals: Refusals
 ) -> AlterShareGroupOffsetsResponseTopic:
-    """``unknown`` are partitions that the topic does not have; None where the topic does not exist."""
+    """``unknown`` are partitions that the topic does not have; None if the topic does not exist."""
     partitions = []
     for partition in offsets:
         is_unknown = unknown is None or partition in unknown

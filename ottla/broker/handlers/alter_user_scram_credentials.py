@@ -37,7 +37,7 @@ def handle(
 
 def _in_steps(ports: Ports, request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
     changes: list[Change] = [*request.deletions, *request.upsertions]
-    # Kafka alters each user once in a request, even for different mechanisms; a user that is named twice is not altered at all.
+    # Kafka alters each user at most once in a request, even for different mechanisms; a repeated user is not altered at all.
     times: Counter[str] = yield from made(lambda: Counter(change.name for change in changes), len(changes))
     results: dict[str, AlterUserScramCredentialsResult] = {}
     pace = Pace(double_first=True)

@@ -1,10 +1,10 @@
 """ApiVersions, versions 0 to 5 (KIP-35): lists the APIs with their versions, and the levels of the features.
 
-- 3 (KIP-511, KIP-584): the client names its software; the response has features.
+- 3 (KIP-511, KIP-584): the request has the client's software name and version; the response has features.
 - 4 (KAFKA-17011): a feature may have the lowest level 0. Such features are left out in version 3, whose clients cannot read them.
-- 5 (KIP-1242): the client names the cluster and node that it expects, and bootstraps again where this broker is another one.
+- 5 (KIP-1242): the request has the cluster and node that the client expects; the client rebootstraps if this broker is another one.
 
-An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a newer client can try again.
+An unknown version gets UNSUPPORTED_VERSION in version 0, so that a newer client can retry with an older version.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -
     except KafkaError as error:
         return ApiVersionsResponse(error.code)
     features = ports.cluster.state.features
-    # Version 3 clients cannot take a minimum of 0 (KIP-584, KAFKA-17011).
+    # Version 3 clients cannot parse a minimum of 0 (KIP-584, KAFKA-17011).
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
         error_code=0,
@@ -80,13 +80,13 @@ def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -
 
 
 def _check(ports: Ports, request: ApiVersionsRequest, version: int) -> None:
-    """Raises INVALID_REQUEST, or REBOOTSTRAP_REQUIRED where the client expects another broker."""
+    """Raises INVALID_REQUEST, or REBOOTSTRAP_REQUIRED if the client expects another broker."""
     names = (request.client_software_name, request.client_software_version)
     if version >= 3 and not all(_SOFTWARE.fullmatch(name) for name in names):
         raise KafkaError(Code.INVALID_REQUEST)
     if version < NAMES_BROKER_FROM:
         return
-    # Cluster and node must be named together.
+    # Cluster id and node id must be set together.
     if (request.cluster_id is None) != (request.node_id == NO_NODE):
         raise KafkaError(Code.INVALID_REQUEST)
     own = (ports.cluster_id, ports.live_config.settings.node_id)

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe, versions 0 and 1 (KIP-848): describes consumer groups with their epochs, members and assignments.
 
-- 1 (KIP-1099): says whether a member uses the classic or the consumer protocol.
+- 1 (KIP-1099): the response has the protocol of each member, classic or consumer.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITIONS_PER_UNIT = 20
-"""How many of the partitions that a member owns are read in one unit of `protocol.steps.Pace`."""
+"""Number of a member's owned partitions that are read in one unit of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -61,7 +61,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
         check_heartbeat(beat, context.version, ports.groups.config.consumer_of(beat.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
         expansions = yield from shard.consumers.expansions(beat)
-        # The coordinator may have been loaded anew during the steps.
+        # The coordinator may have been reloaded during the steps.
         shard, runtime = ports.groups.shard(request.group_id)
         answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
     except KafkaError as error:
@@ -75,7 +75,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
 
 
 def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[int]] | None]:
-    """The partitions that the member says it owns, by topic id. With a regular expression they may be very many."""
+    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many."""
     if topics is None:
         return None
     owned, pace = dict[bytes, frozenset[int]](), Pace(double_first=True)

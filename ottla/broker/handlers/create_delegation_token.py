@@ -1,8 +1,8 @@
 """CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because clients of a plain listener are not authenticated.
 
 Kafka serves delegation tokens only on listeners that authenticate their clients, by SASL or by TLS with a client certificate, and
-checks this before it checks whether tokens are enabled. All versions behave alike, except that 3 (KIP-373) names the owner and the
-requester.
+checks this before it checks whether tokens are enabled. All versions behave alike, except that the response of 3 (KIP-373) has the
+owner and the requester.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _in_steps(ports: Ports, request: CreatePartitionsRequest) -> Steps[CreatePar
         if pace.spend(CREATE_WORK):
             yield None
         if times > 1:
-            # A topic that is named twice gets one error, and is not changed.
+            # A repeated topic gets one error, and is not changed.
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )

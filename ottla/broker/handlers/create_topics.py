@@ -1,6 +1,6 @@
-"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs, placed on the brokers or as the client assigns them.
+"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs, placed by the broker or as the client assigns them.
 
-- 4 (KIP-464): -1 partitions, or a replication factor of -1, stand for the broker's defaults.
+- 4 (KIP-464): -1 partitions, or a replication factor of -1, means the broker's default.
 - 5 (KIP-525): the response has the topic's configs.
 - 7 (KIP-516): the response has the topic's id.
 
@@ -37,7 +37,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 CREATE_WORK = 500
-"""The cost of creating a topic and of its configs in the response, in units of `protocol.steps.Pace`."""
+"""The cost of creating a topic, including its configs in the response, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -72,7 +72,7 @@ def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsR
 def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) -> Steps[CreatableTopicResult]:
     """Create a topic. Its name is checked first, then its configs, then its partitions (ReplicationControlManager.createTopics).
 
-    Raises `KafkaError`, and then has changed nothing.
+    Raises `KafkaError` with nothing changed.
     """
     ports.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
@@ -87,7 +87,7 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     count, place = _placing(ports, asked)
     if validate_only:
-        # Kafka returns an id here as well, although no topic gets it.
+        # Kafka, too, returns an id here, although no topic gets it.
         topic = ports.cluster.state.create_topic(asked.name, ports.randomness.random_uuid(), count, configs, place()).response
     elif count <= PARTITIONS_AT_ONCE:
         topic = ports.cluster.create_topic(asked.name, count, configs, place)
@@ -114,7 +114,7 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
 def _placing(ports: Ports, asked: CreatableTopic) -> tuple[int, Place]:
     """The number of partitions, and the function that places them.
 
-    Raises INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT or what a wrong number of partitions has.
+    Raises INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT or the errors of `check_partition_count`.
     """
     placement = ports.placement
     if asked.assignments:

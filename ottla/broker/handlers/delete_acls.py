@@ -1,4 +1,4 @@
-"""DeleteAcls, versions 1 to 3: refuses each filter, as Apache Kafka does where no authorizer is configured.
+"""DeleteAcls, versions 1 to 3: refuses each filter, as Apache Kafka does without an authorizer.
 
 All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
 """

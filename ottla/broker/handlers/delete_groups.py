@@ -1,6 +1,6 @@
 """DeleteGroups, versions 0 to 3 (KIP-229): deletes groups without members, with all their offsets.
 
-- 3 (KIP-1331): has a field for a message, which Kafka only sets where a plugin fails to delete a streams group's topology.
+- 3 (KIP-1331): has a field for a message, which Kafka sets only if a plugin fails to delete a streams group's topology.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGr
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 OFFSETS_PER_STEP = 200
-"""How many offsets of a group are deleted in one batch."""
+"""Maximum number of a group's offsets that are deleted in one batch."""
 APPEND_WORK, RECORD_WORK = 50, 5
 """The costs of a batch of tombstones and of each tombstone in it, in units of `protocol.steps.Pace`."""
 _RECORD_BYTES = 350
-"""The largest size of a tombstone in bytes, without its group id: a topic's name, and the record's overhead."""
+"""Maximum size of a tombstone in bytes, without its group id: a topic's name, and the record's overhead."""
 
 
 class Ports(Protocol):
@@ -48,7 +48,7 @@ def _delete_all(ports: Ports, request: DeleteGroupsRequest) -> Steps[DeleteGroup
 def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
     """Delete the group's offsets in batches that fit into the log, and the group with the last batch if it still has no members.
 
-    Of a share group the share coordinator deletes its states first.
+    The share coordinator first deletes the states of a share group.
     """
     groups = ports.groups
     try:

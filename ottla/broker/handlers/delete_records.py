@@ -1,7 +1,7 @@
-"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start offset; -1 stands for the high watermark.
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start offset; -1 means the high watermark.
 
-All versions behave alike. The answer waits until the followers that live have deleted the records too, or for the request's
-time-out (DelayedDeleteRecords).
+All versions behave alike. The response waits until the live followers have deleted the records as well, or for the request's
+timeout (DelayedDeleteRecords).
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ def _in_steps(
 
 
 class Deleting(msgspec.Struct, kw_only=True):
-    """A partition whose followers are to delete records up to an offset, and its place in the answer."""
+    """A partition whose followers are deleting records up to an offset, and its result in the response."""
 
     partition: Partition
     offset: int
     result: DeleteRecordsPartitionResult
     leaderships_lost: int
-    """The barrier's number when the records were deleted here."""
+    """The barrier's counter when the leader deleted the records."""
 
     @staticmethod
     def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:
         return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.barrier.leaderships_lost)
 
     def is_over(self) -> bool:
-        """Note how far the replicas have come; whether that is far enough, or another broker has led meanwhile."""
+        """Update the result's low watermark; returns whether it has reached ``offset``, or another broker has led meanwhile."""
         partition, result = self.partition, self.result
         if partition.was_lost_since(self.leaderships_lost):
             result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER
@@ -87,7 +87,7 @@ class Deleting(msgspec.Struct, kw_only=True):
 
 
 class DeletionWait:
-    """One request that waits for followers."""
+    """One parked request that waits for followers."""
 
     def __init__(self, timers: Timers, response: DeleteRecordsResponse, deleting: list[Deleting]) -> None:
         self._timers = timers

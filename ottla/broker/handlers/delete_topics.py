@@ -1,6 +1,6 @@
-"""DeleteTopics, versions 1 to 6 (KIP-4): deletes topics, named by name, and from version 6 on also by id.
+"""DeleteTopics, versions 1 to 6 (KIP-4): deletes topics by name, and since version 6 also by id.
 
-- 3 (KIP-322): TOPIC_DELETION_DISABLED where ``delete.topic.enable`` is false.
+- 3 (KIP-322): TOPIC_DELETION_DISABLED if ``delete.topic.enable`` is false.
 - 5 (KIP-599): the response has error messages.
 - 6 (KIP-516): topics by id. Kafka hides the name from clients that may not DESCRIBE the topic.
 """

@@ -1,4 +1,4 @@
-"""DescribeAcls, versions 1 to 3: refused, as by Apache Kafka where no authorizer is configured.
+"""DescribeAcls, versions 1 to 3: refused, as by Apache Kafka without an authorizer.
 
 All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
 """

@@ -24,10 +24,10 @@ from ottla.protocol.messages.describe_client_quotas import (
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 EXACTLY, BY_DEFAULT, WHATEVER = range(3)
-"""How a part of an entity matches: with this name, as the default of its type, or with any name (DescribeClientQuotasRequest)."""
+"""Match types for a part of an entity: this name, the default of its type, or any name (DescribeClientQuotasRequest)."""
 
 Filter = dict[str, tuple[bool, str | None]]
-"""For each entity type: whether only one name matches, and that name (None for the type's default)."""
+"""By entity type: whether only one name matches, and that name (None for the type's default)."""
 
 
 class Ports(Protocol):

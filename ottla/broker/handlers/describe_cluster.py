@@ -1,9 +1,9 @@
 """DescribeCluster, versions 0 to 2 (KIP-700): describes the cluster with its id, controller and brokers.
 
-- 1 (KIP-919): the client asks for brokers or for controllers; this is a broker's endpoint.
-- 2 (KIP-1073): includes fenced brokers where the request wants them.
+- 1 (KIP-919): the client requests brokers or controllers; this is a broker's endpoint.
+- 2 (KIP-1073): includes fenced brokers on request.
 
-Kafka answers every client. DESCRIBE on the cluster decides whether the response has the cluster's authorised operations.
+Kafka authorises every client. DESCRIBE on the cluster decides whether the response has the cluster's authorised operations.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _in_steps(ports: Ports, request: DescribeConfigsRequest) -> Steps[DescribeCo
         if pace.spend(RESOURCE_WORK):
             yield None
         keys = resource.configuration_keys or []
-        # An empty list asks for all keys.
+        # An empty list requests all keys.
         wanted: set[str] = yield from made(partial(set, keys), len(keys))
         results.append(_describe(ports, request, resource, wanted))
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)

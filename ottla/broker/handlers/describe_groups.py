@@ -1,8 +1,8 @@
 """DescribeGroups, versions 0 to 6: describes classic groups with their state, protocol and members.
 
-- 3 (KIP-430): authorised operations, where the client asks for them.
+- 3 (KIP-430): authorised operations on request.
 - 4 (KIP-345): instance ids.
-- 6 (KIP-1043): an unknown group gets GROUP_ID_NOT_FOUND with a message; before, it is described as a group in state Dead.
+- 6 (KIP-1043): an unknown group gets GROUP_ID_NOT_FOUND with a message; older versions describe it as a group in state Dead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _describe_all(ports: Ports, context: RequestContext, request: DescribeGroups
 def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
 ) -> Steps[DescribedGroup]:
-    """Describe the group as it is at the first step, so that its state and its members fit together."""
+    """Describe the group as it is at the first step, so that state and members are consistent."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     try:
         shard, _ = ports.groups.shard(group_id)

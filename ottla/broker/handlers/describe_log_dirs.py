@@ -2,11 +2,11 @@
 
 - 3: an error code for the whole response.
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
-- 5 (KIP-1066): whether the directory is cordoned; it never is.
+- 5 (KIP-1066): whether the directory is cordoned, which is never the case.
 
-Kafka has no field for a log that is offline, or in which a reader has met a damaged batch, and none for a stray directory.
-``ottla health`` gets a result of its own for each, with a line of text in place of the path, and ``ottla cluster`` for each stray
-directory, which is no error. Other clients would take the lines for directories, and get none.
+Kafka has no field for a log that is offline, or in which a reader has found a damaged batch, and none for a stray directory.
+``ottla health`` gets a separate result for each, with a line of text instead of the path, and ``ottla cluster`` for each stray
+directory, which is no error. Other clients do not get these results, because they would take the lines for directories.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
-"""The client id by which ``ottla.cli.health_check`` asks for the problems of logs, and for stray directories."""
+"""The client id with which ``ottla.cli.health_check`` requests the problems of logs, and stray directories."""
 CLUSTER_CLIENT_ID = "ottla-client"
-"""The client id by which ``ottla.client.strays`` asks for stray directories."""
+"""The client id with which ``ottla.client.strays`` requests stray directories."""
 
 
 class Ports(Protocol):
@@ -68,7 +68,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
     problems = ports.problems if context.client_id == HEALTH_CLIENT_ID else []
     strays = ports.strays.summary().lines if context.client_id in (HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID) else []
-    # Kafka answers KAFKA_STORAGE_ERROR for an offline directory. A directory that refuses writes counts as offline meanwhile.
+    # Kafka returns KAFKA_STORAGE_ERROR for an offline directory. A directory counts as offline while writes to it fail.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
         throttle_time_ms=0,

@@ -1,6 +1,6 @@
-"""DescribeProducers, version 0 (KIP-664): lists the producers of a partition, and where their open transactions began.
+"""DescribeProducers, version 0 (KIP-664): lists the producers of a partition, and the start offsets of their open transactions.
 
-As in Kafka, a follower answers for its replica as well.
+As in Kafka, a follower also describes its replica.
 
 Kafka authorises READ on each topic.
 """
@@ -29,7 +29,7 @@ PARTITION_WORK = 3
 """The cost of a partition, without its producers, in units of `protocol.steps.Pace`."""
 
 _UNKNOWN = "This server does not host this topic-partition."
-"""Kafka's message for an unknown topic. For an unknown partition Kafka has no message."""
+"""Kafka's message for an unknown topic. Kafka has no message for an unknown partition."""
 
 
 class Ports(Protocol):

@@ -1,6 +1,6 @@
 """DescribeQuorum, versions 0 to 2 (KIP-595): shows the voter of the metadata log, and the brokers that read it.
 
-- 1 (KIP-836): when each replica has fetched last, and when it had caught up.
+- 1 (KIP-836): the time of each replica's last fetch, and when it was last caught up.
 - 2 (KIP-853): directory ids, endpoints of the voters, error messages.
 """
 
@@ -38,8 +38,8 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext) -> Handled[DescribeQuorumResponse]:
-    # As in Kafka, only a request for exactly the metadata partition succeeds (RaftUtil.hasValidTopicPartition). Else all partitions
-    # of the request get an error.
+    # As in Kafka, only a request for exactly the metadata partition succeeds (RaftUtil.hasValidTopicPartition). Otherwise all
+    # partitions of the request get an error.
     if not _asks_for_metadata(request):
         return run_first_step(_refused(request))
     node_id, log, now_ms = ports.live_config.settings.node_id, ports.cluster.metadata_log, ports.clock.now_ms()

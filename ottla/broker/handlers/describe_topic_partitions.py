@@ -30,7 +30,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 TOPIC_WORK = 5
-"""The cost of a topic in units of `protocol.steps.Pace`. Partitions are not counted, because a response has few."""
+"""The cost of a topic, in units of `protocol.steps.Pace`. Partitions are not counted, because a response has few."""
 
 
 class Ports(Protocol):
@@ -74,7 +74,7 @@ def _in_steps(
             return DescribeTopicPartitionsResponse(
                 throttle_time_ms=0, topics=answers, next_cursor=Cursor(topic_name=name, partition_index=begin)
             )
-        # A cursor may lie behind the last partition. Then the topic is listed without partitions, as in Kafka.
+        # A cursor may be after the last partition. Then the topic is listed without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
         answers.append(_describe(ports, alive, topic, begin, end))
         left -= end - begin
@@ -141,7 +141,7 @@ def _partition(
 ) -> DescribeTopicPartitionsResponsePartition:
     has_leader = partition.leader in alive
     return DescribeTopicPartitionsResponsePartition(
-        # Unlike Metadata, this has no error where there is no leader (KRaftMetadataCache).
+        # Unlike Metadata, this returns no error for a partition without a leader (KRaftMetadataCache).
         error_code=0,
         partition_index=index,
         leader_id=partition.leader if has_leader else NO_LEADER,

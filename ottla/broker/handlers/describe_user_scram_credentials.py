@@ -29,7 +29,7 @@ def handle(
 
 
 def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    # An empty list of users stands for all users, as null does.
+    # An empty list of users means all users, as null does.
     if request.users:
         named = yield from counted_by_name(request.users)
         users = [(user.name, times) for user, times in named]

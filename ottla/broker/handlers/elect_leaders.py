@@ -1,6 +1,6 @@
-"""ElectLeaders, versions 0 to 2 (KIP-183): never elects, because the one broker leads all partitions already.
+"""ElectLeaders, versions 0 to 2 (KIP-183): never elects, because the only broker already leads all partitions.
 
-- 1 (KIP-460): the client asks for a preferred or an unclean leader; an error code for the whole response.
+- 1 (KIP-460): the client requests a preferred or an unclean leader; an error code for the whole response.
 """
 
 from __future__ import annotations

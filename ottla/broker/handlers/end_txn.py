@@ -1,8 +1,8 @@
-"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Answered after the markers are written (docs/differences.md).
+"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Responds after the markers are written (docs/differences.md).
 
 - 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): TRANSACTION_ABORTABLE.
-- 5 (KIP-890): every end bumps the epoch, and the answer has the new producer id and epoch.
+- 5 (KIP-890): every end bumps the epoch, and the response has the new producer id and epoch.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
     except KafkaError as error:
         return failed(request, context.version, error.code)
     if ports.barrier.is_replicated:
-        # The wait below ends when the decision is committed. The record that completes the transaction needs no waiting for.
+        # The wait below ends when the decision is committed. The response need not wait for the record that completes the
+        # transaction.
         ports.barrier.take_dependencies()
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
     transactions = ports.transactions
     if transactions.has_ended(request.transactional_id):
         return response
     later = Later(is_durable=True)
-    # Another broker leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
+    # The response if another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
     lost = failed(request, context.version, Code.NOT_COORDINATOR)
     transactions.when_ended(request.transactional_id, lambda durable: later.resolve(response if durable else lost))
     return later

@@ -1,17 +1,17 @@
-"""Fetch, versions 4 to 18 (KIP-98): reads batches as they are in the log, and waits while there are fewer bytes than ``min_bytes``.
+"""Fetch, versions 4 to 18 (KIP-98): reads batches as they are in the log, and waits for at least ``min_bytes`` bytes.
 
-- 4: with isolation level 1 nothing at or above the last stable offset is returned, and the aborted transactions in the range are
+- 4: with isolation level 1 no record at or above the last stable offset is returned, and the aborted transactions in the range are
   listed.
-- 5 (KIP-107): the answer has the log start offset.
-- 7 (KIP-227): fetch sessions: a request names the partitions that have changed, and an answer those with news.
+- 5 (KIP-107): the response has the log start offset.
+- 7 (KIP-227): fetch sessions: a request contains only changed partitions, and a response only partitions with new data.
 - 9 (KIP-320): the client's leader epoch is compared with the partition's.
-- 12 (KIP-595): the answer has the diverging epoch, from whose end on the client's records differ from the log.
+- 12 (KIP-595): the response has the diverging epoch, after whose end offset the client's records differ from the log.
 - 13 (KIP-516): topics by id.
-- 15 (KIP-903): a follower names the epoch in which its broker has registered.
+- 15 (KIP-903): a follower sends the epoch of its broker's registration.
 
-A follower (`replica_of`) reads up to the log's end, and its fetch offset says how far it has copied the log. A consumer reads from
-a follower as well since version 11 (KIP-392). Versions 16 to 18 concern tiered storage and the controllers' log, and make no
-difference here. Kafka authorises READ on each topic, or CLUSTER_ACTION on the cluster for a replica.
+A follower (`replica_of`) reads up to the log end, and its fetch offset is the log end offset of its replica. Since version 11 a
+consumer may read from a follower as well (KIP-392). Versions 16 to 18 concern tiered storage and the controllers' log, and change
+nothing here. Kafka authorises READ on each topic, or CLUSTER_ACTION on the cluster for a replica.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ from ottla.storage.unchecked import CHECKED_BATCHES
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FOLLOWERS_FROM = 11
-"""From this version on a consumer may read from a follower (KIP-392)."""
+"""The first version in which a consumer may read from a follower (KIP-392)."""
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 LEADERS_FROM = 16
-"""The first version in which Kafka names the leader, although earlier ones have the field (KIP-951)."""
+"""The first version in which Kafka sets the current leader, although earlier ones have the field (KIP-951)."""
 _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
-"""A fetch of more partitions reads them in steps, at first and whenever it is woken."""
+"""A fetch of more partitions than this reads them in steps, at first and whenever it is woken."""
 PARTITION_WORK = 5
 """The cost of reading a partition without new data, in units of `protocol.steps.Pace`."""
 SLICE_BYTES = 8 << 20
-"""How many bytes one fetch reads of one partition at most. Where ``min_bytes`` is larger, the limit is ``min_bytes``, because the
-fetch could otherwise never be answered before its time-out."""
+"""Maximum number of bytes that one fetch reads from one partition. A larger ``min_bytes`` raises the limit, because otherwise the
+fetch would always wait for its timeout."""
 BYTES_PER_WORK = 10_000
-"""How many bytes of records are read in one unit of work."""
+"""Number of bytes of records that are read in one unit of work."""
 
 
 class Ports(Protocol):
@@ -104,7 +104,7 @@ def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> Fetc
 
 
 class Fetch:
-    """One fetch: reads at once, and waits where there is too little data."""
+    """One fetch: reads at once, and waits if there is too little data."""
 
     def __init__(self, ports: Ports, request: FetchRequest, context: RequestContext) -> None:
         self._ports = ports
@@ -113,32 +113,32 @@ class Fetch:
         self._listener = context.listener
         self._replica_id, self._replica_epoch = replica_of(request, context.version)
         self._is_replica = self._replica_id >= 0
-        # Whether the partitions are read for the first time. Only then is a follower's fetch noted, as in Kafka.
+        # Whether the partitions are read for the first time. Only then does a follower's fetch offset count, as in Kafka.
         self._is_new = True
-        # Whether an answer to a consumer names a leader. The response has its address then, which a broker knows by itself.
+        # Whether the response to a consumer contains a leader, whose address must then be added. Other brokers know the address.
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
-        # The sums of `_grown_bytes` and of the partitions' `reveals` at the time when they were read.
+        # The sums of `_grown_bytes` and of the partitions' `reveals` when the partitions were read.
         self._seen_bytes = 0
         self._seen_reveals = 0
         self._session: ConsumerFetchSession | None = None
         self._full = True
         self._answers: list[tuple[RequestedPartition, PartitionData]] = []
         self._answers_bytes = 0
-        # A fetch does not wait for more than one answer may hold (KIP-541).
+        # A fetch does not wait for more bytes than one response may have (KIP-541).
         self._max_bytes = request.max_bytes
         if not self._is_replica:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
-        # How many batches of an earlier process may still be checked before other work runs.
+        # Number of batches of an earlier process that may still be checked before other work runs.
         self._checks_left = CHECKED_BATCHES
         # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
 
     def known_session(self) -> ConsumerFetchSession | None:
-        """The session that the request names, if it exists."""
+        """The session of the request, if it exists."""
         return self._ports.fetch_sessions.get(self._request.session_id)
 
     def start(self) -> Steps[FetchResponse | Later]:
@@ -157,7 +157,7 @@ class Fetch:
         if enough or wait_ms <= 0 or not self._partitions:
             answer = yield from response(self._session, self._answers, is_whole=self._full)
             return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
-        # Drop the data while the fetch waits. The partitions are read again before the answer.
+        # Drop the data while the fetch waits. The partitions are read again for the response.
         self._answers = []
         parked = ParkedFetch(self._ports, self)
         later = parked.park(wait_ms, is_large=len(self._requested) > PARTITIONS_AT_ONCE)
@@ -212,21 +212,21 @@ class Fetch:
             partition.waiters.pop(waiter, None)
 
     def _has_changed(self) -> bool:
-        """Whether a partition has something new, or is gone, since the partitions were read."""
+        """Whether a partition has new data, or is no longer available, since the partitions were read."""
         return self._appended_bytes() > 0 or self._has_revealed() or self._is_any_gone()
 
     def _grown_bytes(self, partition: Partition) -> int:
-        """Counts the bytes that this fetch may read as soon as they are appended."""
+        """The partition's counter of bytes that this fetch may read as soon as they are appended."""
         return partition.fetchable_bytes if self._is_replica else partition.appended_bytes
 
     def _appended_bytes(self) -> int:
-        """The bytes that were appended to the partitions since they were read for this fetch."""
+        """Number of bytes that were appended to the partitions since this fetch read them."""
         return sum(map(self._grown_bytes, self._partitions)) - self._seen_bytes
 
     def _has_revealed(self) -> bool:
         """Whether a marker was appended, or a high watermark has moved: any amount of earlier data may have become visible.
 
-        A follower reads up to the end of the log, and learns of the high watermark with the next answer, as in Kafka.
+        A follower reads up to the log end, and gets the high watermark with the next response, as in Kafka.
         """
         return not self._is_replica and sum(p.reveals for p in self._partitions) > self._seen_reveals
 
@@ -257,13 +257,13 @@ class Fetch:
     # reading
 
     def _count_read(self, size_bytes: int) -> None:
-        """Let the response budget count the bytes that this fetch has read, while other work runs."""
+        """Count the bytes that this fetch has read against the response budget, while other work runs."""
         if size_bytes != self._counted_bytes:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
 
     def _read_all(self) -> Steps[bool]:
-        """Read every partition; returns whether the answer should be sent now."""
+        """Read every partition; returns whether the response should be sent now."""
         pace = Pace()
         budget_bytes = self._max_bytes
         self._answers = []
@@ -292,7 +292,7 @@ class Fetch:
         return urgent or self._answers_bytes >= self._min_bytes
 
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
-        """Read one partition: returns the partition, its answer, and whether the answer must be sent at once."""
+        """Read one partition: returns the partition, its data, and whether the response must be sent at once."""
         index = requested.key[2]
         committed = self._request.isolation_level == READ_COMMITTED and not self._is_replica
         try:
@@ -327,9 +327,9 @@ class Fetch:
                 data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
                 self._needs_addresses |= not self._is_replica
             return None, data, True
-        # As in Kafka, a read_committed fetch at the high watermark does not wait where the last stable offset is lower (RDC-15).
+        # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
-        # An answer has bytes of one segment only, and the next segment has bytes already (DelayedFetch, case F).
+        # A response has bytes of only one segment, and the next segment already has bytes (DelayedFetch, case F).
         is_urgent = is_urgent or piece.has_more
         aborted = (
             None
@@ -358,7 +358,7 @@ class Fetch:
         return self._ports.partitions.replica(name, index)
 
     def _preferred_replica(self, partition: Partition, requested: RequestedPartition) -> int | None:
-        """The follower from which a consumer is to read (KIP-392); None where it reads here."""
+        """The follower from which a consumer should read (KIP-392); None for this broker."""
         selector = self._ports.live_config.settings.replica_selector_class
         if selector != RACK_AWARE or not partition.is_led:
             return None
@@ -372,7 +372,7 @@ class Fetch:
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """The broker whose follower fetches, and its epoch; a broker below 0 for a consumer."""
+    """The id and epoch of the follower's broker; an id below 0 for a consumer."""
     if version < REPLICA_STATE_FROM:
         return request.replica_id, NO_BROKER_EPOCH
     state = request.replica_state

@@ -1,6 +1,6 @@
-"""FindCoordinator, versions 0 to 6: names the leader of a key's partition. Creates the coordinators' topics.
+"""FindCoordinator, versions 0 to 6: returns the leader of a key's partition. Creates the coordinators' topics.
 
-- 1 (KIP-98): coordinators of transactional ids as well as of groups; the answer has a message, also for success.
+- 1 (KIP-98): coordinators of transactional ids as well as of groups; the response has a message, even for success.
 - 4 (KIP-699): many keys in one request.
 - 6 (KIP-932): coordinators of share partitions, by keys of the form ``group:topic id:partition``.
 """
@@ -35,7 +35,7 @@ _MESSAGES = {
     Code.INVALID_REQUEST: _MALFORMED,
     Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
 }
-"""The messages of org.apache.kafka.common.protocol.Errors. Answers before version 4 have a message for success, too."""
+"""The messages of org.apache.kafka.common.protocol.Errors. Responses before version 4 have a message even for success."""
 
 
 class Ports(Protocol):
@@ -79,7 +79,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
 
 
 def _leader(ports: Ports, context: RequestContext, topic: str, key: str, own: BrokerAddress | None) -> BrokerAddress | None:
-    """The broker that leads the partition of a key; None where it has no leader that clients can reach."""
+    """The broker that leads the partition of a key; None without a leader that clients can reach."""
     state = ports.cluster.state
     if ports.cluster.is_alone:
         return own
@@ -88,7 +88,7 @@ def _leader(ports: Ports, context: RequestContext, topic: str, key: str, own: Br
 
 
 def is_share_key(key: str) -> bool:
-    """Whether a key names a share partition. The group id in it may contain colons (SharePartitionKey.validate)."""
+    """Whether a key identifies a share partition. The group id in it may contain colons (SharePartitionKey.validate)."""
     match = _SHARE_KEY.fullmatch(key)
     return match is not None and -(1 << 31) <= int(match[1]) < 1 << 31
 
@@ -98,7 +98,7 @@ def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoo
     if version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
     if request.key_type == SHARE_KEY_TYPE:
-        # Kafka answers so where share groups are not served.
+        # Kafka returns an empty message if share groups are not served.
         message = ""
     keys = request.coordinator_keys
     none = [Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message) for key in keys]

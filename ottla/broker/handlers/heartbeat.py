@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0 to 4: keeps a member's session alive, and tells the member whether its group rebalances.
+"""Heartbeat, versions 0 to 4: keeps a member's session alive, and returns REBALANCE_IN_PROGRESS during a rebalance.
 
 - 3 (KIP-345): static members, which may be fenced.
 """
@@ -31,7 +31,7 @@ def handle(ports: Ports, request: HeartbeatRequest, context: RequestContext) -> 
     except KafkaError as error:
         if error.code is not Code.COORDINATOR_LOAD_IN_PROGRESS:
             return failed(request, context.version, error.code)
-        # As in Kafka: nobody knows yet whether the member's group rebalances, and its session begins anew with the load.
+        # Success as in Kafka: it is unknown yet whether the group rebalances, and the load restarts the member's session.
     return HeartbeatResponse()
 
 

@@ -69,7 +69,7 @@ def _alter(
         own = ports.cluster.state.config_of(kind, name)
         changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
         if kind == TOPIC_RESOURCE:
-            # For topics Kafka's controller checks the operations before the name.
+            # For a topic, Kafka's controller checks the operations before the name.
             check_resource(ports, kind, name)
         apply(ports, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
@@ -99,12 +99,12 @@ def _definitions(kind: int) -> Mapping[str, Definition]:
         return topic_definitions()
     if kind == GROUP_RESOURCE:
         return group_definitions()
-    # Kafka's controller does not know any list among the configs of client metrics.
+    # For Kafka's controller no config of client metrics is a list.
     return broker_definitions() if kind == BROKER_RESOURCE else {}
 
 
 def _combined(current: str | None, value: str, *, subtract: bool) -> str:
-    """A list with elements added or removed. A list that the resource has not set begins with Kafka's default.
+    """A list with elements added or removed. A list that is not set on the resource begins with Kafka's default.
 
     The broker's static value, and the broker's value for a topic, are ignored (ConfigurationControlManager.getParts).
     """

@@ -1,6 +1,6 @@
-"""InitProducerId, versions 0 to 6 (KIP-98): gives a producer its id; for a transactional id also an epoch that fences older ones.
+"""InitProducerId, versions 0 to 6 (KIP-98): returns a producer id; for a transactional id its new epoch fences older producers.
 
-- 3 (KIP-360): a producer that recovers from an error names its producer id and epoch, and fences no other producer.
+- 3 (KIP-360): a producer that recovers from an error sends its producer id and epoch, and fences no other producer.
 - 4 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 6 (KIP-939): two-phase commit. Unstable in Kafka 4.3, and offered only with ``unstable.api.versions.enable``.
 
@@ -53,7 +53,7 @@ def _initialise(
 ) -> ProducerIdAndEpoch:
     """Initialise a transactional producer. Raises `KafkaError`.
 
-    Logs a line where the producer takes the id over from another one, and none where it recovers (KIP-360).
+    Logs a line if the producer fences another producer, but not if it recovers (KIP-360).
     """
     metadata = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
     before = None
@@ -68,7 +68,7 @@ def _initialise(
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        # While the end of a transaction is carried out, the request only has to be repeated.
+        # While a transaction is being completed, the client only has to repeat the request.
         is_open = metadata is not None and metadata.state is TxnState.ONGOING
         if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
             ports.takeovers.note_abort(transactional_id, before)

@@ -1,6 +1,6 @@
 """InitializeShareGroupState, version 0 (KIP-932): initializes the states of share partitions, with or without a start offset.
 
-Without an offset the first fetch determines it. Kafka's group coordinator sends this request to the share coordinator, whose broker
+Without an offset the first fetch determines it. Kafka's group coordinator sends this request to the share coordinator, which
 FindCoordinator returns for key type 2.
 """
 

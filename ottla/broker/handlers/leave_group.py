@@ -1,6 +1,6 @@
-"""LeaveGroup, versions 0 to 5: removes members from a group, one up to version 2, many from 3 on.
+"""LeaveGroup, versions 0 to 5: removes members from a group, one up to version 2, many since version 3.
 
-- 3 (KIP-345): members by instance id as well, each with an error code of its own.
+- 3 (KIP-345): members also by instance id, each with its own error code.
 - 5 (KIP-800): a reason, which is ignored.
 """
 
@@ -34,7 +34,7 @@ def handle(ports: Ports, request: LeaveGroupRequest, context: RequestContext) ->
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
-    """Remove many members in several steps, as if each step were a request of its own."""
+    """Remove many members in several steps, as if each step were a separate request."""
     members: list[MemberResponse] = []
     try:
         if not request.group_id:

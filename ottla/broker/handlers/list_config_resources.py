@@ -50,7 +50,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
         resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.spend(1):
             yield None
-    # Only groups and client metrics that have configs of their own are listed.
+    # Only groups and client metrics with their own configs are listed.
     for kind, name in list(ports.cluster.state.configs):
         if kind in wanted and kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
             resources.append(ConfigResource(resource_name=name, resource_type=kind))

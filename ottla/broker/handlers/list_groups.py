@@ -1,4 +1,4 @@
-"""ListGroups, versions 0 to 5: lists all groups, or those with certain states and types.
+"""ListGroups, versions 0 to 5: lists all groups, or only groups with certain states and types.
 
 - 4 (KIP-518): a filter by state, and the state in the response.
 - 5 (KIP-848): a filter by type, and the type in the response.

@@ -1,17 +1,17 @@
 """ListOffsets, versions 1 to 11 (KIP-79): finds the offset of a timestamp, or the start or end of a log.
 
-Timestamps below zero have special meanings. Each is allowed from a certain version on:
+Timestamps below zero have special meanings, each since a certain version:
 
 - -1, from 1: the high watermark; for read_committed (from 2, KIP-98) the last stable offset.
 - -2, from 1: the log start offset.
 - -3, from 7 (KIP-734): the record with the largest timestamp.
 - -4, from 8 (KIP-405): the start of the log on local disks, which is the log start offset.
-- -5, from 9 (KIP-1005): the end of the log in tiered storage. ottla has no tiered storage and answers -1.
-- -6, from 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla answers -1.
+- -5, from 9 (KIP-1005): the end of the log in tiered storage. ottla has no tiered storage and returns -1.
+- -6, from 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla returns -1.
 
-Version 4 (KIP-320) compares leader epochs. From version 5 on (KIP-207) a leader that has just been elected, and does not know how
-far the log is committed, says so. Version 10 (KIP-1075) has a time-out for tiered storage, which is ignored. To a follower belongs
-the whole log, also above the high watermark, as it does to the replica id -2 of a tool, which any replica answers.
+Version 4 (KIP-320) compares leader epochs. Since version 5 (KIP-207) a newly elected leader that does not know the high watermark
+yet returns OFFSET_NOT_AVAILABLE. Version 10 (KIP-1075) has a timeout for tiered storage, which is ignored. Followers, and tools
+with replica id -2, see the whole log, also above the high watermark; any replica serves the tools.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offs
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 CONSUMER, DEBUGGING = -1, -2
-"""Replica ids of those that are none: a consumer, and a tool, which may ask any replica (ListOffsetsRequest)."""
+"""Replica ids of clients: a consumer, and a tool, which may contact any replica (ListOffsetsRequest)."""
 PARTITION_WORK = 3
-"""The cost of one partition without its look-up, in units of `protocol.steps.Pace`."""
+"""The cost of one partition without its lookup, in units of `protocol.steps.Pace`."""
 NOT_AVAILABLE_FROM = 5
-"""The first version that knows OFFSET_NOT_AVAILABLE (KIP-207). LEADER_NOT_AVAILABLE stands for it before."""
+"""The first version with OFFSET_NOT_AVAILABLE (KIP-207). Older versions get LEADER_NOT_AVAILABLE."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = TimestampedOffset(-1, -1, -1)
 
@@ -60,7 +60,7 @@ def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    """Handle one partition after the other. As in Kafka, a partition that is named twice gets one answer, INVALID_REQUEST."""
+    """Handle one partition after the other. As in Kafka, a repeated partition gets one result, INVALID_REQUEST."""
     committed = request.isolation_level == 1
     pace = Pace()
     times: Counter[tuple[str, int]] = Counter()
@@ -126,13 +126,13 @@ def _answer(
 
 
 def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool, to_end: bool) -> Steps[TimestampedOffset]:
-    """``to_end``: a follower or a tool asks, to which the whole log belongs."""
+    """The offset of one partition. ``to_end``: the request is from a follower or a tool, which see the whole log."""
     log = partition.log
     bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark
     epoch = max(log.epochs.latest, 0)
     if asked.timestamp == LATEST:
         if not to_end and log.high_watermark < partition.leader.start_offset:
-            # A leader of now does not know yet how far the one before has committed (Partition.fetchOffsetForTimestamp).
+            # A new leader does not know its predecessor's high watermark yet (Partition.fetchOffsetForTimestamp).
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
         return TimestampedOffset(-1, bound, epoch)
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):

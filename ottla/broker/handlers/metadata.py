@@ -1,14 +1,14 @@
-"""Metadata, versions 0 to 13: brokers, topics and partitions with their leaders. Creates unknown topics where that is allowed.
+"""Metadata, versions 0 to 13: returns brokers, topics and partitions with their leaders. Creates unknown topics if allowed.
 
-- 0: an empty list means all topics; from 1 on null does, and an empty list means no topic.
+- 0: an empty list means all topics; since 1 null does, and an empty list means no topic.
 - 4: a client may forbid the creation of topics.
 - 7 (KIP-320): leader epochs.
-- 8 (KIP-430): authorised operations, if the request wants them.
-- 10 (KIP-516): topic ids in the answer, and in the request from 12 on.
-- 13 (KIP-1102): an error code for the whole answer.
+- 8 (KIP-430): authorised operations on request.
+- 10 (KIP-516): topic ids in the response, and since 12 in the request.
+- 13 (KIP-1102): an error code for the whole response.
 
-Kafka authorises DESCRIBE on each topic, CREATE on the cluster or on a topic that is to be created, and DESCRIBE on the cluster for
-the cluster's authorised operations.
+Kafka authorises DESCRIBE on each topic, CREATE on the cluster or on a new topic, and DESCRIBE on the cluster for the cluster's
+authorised operations.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Steps, run_first_step
 
 SMALL_ENTRIES = 100
-"""How many topics and partitions a small answer has at most. Such an answer has some kilobytes."""
+"""Maximum number of topics and partitions in a small response, which has a few kilobytes."""
 CREATE_WORK = 60
-"""The cost of the name of an unknown topic, which may be created, in units of `protocol.steps.Pace`."""
+"""The cost of an unknown topic, which may be created, in units of `protocol.steps.Pace`."""
 UNAVAILABLE_REPLICAS_FROM = 1
 LISTENER_NOT_FOUND_FROM = 6
 IDS_FROM = 12
-"""The first version in which requests may name topics by id. The schema has the field from version 10 on."""
+"""The first version in which requests may have topic ids, although the schema has the field since version 10."""
 
 
 class Ports(Protocol):
@@ -86,7 +86,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
     if version < IDS_FROM and (ids or is_nameless):
         return failed(request, version, Code.INVALID_REQUEST)
     if ids:
-        # Where a request has topic ids, its names are ignored: Java's Admin sends "" as the name of each id.
+        # If a request has topic ids, its names are ignored: Java's Admin sends "" as the name of each id.
         by_id = ports.cluster.state.topics_by_id
         return (
             yield from each(
@@ -146,7 +146,7 @@ def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, na
 
 def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
     allowed = ports.live_config.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
-    # As in Kafka, the name of the metadata log is an unknown topic here, whereas CreateTopics answers INVALID_REQUEST.
+    # As in Kafka, the name of the metadata log is an unknown topic here, whereas CreateTopics returns INVALID_REQUEST.
     if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -193,9 +193,9 @@ def _all_here(node_id: int, topic: Topic) -> list[MetadataResponsePartition]:
 def _partition(
     ports: Ports, index: int, partition: PartitionRegistration, alive: set[int], version: int
 ) -> MetadataResponsePartition:
-    """One of the partitions of several brokers (KRaftMetadataCache.partitionMetadata).
+    """A partition in a cluster of several brokers (KRaftMetadataCache.partitionMetadata).
 
-    Clients of version 0 cannot take brokers that the answer does not have, so replicas that are not alive are left out for them.
+    Clients of version 0 cannot handle brokers that are not in the response, so unavailable replicas are left out for them.
     """
     shown = version >= UNAVAILABLE_REPLICAS_FROM
     replicas = [node_id for node_id in partition.replicas if shown or node_id in alive]
@@ -230,7 +230,7 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
 
 
 def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
-    """Whether a request names few topics with few partitions. Such a request does not wait while large answers fill the budget."""
+    """Whether a request is for few topics with few partitions. It does not wait while large responses fill the budget."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
     state = ports.cluster.state

@@ -1,6 +1,6 @@
 """OffsetCommit, versions 2 to 10: stores a group's offsets, from a member or from a client that assigns partitions itself.
 
-- 2 to 4: the request has the retention time of the offsets; from 5 on (KIP-211) the broker's setting counts.
+- 2 to 4: the request has the retention time of the offsets; since 5 (KIP-211) the broker's setting applies.
 - 6 (KIP-320): leader epochs are stored with offsets.
 - 7 (KIP-345): static members, which may be fenced.
 - 9 (KIP-848): an unknown group gets GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
@@ -38,7 +38,7 @@ Topics = dict[Hashable, OffsetCommitResponseTopic]
 PARTITION_WORK = 5
 """The cost of one offset, without its metadata, in units of `protocol.steps.Pace`."""
 METADATA_CHARACTERS = 500
-"""How many characters of an offset's metadata add one unit to its cost."""
+"""Number of characters of an offset's metadata that add one unit to its cost."""
 LAST_MS = (1 << 63) - 1
 """The latest time in ms that fits into a record."""
 
@@ -55,7 +55,7 @@ def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) 
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
-    """Commit many offsets in several batches, which fail independently: a partition's code is that of its own batch."""
+    """Commit many offsets in several batches, which fail independently: a partition gets the error code of its batch."""
     now_ms = ports.clock.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
     refused: Topics = {}
@@ -66,7 +66,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
     for topic in request.topics:
         name = _name(ports, context, topic)
         if name not in ports.cluster.state.topics:
-            # As in Kafka, the topic is in the answer even where the request names none of its partitions.
+            # As in Kafka, the topic is in the response even if the request has none of its partitions.
             _answer_of(refused, topic)
         for p in topic.partitions:
             answer = OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -97,7 +97,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
 
 
 def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
-    """The list of partitions in a topic's answer. The answer is made at the first call."""
+    """The list of partitions in a topic's result, which the first call creates."""
     key = (asked.name, asked.topic_id)
     if key not in topics:
         topics[key] = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
@@ -114,7 +114,7 @@ def _commit(
     """Check member and generation, and append, in one synchronous call. Sets the codes of ``answers``."""
     codes: dict[TopicPartition, Code] = {}
     try:
-        # The empty group id is allowed here. Only JoinGroup refuses it (KIP-289).
+        # The empty group id is allowed here; only JoinGroup refuses it (KIP-289).
         shard, runtime = ports.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,

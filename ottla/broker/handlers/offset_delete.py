@@ -42,7 +42,7 @@ def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) 
 
 
 def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
-    """Delete in batches. Each batch checks the group anew."""
+    """Delete in batches. Each batch checks the group again."""
     refused: Topics = {}
     asked: Topics = {}
     waiting: list[OffsetDeleteResponsePartition] = []

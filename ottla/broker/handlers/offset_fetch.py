@@ -1,6 +1,6 @@
-"""OffsetFetch, versions 1 to 10: the committed offsets of a group, for all its topics or for the named ones.
+"""OffsetFetch, versions 1 to 10: returns the committed offsets of a group, for all or some of its topics.
 
-- 2: null means all topics, and the answer has an error code of its own; in version 1 each partition repeats it.
+- 2: null means all topics, and the response has an error code; in version 1 each partition repeats it.
 - 7 (KIP-447): with ``require_stable`` a partition with pending offsets of an open transaction gets UNSTABLE_OFFSET_COMMIT.
 - 8 (KIP-709): many groups in one request.
 - 10: topics by id.
@@ -37,11 +37,11 @@ CODE_FROM = 2
 GROUPS_FROM = 8
 IDS_FROM = 10
 SMALL_ENTRIES = 20
-"""How many partitions a small answer has at most. With the default limit of metadata that is 80 KiB."""
+"""Maximum number of partitions in a small response. With the default limit of metadata it has at most 80 KiB."""
 PARTITIONS_AT_ONCE = 150
-"""How many partitions of a group are answered without a pause."""
+"""Maximum number of a group's partitions that are handled without a pause."""
 COPIED_PER_WORK = 200
-"""How many offsets of a group are copied in one unit of work."""
+"""Number of a group's offsets that are copied in one unit of work."""
 PARTITION_WORK = 3
 """The cost of one partition, in units of `protocol.steps.Pace`."""
 
@@ -108,7 +108,7 @@ def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # A large group is answered in steps from a copy of its offsets, a small one without a pause. So an answer never has only a part
+    # A large group is handled in steps from a copy of its offsets, a small one without a pause. So a response never has only a part
     # of a transaction's offsets.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         yield None
@@ -162,7 +162,7 @@ def _of_offset(offsets: GroupOffsets, name: str, index: int) -> OffsetFetchRespo
 
 
 def _count(topics: list[OffsetFetchRequestTopics]) -> int:
-    """The number of topics and partitions in a request. Counting ends once the request is known to be large."""
+    """The number of topics and partitions in a request. Counting stops once the request is known to be large."""
     return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
 
 
@@ -187,7 +187,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
         )
     if version >= CODE_FROM:
         return OffsetFetchResponse(error_code=code)
-    # Version 1 has an error code in each partition only.
+    # Version 1 has error codes only in partitions.
     topics = [
         OffsetFetchResponseTopic(
             name=t.name,
@@ -204,7 +204,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
 
 
 def is_small(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> bool:
-    """Whether a request names only a few partitions. The metadata of each has at most ``offset.metadata.max.bytes``."""
+    """Whether a request is for only a few partitions. The metadata of each has at most ``offset.metadata.max.bytes``."""
     asked = request.groups if context.version >= GROUPS_FROM else [request]
     topics = [group.topics for group in asked]
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES

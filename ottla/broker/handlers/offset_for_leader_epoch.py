@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, versions 2 to 4 (KIP-101): finds the end offset of a leader epoch, by which a client detects truncation.
+"""OffsetForLeaderEpoch, versions 2 to 4 (KIP-101): finds the end offset of a leader epoch, with which a client detects truncation.
 
 - 2 (KIP-320): the client's leader epoch is compared with the partition's.
 - 3: the id of the requesting replica, which is ignored.

@@ -1,15 +1,15 @@
 """Produce, versions 3 to 13 (KIP-98): appends batches to partitions that this broker leads, also in transactions.
 
-- 3: record batches of magic 2 with producer id, epoch and sequence; the request names the transactional id.
-- 5 (KIP-107): the answer has the log start offset.
+- 3: record batches of magic 2 with producer id, epoch and sequence; the request has the transactional id.
+- 5 (KIP-107): the response has the log start offset.
 - 7 (KIP-110): zstd may be used; in an older version such a batch is refused.
-- 8 (KIP-467): the answer names the refused records and says why.
+- 8 (KIP-467): the response has the refused records with the reasons.
 - 11 (KIP-890): TRANSACTION_ABORTABLE; older clients get INVALID_TXN_STATE.
 - 12 (KIP-890): the partition is added to the transaction by its first batch, without AddPartitionsToTxn.
 - 13 (KIP-516): topics by id.
 
-ApiVersions offers versions 0 to 2 as well, for librdkafka, and requests of these versions are refused, as in Kafka
-(`registry.OFFERED_FROM`). With acks=0 there is no answer. With acks=all the answer waits for the replicas in sync
+ApiVersions also offers versions 0 to 2, for librdkafka, but as in Kafka requests of these versions are refused
+(`registry.BROKER_APIS`). With acks=0 there is no response. With acks=all the response waits for the in-sync replicas
 (`produce_replication`).
 
 Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
@@ -68,7 +68,7 @@ WORK_BYTES_SHIFT = 8
 """The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
 inflated payload."""
 CRC_AT_ONCE_BYTES = 1 << 20
-"""The CRC of a larger batch is computed in another thread."""
+"""The CRC of a larger batch is computed in a worker thread."""
 
 
 class Ports(Protocol):
@@ -87,7 +87,7 @@ class Ports(Protocol):
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    """What all batches of one request have in common."""
+    """The values that all batches of one request share."""
 
     ports: Ports
     context: RequestContext
@@ -114,9 +114,9 @@ def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> An
 
 
 def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse, leaderships_lost: int | None = None) -> Answer:
-    """The answer as the producer has asked for it: none, at once, or once all replicas in sync have the batches.
+    """The response according to ``acks``: none, at once, or after all in-sync replicas have the batches.
 
-    ``leaderships_lost`` is the barrier's number from before the first step; None where there was no step since the append.
+    ``leaderships_lost`` is the barrier's counter before the first step; None if no other work has run since the append.
     """
     if not request.acks:
         return None
@@ -128,7 +128,7 @@ def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse, l
 def _one(asked: _Asked, request: ProduceRequest) -> ProduceResponse | Pause | None:
     """Handle a request with one batch without a generator, which is faster.
 
-    None where the batch must be checked in steps, a `Pause` as `join_transaction` gives it.
+    None if the batch must be checked in steps, or the `Pause` of `join_transaction`.
     """
     topic = request.topic_data[0]
     data = topic.partition_data[0]
@@ -164,7 +164,7 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     waiting: list[_Waiting] = []
     work = 0
     for topic in request.topic_data:
-        # The last entry wins where a partition is named twice.
+        # The last entry of a repeated partition wins.
         last: dict[int, PartitionProduceData] = {}
         for data in topic.partition_data:
             last[data.index] = data
@@ -195,7 +195,7 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
 
 
 class _Waiting(msgspec.Struct, kw_only=True):
-    """A batch whose partition is being added to its transaction, and the place of its answer among those of its topic.
+    """A batch whose partition is being added to its transaction, and the position of its result among those of its topic.
 
     All batches of a request wait together, so that the coordinator's records of one request share a round of syncs.
     """
@@ -210,7 +210,7 @@ class _Waiting(msgspec.Struct, kw_only=True):
 def _append_after(
     pause: Pause, asked: _Asked, topic: TopicProduceData, data: PartitionProduceData
 ) -> Steps[PartitionProduceResponse]:
-    """Append a batch once the coordinator of its transaction has answered. The batch is checked again then."""
+    """Append a batch after the coordinator of its transaction has responded. The batch is checked again."""
     answer: PartitionProduceResponse | Pause = pause
     while isinstance(answer, Pause):
         yield answer
@@ -223,7 +223,7 @@ def _append_at_once(
 ) -> PartitionProduceResponse | Pause | None:
     """Check, verify and append a batch in one synchronous call.
 
-    None for a batch that takes long to check or gets another compression, a `Pause` as `join_transaction` gives it.
+    None for a batch that takes long to check or is recompressed, or the `Pause` of `join_transaction`.
     """
     partition: Partition | None = None
     ports, context, allowance = asked.ports, asked.context, asked.allowance
@@ -261,7 +261,7 @@ def _verdict(
 def _refusal(
     asked: _Asked, data: PartitionProduceData, partition: Partition | None, refused: KafkaError | Pause, left_bytes: int
 ) -> PartitionProduceResponse | Pause:
-    """The answer to a refused batch. A batch that waits for its verdict comes again, so that the allowance is charged once."""
+    """The result of a refused batch. A batch that must wait for verification is handled again, so its allowance is restored."""
     if isinstance(refused, Pause):
         asked.allowance.left_bytes = left_bytes
         return refused
@@ -274,7 +274,7 @@ def _append_in_steps(
 ) -> Steps[PartitionProduceResponse | Pause]:
     """Check the records of a batch in steps, then verify and append the batch in one synchronous call.
 
-    The result is a `Pause` as `join_transaction` gives it: nothing was appended, and the batch has to come again.
+    If the result is the `Pause` of `join_transaction`, nothing was appended, and the batch must be handled again.
     """
     partition: Partition | None = None
     ports, context, allowance = asked.ports, asked.context, asked.allowance
@@ -287,7 +287,7 @@ def _append_in_steps(
             max_timestamp_ms = header.max_timestamp_ms
             target = target_of(config, header)
             # Do not check or inflate the records of a batch that the log will refuse for its size. As in Kafka, max.message.bytes
-            # is for the batch before and after its compression, segment.bytes only for what is stored.
+            # limits the batch before and after recompression, segment.bytes only the stored batch.
             if partition.log.accepts_size(len(batch)) or (target is not None and len(batch) <= config.max_message_bytes):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
                 if target is not None:
@@ -308,14 +308,14 @@ def _append_in_steps(
 
 
 def _report(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> None:
-    """Let the listener of transactions know of a refused batch."""
+    """Report a refused batch to the listener of transaction histories."""
     listener = asked.ports.transaction_listener
     if asked.transactional_id and listener is not None:
         report_refused(listener, asked.ports.clock, asked.context, asked.transactional_id, data, partition, error.code)
 
 
 def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
-    """The CRC of a large batch, computed in another thread; None for a small batch."""
+    """The CRC of a large batch, computed in a worker thread; None for a small batch."""
     records, crcs = data.records or b"", list[int]()
     if len(records) <= CRC_AT_ONCE_BYTES:
         return None
@@ -345,12 +345,12 @@ def _append(
     *,
     has_waited: bool,
 ) -> PartitionProduceResponse | Pause:
-    """Verify and append a batch whose records were checked. A `Pause` as `verify` gives it. Raises `KafkaError`."""
+    """Verify and append a batch whose records were checked. May return the `Pause` of `verify`. Raises `KafkaError`."""
     if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
         header = correct_timestamps(batch, max_timestamp_ms)
     context, transactional_id = asked.context, asked.transactional_id
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    # As in Kafka, a batch without a producer id belongs to no transaction, whatever its transactional bit says.
+    # As in Kafka, a batch without a producer id belongs to no transaction, even if its transactional bit is set.
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT and header.producer_id >= 0:
         pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=has_waited)
         if pause is not None:
@@ -379,7 +379,7 @@ def _rules(ports: Ports, partition: Partition) -> Rules:
 
 
 def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
-    """Check a large batch in steps; returns its largest timestamp. Waits for memory from the budget that all requests share."""
+    """Check a large batch in steps; returns its largest timestamp. Waits for memory from the shared budget."""
     stream, memory = RecordStream(batch, header, allowance, max_record_bytes=rules.max_record_bytes), ports.inflating
     yield from memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes

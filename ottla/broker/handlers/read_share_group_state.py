@@ -25,8 +25,8 @@ from ottla.protocol.messages.read_share_group_state import (
 )
 
 MAX_ANSWERED_BATCHES = 250_000
-"""How many state batches a response may have, for all share partitions, which may be repeated; as many as a request has
-elements."""
+"""Maximum number of state batches in a response, for all share partitions together, because a request may repeat them. Equals the
+limit of elements in a request."""
 
 
 class Ports(Protocol):

@@ -1,4 +1,4 @@
-"""The APIs of a broker: those of the handlers in this package."""
+"""The APIs of a broker, from the handlers in this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BROKER_APIS: ApiRegistry[Services] = ApiRegistry(modules_of(handlers), offered_f
 Kafka, versions 0 to 2 are refused."""
 
 SERVED: dict[int, str] = {key: name.rpartition(".")[2] for key, name in BROKER_APIS.modules.items()}
-"""The module's own name by API key, in the order of the keys."""
+"""Module names by API key, ordered by key."""
 
 declaration = BROKER_APIS.declaration
 offered_versions = BROKER_APIS.offered_versions

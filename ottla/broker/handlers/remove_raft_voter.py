@@ -14,7 +14,7 @@ def handle(ports: Ports, request: RemoveRaftVoterRequest, context: RequestContex
         check_voter(ports, "Remove", request.cluster_id, request.voter_id, request.voter_directory_id)
     except KafkaError as error:
         return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message)
-    # This node cannot be removed either: Kafka does not allow to remove the last voter.
+    # This node cannot be removed either: Kafka does not allow removing the last voter.
     reason = f"Cannot remove voter {request.voter_id} from the set of voters: there is one, and it stays."
     return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=Code.VOTER_NOT_FOUND, error_message=reason)
 

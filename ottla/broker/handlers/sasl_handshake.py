@@ -1,6 +1,6 @@
 """SaslHandshake, versions 0 and 1 (KIP-43): refused, because clients of a plain listener are not authenticated.
 
-So a client that is configured for SASL fails at its first request, as with Apache Kafka. Version 1 (KIP-152) is followed by
+So a client that is configured for SASL fails at its first request, as with Apache Kafka. After version 1 (KIP-152) a client sends
 SaslAuthenticate requests instead of bare tokens.
 """
 

@@ -2,9 +2,10 @@
 
 - 2 (KIP-1206, KIP-1222): the number of records may be a strict limit, and the member may renew locks.
 
-The response has whole batches, and says which of their records the member has acquired. Where there is none to acquire, the request
-waits until records arrive, a transaction ends, or another member's records are released. It also waits for a share coordinator that
-is loading or elsewhere, as Kafka's persister does (PersisterStateManager): share consumers do not know a coordinator's errors.
+The response has whole batches, and the ranges of their records that the member has acquired. Without records to acquire, the
+request waits until records arrive, a transaction ends, or another member's records are released. It also waits for a share
+coordinator that is loading or elsewhere, as Kafka's persister does (PersisterStateManager): share consumers do not know a
+coordinator's errors.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from ottla.protocol.messages.share_fetch import (
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITIONS_AT_ONCE = 100
-"""The response of a fetch from more share partitions than this is encoded beside the event loop."""
+"""The response of a fetch from more share partitions than this is encoded in a worker thread."""
 PARTITION_WORK = 20
 """The cost of reading a share partition without new records, in units of `protocol.steps.Pace`."""
 ANSWER_WORK = 3
@@ -50,7 +51,7 @@ BYTES_PER_WORK = 5_000
 RETRY_MS = 100
 """How often a waiting fetch asks a share coordinator again that is not available. Kafka waits for 1 s."""
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
-"""The ways to acquire records: in whole batches, or at most as many as the request asks for."""
+"""The modes of acquiring records: whole batches, or at most the requested number of records."""
 
 
 class Ports(Protocol):
@@ -98,7 +99,7 @@ def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -
 
 
 def _refused_later(ports: Ports, refusal: ShareFetchResponse, wait_ms: int) -> Later:
-    """Refuse after the request's wait time, so that a client without room does not send again at once."""
+    """Refuse after the request's wait time, so that a client that gets no session does not retry at once."""
     later = Later()
     timer = ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), lambda: later.resolve(refusal))
     later.on_abandoned = timer.cancel
@@ -120,7 +121,7 @@ def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> S
 
 
 def _session(ports: Ports, request: ShareFetchRequest, key: SessionKey, connection_id: int) -> ShareSession | None:
-    """The member's session; None where the session ends with this request. Raises `KafkaError`."""
+    """The member's session; None if the session ends with this request. Raises `KafkaError`."""
     added = [SessionPartition(topic.topic_id, p.partition_index) for topic in request.topics for p in topic.partitions]
     forgotten = [SessionPartition(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
     return ports.share_partitions.sessions.fetch(
@@ -138,7 +139,7 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 
 
 class ShareFetch:
-    """One fetch: acquires records, and waits where there are too few."""
+    """One fetch: acquires records, and waits if there are too few."""
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class ShareFetch:
         self._key = key
         self._session = session
         self._outcomes = outcomes
-        # The epoch of the session as long as this is its last request.
+        # The session's epoch at this request. A later request changes the session's epoch.
         self._epoch = 0 if session is None else session.epoch
         self._options = AcquireOptions(
             key.member_id,
@@ -173,7 +174,7 @@ class ShareFetch:
         self._taken: dict[SessionPartition, AcquiredBatches] = {}
         # The waiter of `ParkedFetch`, once it listens.
         self._waiter: Waiter | None = None
-        # How many bytes the budget of responses counts for this fetch during a reading.
+        # Number of bytes that the response budget counts for this fetch during a read.
         self._counted_bytes = 0
 
     def start(self) -> Handling:
@@ -228,7 +229,7 @@ class ShareFetch:
     # reading
 
     def read(self, *, is_last: bool) -> Steps[ShareFetchResponse | None]:
-        """Acquire records. The response, or None where the fetch must wait on."""
+        """Acquire records. Returns the response, or None if the fetch must keep waiting."""
         try:
             if self._is_current() and not (yield from self._attempt(is_last=is_last)):
                 return None
@@ -262,8 +263,7 @@ class ShareFetch:
         if not is_last and self._min_bytes > 1 and not (yield from self._has_enough(able, each_bytes)):
             return False
         read_bytes = yield from self._take_all(able, each_bytes)
-        # Acquired records must be in a response, even where other members were faster, so that fewer bytes are left than were
-        # found.
+        # Acquired records must be in a response, even if other members were faster and fewer bytes are left than were found.
         has_any = any(taken.acquired for taken in self._taken.values())
         return is_last or has_any or read_bytes >= self._min_bytes or len(self._errors) > had_errors
 
@@ -286,7 +286,7 @@ class ShareFetch:
         return min(each_bytes, max(SLICE_BYTES, self._min_bytes))
 
     def _take_all(self, able: list[SessionPartition], each_bytes: int) -> Steps[int]:
-        """Acquire from one share partition after the other. Returns how many bytes were read."""
+        """Acquire from one share partition after the other. Returns the number of bytes read."""
         read_bytes, room, pace = 0, self._request.max_records, Pace()
         for where in able:
             shared = self._shared[where]

@@ -1,6 +1,6 @@
 """StreamsGroupDescribe, versions 0 and 1 (KIP-1071): describes streams groups with their epochs, topology, members and tasks.
 
-- 1 (KIP-1331): a description of the topology, if stored. As a Kafka broker without a plugin for it, ottla stores none.
+- 1 (KIP-1331): a description of the topology, if stored. Like a Kafka broker without a plugin for it, ottla stores none.
 """
 
 from __future__ import annotations

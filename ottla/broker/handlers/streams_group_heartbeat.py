@@ -1,6 +1,6 @@
 """StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): a member joins a streams group, stays in it or leaves it.
 
-- 1 (KIP-1331): the response may ask for a description of the topology. A broker that stores none never asks.
+- 1 (KIP-1331): the response may request a description of the topology. A broker that stores none never does so.
 
 Missing internal topics of the topology are created here, as by a CreateTopics request of the member; the next heartbeat uses them.
 """
@@ -52,7 +52,7 @@ def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: Request
 
 
 def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
-    """The response, after the missing topics were created, or with the reasons why they could not be created."""
+    """The response after the missing topics were created, or with the reasons that they could not be created."""
     failures, pace = [], Pace(double_first=True)
     for topic in outcome.missing_topics.values():
         if pace.spend(CREATE_WORK):
@@ -69,7 +69,7 @@ def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[Stream
 
 
 def _creatable(topic: InternalTopic) -> CreatableTopic:
-    """The request for a topic. Without a replication factor of the application, the broker's default is used."""
+    """The request to create a topic. If the application sets no replication factor, the broker's default is used."""
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.partition_count,

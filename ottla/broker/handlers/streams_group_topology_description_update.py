@@ -1,6 +1,6 @@
 """StreamsGroupTopologyDescriptionUpdate, version 0 (KIP-1331): refused, as by a Kafka broker that stores no descriptions.
 
-A plugin stores descriptions; Kafka has none by default. A broker without the plugin never asks a member for its description.
+A plugin stores descriptions; Kafka has none by default. A broker without the plugin never requests a member's description.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_STORE = "The broker has no streams group topology description plugin configu
 
 
 class Ports(Protocol):
-    """The handler needs nothing of the broker."""
+    """The handler needs no part of the broker."""
 
 
 def handle(

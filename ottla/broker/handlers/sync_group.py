@@ -1,7 +1,7 @@
-"""SyncGroup, versions 0 to 5: gives a member its assignment. Answered when the leader has sent the assignments.
+"""SyncGroup, versions 0 to 5: returns a member's assignment. Responds when the leader has sent the assignments.
 
 - 3 (KIP-345): static members, which may be fenced.
-- 5 (KIP-559): the client must name the protocol type and the protocol, which are compared with the group's.
+- 5 (KIP-559): the client must send the protocol type and the protocol, which are compared with the group's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TxnOffsetCommit, versions 0 to 6 (KIP-98): stores a group's offsets, which are pending until the transaction ends.
 
 - 2 (KIP-320): leader epochs are stored with offsets.
-- 3 (KIP-447): member, generation and instance, which fence a producer whose consumer has lost its partitions.
+- 3 (KIP-447): the request has member, generation and instance, which fence a producer whose consumer lost its partitions.
 - 4 (KIP-890): TRANSACTION_ABORTABLE; older clients get INVALID_TXN_STATE.
 - 5 (KIP-890): the commit itself adds the partition of ``__consumer_offsets`` to the transaction, without AddOffsetsToTxn.
 - 6 (KIP-1319): topics by id; an unknown group gets GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
@@ -56,7 +56,7 @@ def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContex
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
-    """Commit many offsets in several batches, as OffsetCommit does. The transaction makes them one unit."""
+    """Commit many offsets in several batches, as OffsetCommit does. The transaction makes them atomic."""
     now_ms = ports.clock.steady_ms()
     refused: Topics = {}
     asked: Topics = {}
@@ -66,7 +66,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
     for topic in request.topics:
         name = _name(ports, context, topic)
         if name not in ports.cluster.state.topics:
-            # As in Kafka, the topic is in the answer even where the request names none of its partitions.
+            # As in Kafka, the topic is in the response even if the request has none of its partitions.
             _answer_of(refused, topic)
         for p in topic.partitions:
             answer = TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -91,7 +91,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
 
 
 def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOffsetCommitResponsePartition]:
-    """The list of partitions in a topic's answer. The answer is made at the first call."""
+    """The list of partitions in a topic's result, which the first call creates."""
     key = (asked.name, asked.topic_id)
     if key not in topics:
         topics[key] = TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
@@ -116,7 +116,7 @@ def _commit(
 ) -> Steps[None]:
     """Verify, check member and generation, and append. Sets the codes of ``answers``.
 
-    All this is one synchronous call, which is made again after the coordinator of the transaction had to be waited for.
+    The checks and the append are one synchronous call. After a wait for the transaction coordinator they run again.
     """
     if not offsets:
         return
@@ -134,7 +134,7 @@ def _commit(
             has_waited = True
             shard, runtime = ports.groups.shard(request.group_id)
         if has_waited:
-            # A topic may have been deleted meanwhile, and another one created under its name: that must not get these offsets.
+            # A topic may have been deleted and recreated with the same name meanwhile. The new topic must not get these offsets.
             gone = {where for where, partition in partitions.items() if ports.partitions.find(*where) is not partition}
             codes = dict.fromkeys(gone, Code.UNKNOWN_TOPIC_OR_PARTITION)
             offsets = {where: offset for where, offset in offsets.items() if where not in gone}
@@ -159,7 +159,7 @@ def _commit(
 def _verify(
     ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
 ) -> Pause | None:
-    """None where the offsets may be appended now, else a `Pause` as `join_transaction` gives it. Raises `KafkaError`."""
+    """None if the offsets may be appended now, else the `Pause` of `join_transaction`. Raises `KafkaError`."""
     entry = ports.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
     if entry is not None:
         if request.producer_epoch < entry.epoch:

@@ -1,6 +1,6 @@
-"""UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all of a request or none.
+"""UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none of a request.
 
-- 1 (KIP-778): a request may only validate; it names the kind of change instead of allowing a downgrade.
+- 1 (KIP-778): a request may only validate; it has an upgrade type instead of a flag that allows a downgrade.
 - 2 (KIP-1022): one error for the whole request.
 """
 

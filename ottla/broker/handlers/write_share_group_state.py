@@ -1,6 +1,6 @@
 """WriteShareGroupState, versions 0 and 1 (KIP-932): persists state changes of share partitions for the partition's leader.
 
-- 1 (KIP-1226): adds the number of records that need no further delivery, from which the group's lag is computed.
+- 1 (KIP-1226): adds the number of records that need no further delivery, for the group's lag.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.messages.write_share_group_state import (
 )
 
 MAX_WRITTEN_BATCHES = 1_000
-"""How many state batches a request may have for one share partition. They are unordered, and combined without a pause."""
+"""Maximum number of state batches for one share partition in a request. They are unordered, and combined without a pause."""
 
 
 class Ports(Protocol):

@@ -38,12 +38,12 @@ MARKER_WORK = 50
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
 )
-"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. A transaction coordinator knows
-none of them, and sends the marker again upon NOT_LEADER_OR_FOLLOWER (KafkaApis.handleWriteTxnMarkersRequest)."""
+"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. A transaction coordinator does
+not handle them, but retries the marker after NOT_LEADER_OR_FOLLOWER (KafkaApis.handleWriteTxnMarkersRequest)."""
 
 
 REPLICATED_WITHIN_MS = 30_000
-"""How long an answer waits until all replicas in sync have the markers (Kafka's ``request.timeout.ms``)."""
+"""Maximum time in ms that a response waits for all in-sync replicas (Kafka's ``request.timeout.ms``)."""
 
 
 class Ports(Protocol):
@@ -58,9 +58,9 @@ def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContex
 
 
 def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse | Later]:
-    """Write the markers of a request, of a client or of this broker's own coordinator.
+    """Write the markers of a request from a client or from this broker's own coordinator.
 
-    The answer waits until they are committed: a marker that is lost with its leader would never be sent again.
+    The response waits until they are committed: a marker that is lost with its leader would never be sent again.
     """
     if not ports.barrier.is_replicated:
         return (yield from _write_all(ports, request))
@@ -69,7 +69,7 @@ def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteT
 
 
 def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse, leaderships_lost: int) -> WriteTxnMarkersResponse | Later:
-    """The response, once all replicas in sync have the markers. What is lost, or late, is answered with an error."""
+    """The response after all in-sync replicas have the markers. Lost or late markers get an error."""
     waiting: dict[int, WritableTxnMarkerPartitionResult] = {}
     later = Later()
 
@@ -171,7 +171,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
 
 
 def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTxnMarkersResponse:
-    # Also where the request is refused as a whole, because the group coordinator has moved before its answer was committed.
+    # The whole request is refused, for example because the group coordinator moved before its response was committed.
     return _answer(request, repeat(NOT_READY.get(code, code)))
 
 

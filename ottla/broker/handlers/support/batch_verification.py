@@ -1,7 +1,7 @@
-"""The part of Produce that asks the transaction coordinator about transactional batches before their append (KIP-890).
+"""Verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 
-`join_partitions` asks about all partitions of a request at once, so that one record of the coordinator adds them all. Then `verify`
-is called directly before each append, because the transaction may have ended since.
+`join_partitions` sends all partitions of a request at once, so that one record of the coordinator adds them all. Then `verify` is
+called directly before each append, because the transaction may have ended in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ABORTABLE_FROM = 11
 
 
 PARTITION_WORK = 2
-"""The cost of looking at one partition in units of `Pace`."""
+"""The cost of examining one partition, in units of `Pace`."""
 
 
 class Ports(Protocol):
@@ -40,11 +40,11 @@ class Ports(Protocol):
 
 
 def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[bool]:
-    """Ask the coordinator about all partitions of a transactional request, as ReplicaManager.handleProduceAppend does.
+    """Verify all partitions of a transactional request with the coordinator (ReplicaManager.handleProduceAppend).
 
-    As in Kafka, a partition is added when it is known here and its batch can be told to be transactional. A batch whose records are
-    refused afterwards leaves its partition in the transaction. The answer for each partition is then had from `verify`; returned is
-    the value of its ``has_waited``.
+    As in Kafka, a partition is added if this broker has it and the batch's header is transactional. A batch whose records are
+    refused afterwards leaves its partition in the transaction. `verify` then returns the result for each partition. Returns the
+    ``has_waited`` argument for it.
     """
     identity: ProducerIdAndEpoch | None = None
     partitions: dict[TopicPartition, None] = {}
@@ -63,7 +63,7 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
                 if producer == identity and not _is_open(partition, header):
                     partitions[partition.log.topic, partition.log.partition] = None
             except KafkaError:
-                # The batch is refused for this reason when its turn comes.
+                # The append of the batch raises the same error later.
                 continue
     if identity is None or not partitions or request.transactional_id is None:
         return False
@@ -84,8 +84,8 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:
     """Whether the producer has written to the partition in this transaction. Raises INVALID_PRODUCER_EPOCH for an older epoch."""
-    # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
-    # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
+    # The epoch is checked first: if the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH, and
+    # not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None:
         partition.log.producers.check_epoch(header)
@@ -103,8 +103,8 @@ def verify(
 ) -> Pause | None:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
-    None where the batch may be appended now, else a `Pause` as `join_transaction` gives it, which also says what ``has_waited`` is.
-    Raises `KafkaError`.
+    None if the batch may be appended now, else the `Pause` of `join_transaction`, which also describes ``has_waited``. Raises
+    `KafkaError`.
     """
     if _is_open(partition, header):
         return None
@@ -131,10 +131,10 @@ def verdict_on_refused(
     *,
     has_waited: bool,
 ) -> KafkaError | Pause:
-    """The error of a batch whose records were refused with ``error``: that of `verify`, where verification refuses the batch too.
+    """The error of a batch whose records were refused with ``error``; the error of `verify` takes precedence.
 
-    As in Kafka, a transactional batch is verified before its records are looked at, and so may join the transaction although it is
-    refused. Kafka looks at the shape and the compression of the batch even earlier. A `Pause` as `verify` gives it.
+    As in Kafka, a transactional batch is verified before its records are checked, and so may join the transaction although it is
+    refused. Kafka checks the structure and the compression of the batch even earlier. May return the `Pause` of `verify`.
     """
     if transactional_id is None or partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
         return error
@@ -148,7 +148,7 @@ def verdict_on_refused(
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """The header of a single transactional batch; None for other records, which no coordinator is asked about."""
+    """The header of a single transactional batch; None for other records, which need no verification."""
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
         return None
     header = read_header(records)

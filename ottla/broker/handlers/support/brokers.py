@@ -1,4 +1,4 @@
-"""The brokers of the cluster as clients of a listener may reach them (KRaftMetadataCache)."""
+"""The brokers of the cluster, with their addresses on a listener (KRaftMetadataCache)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
-    """This broker and those that are registered with the listener, by id; ``fenced`` ones only where they are asked for."""
+    """This broker and those that are registered with the listener, sorted by id; fenced brokers only with ``fenced``."""
     own = ports.live_config.settings
     host, port = ports.advertised(listener)
     brokers = [BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)]
@@ -46,7 +46,7 @@ def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[
 
 
 def broker_address(ports: Ports, listener: str, node_id: int) -> BrokerAddress | None:
-    """One broker that is not fenced; None where the cluster has none of this id on the listener."""
+    """The address of a broker; None if no unfenced broker has this id and the listener."""
     own = ports.live_config.settings
     if node_id == own.node_id or ports.cluster.is_alone:
         host, port = ports.advertised(listener)
@@ -61,7 +61,7 @@ def offline_replicas(state: ClusterState, partition: PartitionRegistration, aliv
 
 
 def addresses_of(ports: Ports, listener: str, node_ids: Iterable[int]) -> list[BrokerAddress]:
-    """Those of the brokers that have an address, by id."""
+    """The addresses of those brokers that have one, sorted by id."""
     found = (broker_address(ports, listener, node_id) for node_id in sorted(node_ids))
     return [broker for broker in found if broker is not None]
 

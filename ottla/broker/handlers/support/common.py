@@ -1,4 +1,4 @@
-"""Helpers of several handlers: names and ids of topics, authorised operations, error codes of versions."""
+"""Helpers of several handlers: names and ids of topics, authorised operations, error codes by version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
 
 
 def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
-    """The answers of refused partitions and of those that the coordinator was asked about, joined in Kafka's order.
+    """The results of refused partitions and of those that the coordinator has handled, joined in Kafka's order.
 
     Refused partitions come first in their topic, and topics with such partitions before the others (OffsetCommitResponse.Builder).
     """
@@ -51,7 +51,7 @@ def topic_id(cluster: ClusterCommands, name: str) -> bytes:
 
 
 def fenced_code(code: Code, version: int, new_from: int) -> Code:
-    """The code for a version: PRODUCER_FENCED exists from version ``new_from`` on; before, INVALID_PRODUCER_EPOCH stands for it."""
+    """The code for a version: versions before ``new_from`` get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code
 
 
@@ -63,5 +63,5 @@ _COORDINATOR_MESSAGES = {
 
 
 def share_error_message(error: KafkaError) -> str | None:
-    """The message of an error in the APIs of share groups. Unlike those of other groups they have one for a missing coordinator."""
+    """The message of an error in the APIs of share groups, which unlike other groups have one for a missing coordinator."""
     return error.message or _COORDINATOR_MESSAGES.get(error.code)

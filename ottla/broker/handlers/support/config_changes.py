@@ -1,7 +1,7 @@
 """Checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
 
-The checks consider all configs that the resource would have, and come before any change. They are those of
-kafka.server.ConfigAdminManager and org.apache.kafka.controller.ConfigurationControlManager.
+All configs that the resource would have are checked before any change, as in kafka.server.ConfigAdminManager and
+org.apache.kafka.controller.ConfigurationControlManager.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import WORK_A_STEP, Steps
 
 MAX_CONFIGS = 1_000
-"""How many configs a request may change on one resource, and a broker may have set. Kafka knows some 370 names but accepts any.
+"""Maximum number of configs that a request may change on one resource, and that may be set on a broker. Kafka knows about 370 names
+but accepts any.
 
 Kafka's own limit is 10,000 records in one operation, and has the same error code.
 """
@@ -41,7 +42,7 @@ PATTERNS_WORK = 2 * WORK_A_STEP
 CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
-"""Configs that are dynamic in Kafka, but not here, because listeners are opened at the start only."""
+"""Configs that are dynamic in Kafka but not in ottla, which opens listeners only at the start."""
 
 
 class Ports(Protocol):
@@ -63,7 +64,7 @@ class _Resource(Protocol):
 
 
 def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
-    """The resources that a request names more than once. Kafka refuses each mention of them."""
+    """The resources that a request contains more than once. Kafka refuses each of their entries."""
 
     def find() -> set[tuple[int, str]]:
         counts = Counter((r.resource_type, r.resource_name) for r in resources)
@@ -73,7 +74,7 @@ def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
 
 
 def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
-    """Raises INVALID_REQUEST for a resource that the request names more than once."""
+    """Raises INVALID_REQUEST for a resource that the request contains more than once."""
     if (resource.resource_type, resource.resource_name) in twice:
         raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -124,7 +125,7 @@ def change_work(resource: _Resource) -> int:
 
 
 def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = lambda _: False) -> None:
-    """Raises INVALID_REQUEST for a repeated key or one without a value, POLICY_VIOLATION for too many."""
+    """Raises INVALID_REQUEST for a repeated key or a key without a value, POLICY_VIOLATION for too many keys."""
     check_count(len(configs))
     if len({c.name for c in configs}) < len(configs):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -134,7 +135,7 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 
 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
-    """Set configs of one resource, or remove those whose value is None.
+    """Set configs of one resource, and remove those with the value None.
 
     Raises INVALID_REQUEST for a broker's configs; INVALID_CONFIG, then UNKNOWN_TOPIC_OR_PARTITION, for a topic's; and either of
     INVALID_REQUEST and INVALID_CONFIG, or POLICY_VIOLATION, for others.
@@ -160,8 +161,10 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
 
 
 def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:
-    """Raises INVALID_CONFIG for changes that would end the one ``min.insync.replicas`` of a cluster with eligible leader replicas
-    (ConfigurationControlManager.validateAlterConfig)."""
+    """Raises INVALID_CONFIG for changes of ``min.insync.replicas`` that eligible leader replicas forbid.
+
+    It may not be set for a single broker or removed from the cluster (ConfigurationControlManager.validateAlterConfig).
+    """
     has_one = has_eligible_leader_replicas(state) and MIN_INSYNC_REPLICAS in state.config_of(BROKER_RESOURCE, "")
     if not has_one or MIN_INSYNC_REPLICAS not in changes:
         return
@@ -194,7 +197,7 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
 
 
 def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
-    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, as Kafka's plugins may use them."""
+    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, because plugins of Kafka may use them."""
     check_count(len(wanted))
     known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
     static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]

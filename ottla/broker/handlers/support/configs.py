@@ -24,7 +24,7 @@ Synonym = tuple[str, str | None, int]
 """Name, value and source."""
 
 Places = list[tuple[int, Mapping[str, str]]]
-"""The sources of broker configs, in order of precedence, each with the configs that are set there."""
+"""The sources of broker configs in order of precedence, each with the configs that it sets."""
 
 
 class Ports(Protocol):
@@ -33,7 +33,7 @@ class Ports(Protocol):
 
 
 class ConfigEntry(msgspec.Struct, kw_only=True):
-    """One config. ``synonyms`` are all places where its value may be set, in order of precedence."""
+    """One config. ``synonyms`` are all configs that set its value, in order of precedence."""
 
     name: str
     value: str | None
@@ -41,7 +41,7 @@ class ConfigEntry(msgspec.Struct, kw_only=True):
     read_only: bool
     is_sensitive: bool
     scope: str
-    """Which table has the documentation: B for broker keys, T for topic keys. Empty where ``documentation`` has it."""
+    """The table of its documentation: B for broker keys, T for topic keys. Empty if ``documentation`` has the text."""
     documentation: str | None = None
     source_alone: int = DEFAULT
     """The source of a value without synonyms."""
@@ -86,7 +86,7 @@ def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
         if definition.is_internal and name not in own:
             continue
         text = effective_group(name, own, ports.live_config.current)
-        # Where no broker config stands in for a group config, Kafka lists the config itself.
+        # If no broker config is the default of a group config, Kafka lists the config itself.
         synonyms = [(synonym, definition.default, DEFAULT) for synonym in definition.synonyms or (name,)]
         if definition.synonyms and definition.synonyms[0] in broker_definitions():
             synonyms = _broker_synonyms(places, definition.synonyms[0])
@@ -120,7 +120,7 @@ def _kept_entry(definition: Definition, value: str | None, synonyms: list[Synony
 
 
 def broker_entries(ports: Ports) -> list[ConfigEntry]:
-    """The configs of this broker that are not internal, and all that were set."""
+    """The configs of this broker that are not internal, and all that are set."""
     config, known = ports.live_config.current, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]
@@ -129,7 +129,7 @@ def broker_entries(ports: Ports) -> list[ConfigEntry]:
 
 
 def cluster_entries(ports: Ports) -> list[ConfigEntry]:
-    """The dynamic configs that were set for all brokers."""
+    """The dynamic configs that are set for all brokers."""
     own = ports.cluster.state.config_of(BROKER_RESOURCE, "")
     places = _places(ports)
     entries = [_broker_entry(places, name, value) for name, value in own.items()]
@@ -171,7 +171,7 @@ def _places(ports: Ports) -> Places:
 
 
 def _broker_synonyms(places: Places, name: str) -> list[Synonym]:
-    """Where a broker config's value may be set. Synonyms before the config's own first place are left out.
+    """The configs that set a broker config's value. Synonyms before the first source of the config itself are left out.
 
     The order is that of ConfigHelper.configSynonyms.
     """

@@ -1,7 +1,7 @@
-"""Helpers for requests with many items: items are handled one after the other, in steps where they are many.
+"""Helpers for requests with many items: items are handled one after the other, in steps if they are many.
 
 An item is handled without a pause, so that nothing changes between its check and its change. Other clients' requests run between
-two steps. So an item may find another state than the item before, as if it had come in a request of its own.
+two steps. So the state may change between two items, as if each were a separate request.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ Work: TypeAlias = int | Callable[[Item], int]
 """The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
 
 MADE_AT_ONCE = 200
-"""How many elements of a request are processed without a step. With texts of any length that takes a few milliseconds at most."""
+"""Number of elements of a request that are processed without a pause. With texts of any length this takes at most a few
+milliseconds."""
 
 
 def made(make: Callable[[], T], count: int) -> Steps[T]:
-    """The result of ``make``, which reads ``count`` elements of a request. With many elements it runs beside the event loop.
+    """The result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
 
-    So ``make`` must not read anything that may change.
+    So ``make`` must not read state that may change.
     """
     if count <= MADE_AT_ONCE:
         return make()
@@ -49,7 +50,7 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 def counted_by_name(asked: list[NamedItem]) -> Steps[list[tuple[NamedItem, int]]]:
-    """The last entry of each name, in the order of first mention, and how often the name occurs; a repeated name is an error."""
+    """The last entry of each name, ordered by first occurrence, and the number of its occurrences; a repeated name is an error."""
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)
@@ -66,11 +67,10 @@ def for_each(
     work: Work[Item],
     groups: int = 0,
 ) -> Handled[Answer]:
-    """The response made of the results of all items, or the steps that return it.
+    """The response built from the results of all items, or the steps that return it.
 
-    ``groups`` is how many topics or similar elements the response has besides the items; a topic may have no items. ``answer`` gets
-    the results in the order of the items. It must not read anything that may change, because after steps it runs beside the event
-    loop.
+    ``groups`` is the number of topics or similar elements in the response; a topic may have no items. ``answer`` gets the results
+    in the order of the items. It must not read state that may change, because after a pause it runs in a worker thread.
     """
     return run_first_step(each(items, one, answer, work=work, groups=groups))
 
@@ -83,12 +83,12 @@ def each(
     work: Work[Item],
     groups: int = 0,
 ) -> Steps[Answer]:
-    """The same as `for_each`, as steps, for handlers that have other steps before."""
+    """The same as `for_each`, as steps, for handlers that run other steps first."""
     pace, is_long = Pace(double_first=True), groups > MADE_AT_ONCE
     results: list[Result] = []
     done = 0
     for item in items:
-        # The cost of the previous item counts here, so that a request with one item needs no step.
+        # The cost of an item is counted before the next one, so that a request with one item needs no pause.
         if pace.spend(done):
             is_long = True
             yield None

@@ -20,7 +20,7 @@ _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
 def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
-    """Whether an incremental fetch (KIP-227) must name the partition, because something differs from the last response."""
+    """Whether the response of an incremental fetch (KIP-227) must contain the partition, because it has changed."""
     return bool(
         data.records
         or data.error_code
@@ -32,7 +32,7 @@ def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
 
 
 def diverging_answer(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
-    """The offset at which the client's log diverges from this one, or None: its last leader epoch ends before its offset (KIP-595).
+    """The response with the offset at which the client's log diverges; None if it does not (KIP-595).
 
     Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
     """
@@ -51,7 +51,7 @@ def diverging_answer(partition: Partition, requested: RequestedPartition) -> Par
 
 
 def read_elsewhere(partition: Partition, replica_id: int) -> PartitionData:
-    """The response that sends a consumer to a follower, which has what it asks for (KIP-392)."""
+    """The response that redirects a consumer to a follower which has the requested offset (KIP-392)."""
     data = _without_records(partition)
     data.preferred_read_replica = replica_id
     return data
@@ -70,7 +70,7 @@ def _without_records(partition: Partition) -> PartitionData:
 
 
 def not_here(index: int, error: KafkaError, *, names_leader: bool) -> PartitionData:
-    """The response for a partition that is not on this broker; with its leader, where it has one elsewhere (KIP-951)."""
+    """The response for a partition that is not on this broker, with the leader if another broker leads it (KIP-951)."""
     data = refusal(index, error.code)
     if names_leader:
         data.current_leader = leader_for_fetch(error)
@@ -89,7 +89,7 @@ def response(
     """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 
     Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-    ``is_whole`` is False for an incremental fetch, whose response only names partitions that have changed.
+    ``is_whole`` is False for an incremental fetch, whose response only contains changed partitions.
     """
     pace = Pace()
     there: list[FetchableTopicResponse] = []

@@ -1,4 +1,4 @@
-"""A fetch that waits for more data, for room in the budget of responses, or for its time-out (DelayedOperation of Kafka)."""
+"""A parked fetch, which waits for data, for room in the response budget, or for its timeout (Kafka's DelayedOperation)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Ports(Protocol):
 
 
 class Fetching(Protocol[A_co]):
-    """The fetch that waits: reads data and makes the response."""
+    """The fetch that is parked: reads data and builds the response."""
 
     def listen(self, waiter: Waiter) -> None:
-        """Call ``waiter`` once, soon after there may be more to read, even if there is more several times."""
+        """Call ``waiter`` once, soon after data was appended, even if several appends follow."""
         ...
 
     def ignore(self, waiter: Waiter) -> None:
@@ -45,12 +45,11 @@ class Fetching(Protocol[A_co]):
         ...
 
     def may_have_enough(self) -> bool:
-        """Whether reading again may give enough data for a response."""
+        """Whether another read may return enough data for a response."""
         ...
 
     def read(self, *, is_last: bool) -> Steps[A_co | None]:
-        """The response, or None where the fetch must wait on. With ``is_last`` the time is up, and the result is always a
-        response."""
+        """The response, or None if the fetch must keep waiting. With ``is_last``, after the timeout, always a response."""
         ...
 
     def refused(self) -> A_co:
@@ -58,14 +57,14 @@ class Fetching(Protocol[A_co]):
         ...
 
     def abandoned(self) -> None:
-        """The client has disconnected: release everything that the fetch holds."""
+        """Release all data of the fetch after its client has disconnected."""
         ...
 
 
 class ParkedFetch(Generic[A]):
-    """Reads again whenever there may be enough data; at once, where reading takes a single step.
+    """Reads again whenever there may be enough data. A read that takes only one step runs at once.
 
-    The fetch listens before each reading, so that data which arrives during the steps of a reading is noticed.
+    The fetch listens before each read, so that data which arrives between the steps of a read is noticed.
     """
 
     def __init__(self, ports: Ports, fetching: Fetching[A]) -> None:
@@ -77,7 +76,7 @@ class ParkedFetch(Generic[A]):
         self._is_woken = False
 
     def listen(self) -> None:
-        """Begin to listen before the first reading of a fetch that may wait. `park` or `stop` must follow."""
+        """Begin to listen before the first read of a fetch that may wait. `park` or `stop` must follow."""
         self._fetching.listen(self._woken)
 
     def park(self, wait_ms: int, *, is_large: bool) -> Later:
@@ -95,7 +94,7 @@ class ParkedFetch(Generic[A]):
         return self._later is not None and not self._later.is_done
 
     def wake(self) -> None:
-        """Read again soon, because there is more data already."""
+        """Read again soon, because there is already more data."""
         self._ports.timers.call_soon(self._woken)
 
     def stop(self) -> None:
@@ -124,14 +123,14 @@ class ParkedFetch(Generic[A]):
             self._work(is_last=True)
 
     def _must_wait(self, go_on: Callable[[], None]) -> bool:
-        """Whether the budget has no room for a response. Then ``go_on`` is called as soon as there is room."""
+        """Whether the budget has no room for a response. If so, ``go_on`` is called as soon as there is room."""
         if self._ports.response_budget.is_used_up:
             self._ports.response_budget.wait(go_on)
             return True
         return False
 
     def _work(self, *, is_last: bool) -> None:
-        """Read outside of dispatch. An unexpected exception must be answered here, or the connection would wait for ever."""
+        """Read outside of dispatch. An unexpected exception must be answered here, or the client would wait forever."""
         self._is_reading, self._is_woken = True, False
         try:
             answer = run_first_step(self._fetching.read(is_last=is_last))
@@ -149,7 +148,7 @@ class ParkedFetch(Generic[A]):
         if answer is not None:
             self._finish(answer)
         elif self._timer is None:
-            # The time-out has passed during the reading.
+            # The timeout has passed during the read.
             self._timed_out()
         elif self._is_woken:
             self.wake()

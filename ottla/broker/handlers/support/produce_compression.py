@@ -1,6 +1,7 @@
-"""The part of Produce that gives a batch the compression that its topic is configured to have (``compression.type``).
+"""Recompresses batches of Produce for topics with a ``compression.type``.
 
-What compressing needs is imported at first use: most topics keep the compression of producers, and a start would pay for it.
+The compressors are imported at first use: most topics keep the compression of producers, and the import would slow down every
+start.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Ports(Protocol):
 
 
 def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
-    """The compression that a batch must be given; None where the batch is stored as it is (BrokerCompressionType).
+    """The compression for a batch; None if the batch is stored unchanged (BrokerCompressionType).
 
-    As in Kafka, a batch that has the topic's compression already keeps the level that its producer has chosen.
+    As in Kafka, a batch that already has the topic's compression keeps its producer's level.
     """
     if config.compression_type == AS_PRODUCED:
         return None
@@ -42,7 +43,7 @@ def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
 def recompressed(
     ports: Ports, batch: memoryview, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
 ) -> Steps[tuple[memoryview, BatchHeader]]:
-    """The batch with another compression, as `recompress` returns it. Waits for memory from the budget that all requests share."""
+    """The batch with another compression, as `recompress` returns it. Waits for memory from the shared budget."""
     from ottla.protocol.recompressing import memory_bytes, recompress
 
     needed_bytes = memory_bytes(target, inflated_bytes, limit_bytes)

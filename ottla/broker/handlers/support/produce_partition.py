@@ -13,13 +13,13 @@ from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.produce import TopicProduceData
 
 IDS_FROM = 13
-"""The first version that names topics by their ids."""
+"""The first version with topic ids instead of names."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id that may write to internal topics, as in Kafka."""
 
 
 class BeforeTheLog(KafkaError):
-    """An error from before the log was asked, so that the answer has no log start offset."""
+    """An error that occurred before the log was accessed, so that the response has no log start offset."""
 
 
 class Ports(Protocol):

@@ -1,4 +1,4 @@
-"""Refusals of Produce: the errors for a request as a whole, and the response for a partition whose batch was refused.
+"""Errors of Produce: for a whole request, and for a partition whose batch was refused.
 
 See ProduceRequest.validateRecords and KafkaApis.handleProduceRequest.
 """
@@ -25,14 +25,14 @@ from ottla.protocol.validation import RecordsRefused
 
 ACKS = (-1, 0, 1)
 _UNCOUNTED = (-1, -1)
-"""Stands for the producer of a transactional batch to an unknown partition. Producer ids below 0 are not counted, as in Kafka."""
+"""The producer of a transactional batch to an unknown partition. Producer ids below 0 are not counted, as in Kafka."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,
     Code.CORRUPT_MESSAGE,
     Code.KAFKA_STORAGE_ERROR,
 }
-"""Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
+"""Errors of a log for which the response has no log start offset (ReplicaManager.appendRecordsToLeader)."""
 
 
 class Ports(Protocol):
@@ -40,7 +40,7 @@ class Ports(Protocol):
 
 
 def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
-    """The error for the whole request, NONE where it may be handled."""
+    """The error for the whole request; NONE if it may be handled."""
     if request.acks not in ACKS:
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
@@ -60,7 +60,7 @@ def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest
 def transactional_producer_of(
     ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
 ) -> tuple[int, int] | None:
-    """Producer id and epoch of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
+    """Producer id and epoch of a transactional batch, `_UNCOUNTED` if its partition does not exist; None for other batches."""
     records = data.records
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[22] & TRANSACTIONAL_BIT:
         return None
@@ -71,7 +71,7 @@ def transactional_producer_of(
 
 
 def refused_partition(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
-    """The response for a partition whose batch was refused. It has the log start offset for the errors for which Kafka has it."""
+    """The response for a partition whose batch was refused. It has a log start offset for the same errors as in Kafka."""
     errors = error.errors if isinstance(error, RecordsRefused) else []
     log_start_offset = -1
     if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):

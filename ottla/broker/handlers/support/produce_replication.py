@@ -1,4 +1,4 @@
-"""The part of Produce with acks=all that waits until all replicas in sync have the batches (DelayedProduce)."""
+"""The part of Produce with acks=all that waits until all in-sync replicas have the batches (DelayedProduce)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Ports(Protocol):
 def when_replicated(
     ports: Ports, context: RequestContext, request: ProduceRequest, response: ProduceResponse, leaderships_lost: int | None
 ) -> Answer:
-    """The answer to a request whose batches are appended. It waits where the high watermark has not passed all of them yet.
+    """The response to a request whose batches are appended, pending until the high watermark has passed all of them.
 
-    ``leaderships_lost`` is the barrier's number from before the first of them; None where no other work was done since.
+    ``leaderships_lost`` is the barrier's counter before the first append; None if no other work has run since.
     """
     if request.acks != ACKS_ALL:
         return with_produce_endpoints(ports, context.listener, response)
@@ -57,13 +57,13 @@ def when_replicated(
 
 
 def _refuse(partition: Partition, answer: PartitionProduceResponse) -> None:
-    """Answer that another broker was elected, which may not have the batch, also where it has given the partition back."""
+    """Report that another broker was elected, which may not have the batch, even if this broker leads again."""
     answer.error_code = Code.NOT_LEADER_OR_FOLLOWER
     answer.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
 class ReplicationWait:
-    """One request that waits. Each of its batches is answered as its own partition fares."""
+    """One parked request. The result of each batch depends only on its own partition."""
 
     def __init__(self, ports: Ports, context: RequestContext, response: ProduceResponse) -> None:
         self._ports = ports
@@ -74,9 +74,9 @@ class ReplicationWait:
         self._timer: Timer | None = None
 
     def add(self, partition: Partition, answer: PartitionProduceResponse) -> None:
-        """Wait until the batch of an answer is committed.
+        """Wait until a batch is committed, and set the error code in ``answer``.
 
-        The batch of a retry may lie before the log's end, and waits for the end all the same.
+        A retried batch may be before the log end; the wait is for the log end nevertheless.
         """
         number, end_offset = len(self._waiting), partition.log.log_end_offset
         self._waiting[number] = answer
@@ -96,7 +96,7 @@ class ReplicationWait:
         self._ports.barrier.answer_after(partition.log, end_offset, decided)
 
     def begin(self, timeout_ms: int) -> Answer:
-        """The answer, or a `Later` where a batch is not committed yet."""
+        """The response, or a `Later` if a batch is not committed yet."""
         if not self._waiting:
             return self._answer()
         self._later = Later(on_abandoned=self._stop)

@@ -1,4 +1,4 @@
-"""The check that AddRaftVoter and RemoveRaftVoter share: the request names a voter, and is for this cluster (KafkaRaftClient)."""
+"""The check of AddRaftVoter and RemoveRaftVoter that the request has a voter and is for this cluster (KafkaRaftClient)."""
 
 from __future__ import annotations
 

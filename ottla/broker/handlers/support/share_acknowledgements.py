@@ -17,12 +17,12 @@ from ottla.protocol.steps import Pace, Steps
 RENEWAL_FROM = 2
 """The first version of both APIs in which a member may renew locks (KIP-1222)."""
 ACKNOWLEDGE_WORK = 200
-"""The cost of acknowledgements for a partition, without their batches, in units of `protocol.steps.Pace`."""
+"""The cost of the acknowledgements for a partition, without their batches, in units of `protocol.steps.Pace`."""
 
 ITEM_WORK = 4
 """The cost of a partition without acknowledgements."""
 MAX_TYPES = 10_000
-"""How many acknowledge types a request may have for one partition: at most as many records may be in flight.
+"""Maximum number of acknowledge types for one partition in a request, which is the maximum of records in flight.
 
 The limit of records is ``group.share.max.partition.max.record.locks``.
 """
@@ -66,9 +66,9 @@ class AskedTopic(Protocol):
 def acknowledge_all(
     ports: Ports, group_id: str, member_id: str, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool
 ) -> Steps[Outcomes]:
-    """Handle the acknowledgements of all partitions. Where one batch of a partition is refused, none of its batches counts.
+    """Handle the acknowledgements of all partitions. If one batch of a partition is refused, none of its batches counts.
 
-    As in Kafka, partitions without batches are among the outcomes where another partition has some.
+    As in Kafka, partitions without batches are in the result only if another partition has batches.
     """
     pace = Pace(double_first=True)
     asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}

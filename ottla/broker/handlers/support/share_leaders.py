@@ -1,4 +1,4 @@
-"""The current leader of a partition, for a share group member that asked another broker (KafkaApis.getCurrentLeader)."""
+"""The current leader of a partition, for a share group member that contacted another broker (KafkaApis.getCurrentLeader)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def name_leaders_for_acknowledge(ports: Ports, listener: str, response: share_ac
 
 
 def _name_leaders(ports: Ports, listener: str, topics: Sequence[_Topic]) -> list[BrokerAddress]:
-    """Name the leader of each partition that is refused because of it; returns the addresses of those that have one."""
+    """Set the leader of each partition that has a leader error; returns the addresses of those leaders."""
     leaders: set[int] = set()
     for topic in topics:
         for partition in topic.partitions:

@@ -14,14 +14,14 @@ from ottla.protocol.records import batches
 from ottla.storage.reading import Slice
 
 SLICE_BYTES = 1 << 20
-"""How many bytes a fetch reads from one share partition at most, because few records are acquired at once. Where ``min_bytes`` is
-larger, that is the limit."""
+"""Maximum number of bytes that a fetch reads from one share partition, because few records are acquired at once. A larger
+``min_bytes`` raises the limit."""
 CHECKED_AT_ONCE = 100
-"""How many batches of an earlier process one read checks at most: a fetch may read many share partitions in a step."""
+"""Maximum number of batches of an earlier process that one read checks: a fetch may read many share partitions in a step."""
 
 
 class AcquiredBatches(NamedTuple):
-    """The batches of a share partition that have the acquired records. ``read_bytes`` is how many bytes were read."""
+    """The batches of a share partition that have the acquired records. ``read_bytes`` is the number of bytes read."""
 
     records: Buffer
     acquired: Sequence[AcquiredRecords]
@@ -41,7 +41,7 @@ NOTHING = AcquiredBatches(b"", (), 0)
 
 
 def read(shared: OpenSharePartition, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
-    """Read from the first record that is to be delivered. Raises `KafkaError`."""
+    """Read from the first record that can be delivered. Raises `KafkaError`."""
     offset = shared.partition.next_fetch_offset()
     return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch, most_checks=CHECKED_AT_ONCE)
 
@@ -55,9 +55,10 @@ def take(
     *,
     is_first: bool,
 ) -> AcquiredBatches:
-    """Read records and lock them for the member, without a pause, so that no other member gets the same. Raises `KafkaError`.
+    """Read records and lock them for the member, without a pause, so that no other member gets the same records.
 
-    Where the log starts above the next record to deliver, the share partition moves its start, and the next fetch goes on there.
+    If the log starts above the next record to deliver, the share partition's start is moved, and the next fetch continues there.
+    Raises `KafkaError`.
     """
     fetch_offset = shared.partition.next_fetch_offset()
     try:
@@ -86,7 +87,7 @@ def take(
 
 
 def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
-    """The batches up to ``most_offset`` and their positions in ``data``; a last position says where the last batch ends."""
+    """The batches up to ``most_offset`` and their positions in ``data``, with the end of the last batch as the last position."""
     fetched: list[FetchedBatch] = []
     positions: list[int] = []
     end = 0

@@ -1,4 +1,4 @@
-"""The frame of the five APIs of share states: handles one share partition of a request after the other."""
+"""Handles the share partitions of a request one after the other, for the five APIs of share states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.protocol.java_hash import id_work
 UNITS_PER_BATCH = 2
 """The cost of a state batch that is written or read, in units of `protocol.steps.Pace`."""
 STORED_PER_UNIT = 2
-"""How many stored batches of a share partition are processed in one unit. A write may process all of them."""
+"""Number of stored batches of a share partition that are processed in one unit. A write may process all of them."""
 
 
 class RequestPartition(Protocol):
@@ -42,7 +42,7 @@ def for_each_partition(
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
 ) -> Handled[A]:
-    """The response. As in Kafka it is empty for a request without a group or topics, and where a topic has no partitions."""
+    """The response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
     if not group_id or any(not topic.partitions for topic in topics):
         return answer([])
 
