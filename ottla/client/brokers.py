@@ -24,9 +24,9 @@ from ottla.protocol.remedies import RETRIABLE
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-"""The longest pause between two attempts, in seconds. Each pause is twice the one before."""
+"""Longest pause between two attempts, in seconds. Each pause is twice the previous one."""
 GROUP, TRANSACTION = 0, 1
-"""The types of coordinators (FindCoordinator's key types)."""
+"""Coordinator types (FindCoordinator's key types)."""
 NO_NODE: Final = -1
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class BrokerConnections:
         for address in list(self._connections):
             self._drop(address)
 
-    # asking
+    # requests
 
     def ask(self, connection: BrokerConnection, request: Any, at_most: int | None = None) -> Any:
         """Send a request to a broker and return the response. Raises OSError when the connection breaks."""
@@ -93,9 +93,9 @@ class BrokerConnections:
         return answer
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
-        """The result of ``attempt``, which is repeated after a retriable error or one of ``also``, at most until the time-out.
+        """Call ``attempt`` until it succeeds, retrying retriable errors and those of ``also`` until the timeout.
 
-        After the time-out the error of the last attempt is raised; for connections `Unreachable` or `TimedOut`.
+        After the timeout the error of the last attempt is raised; for connections `Unreachable` or `TimedOut`.
         """
         passing = RETRIABLE | {int(code) for code in also}
         deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
@@ -119,10 +119,9 @@ class BrokerConnections:
     def of_all(
         self, what: str, ask: Callable[[BrokerNode, BrokerConnection], list[T]], silent: list[ClientError] | None = None
     ) -> list[T]:
-        """What ``ask`` gives for each broker, one after the other, each as in `until_final`.
+        """Call ``ask`` for each broker in turn, each as in `until_final`, and join the results.
 
-        A broker that does not answer ends it, unless there is a list for what is to be said of such brokers. Then what the others
-        answer is all that there is. Where none answers, that is an error in any case.
+        An unreachable broker is an error, unless ``silent`` is given, which collects these errors, and another broker responds.
         """
         given: list[T] = []
         nodes = self.nodes()
@@ -148,7 +147,7 @@ class BrokerConnections:
     # choosing a broker
 
     def anyone(self) -> BrokerConnection:
-        """A connection to any broker. Raises OSError where no bootstrap address accepts connections."""
+        """Return a connection to any broker. Raises OSError if no bootstrap address accepts connections."""
         for connection in self._connections.values():
             return connection
         last: OSError | None = None
@@ -162,7 +161,7 @@ class BrokerConnections:
         raise OSError(last.errno, last.strerror or str(last))
 
     def node(self, node: BrokerNode) -> BrokerConnection:
-        """A connection to this broker. Raises OSError that names the address, which may be unreachable from here."""
+        """Return a connection to a broker. The OSError names its advertised address, which may be unreachable from here."""
         try:
             return self._connected(node.address)
         except OSError as error:
@@ -170,20 +169,20 @@ class BrokerConnections:
             raise OSError(error.errno, error.strerror or str(error), where) from None
 
     def controller(self) -> BrokerConnection:
-        """The controller if clients can reach it, else any broker: in KRaft, brokers forward requests to the controller."""
+        """Return the controller if clients can reach it, else any broker: in KRaft, brokers forward requests to the controller."""
         metadata = self.metadata([])
         node = nodes_of(metadata).get(metadata.controller_id)
         return self.anyone() if node is None else self.node(node)
 
     def leader(self, topic: str, index: int) -> BrokerConnection:
-        """The leader of a partition. Raises `UnknownTopic`, and `KafkaAnswered` for a partition without a leader."""
+        """Return the leader of a partition. Raises `UnknownTopic`, and `KafkaAnswered` for a partition without a leader."""
         return self.leaders(topic, [index])[index]
 
     def leaders(
         self, topic: str, indexes: Iterable[int] | None = None, *, skips_missing: bool = False
     ) -> dict[int, BrokerConnection]:
-        """The leaders by partition, of all partitions or of ``indexes``, with ``skips_missing`` of those that exist. Raises as
-        `leader`."""
+        """Return the leaders by partition, of all partitions or of ``indexes``, with ``skips_missing`` of those that exist. Raises
+        as `leader`."""
         metadata = self.metadata([topic])
         nodes = nodes_of(metadata)
         partitions = {p.partition_index: p for p in self.topic_of(metadata, topic).partitions}
@@ -202,7 +201,7 @@ class BrokerConnections:
         return leaders
 
     def coordinator(self, kind: int, key: str) -> BrokerConnection:
-        """The coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
+        """Return the coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
         return self.node(self._coordinator(kind, key))
 
     def coordinator_id(self, kind: int, key: str) -> int:
@@ -220,7 +219,7 @@ class BrokerConnections:
     # metadata
 
     def metadata(self, topics: list[str] | None) -> MetadataResponse:
-        """Metadata with these topics; None for all topics. Raises OSError, and `KafkaAnswered` for an error of the whole
+        """Request metadata of these topics; None for all topics. Raises OSError, and `KafkaAnswered` for an error of the whole
         response."""
         named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
         answer: MetadataResponse = self.ask(self.anyone(), MetadataRequest(topics=named, allow_auto_topic_creation=False))
@@ -233,11 +232,11 @@ class BrokerConnections:
         return [node for _, node in sorted(nodes_of(metadata).items())]
 
     def cluster_id(self) -> str | None:
-        """None where the brokers are too old to have one."""
+        """Return the cluster id; None if the brokers are too old to have one."""
         return self.until_final("asking for the cluster's id", lambda: self.metadata([])).cluster_id
 
     def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
-        """A topic in ``metadata``. Raises `UnknownTopic`, and `KafkaAnswered` for another error of the topic."""
+        """Find a topic in ``metadata``. Raises `UnknownTopic`, and `KafkaAnswered` for another error of the topic."""
         described = next((t for t in metadata.topics if t.name == topic), None)
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {quote(topic)}"
@@ -248,7 +247,7 @@ class BrokerConnections:
         return described
 
     def partitions(self, topic: str) -> list[int]:
-        """The indexes of a topic's partitions. Raises `UnknownTopic`."""
+        """Return the indexes of a topic's partitions. Raises `UnknownTopic`."""
         metadata = self.until_final(f"looking for topic {topic!r}", lambda: self.metadata([topic]))
         return sorted(p.partition_index for p in self.topic_of(metadata, topic).partitions)
 

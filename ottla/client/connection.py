@@ -1,7 +1,7 @@
 """A connection to one broker: one request at a time, in the newest version that both sides support.
 
-The broker's versions are requested first. A broker that does not support the newest ApiVersions responds in version 0 with its own
-versions (KIP-511), and gets a second request.
+ApiVersions is the first request. A broker that does not support its newest version responds in version 0 with the supported ones
+(KIP-511), and gets a second request.
 """
 
 from __future__ import annotations
@@ -21,29 +21,28 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""The largest response in bytes. Fetch requests ask for less, but a single batch may be larger."""
+"""Largest response in bytes. Fetch requests less, but a single batch may be larger."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9}
-"""The last versions that have names of topics instead of ids (KIP-516, KIP-848). People use names, and these versions suffice."""
+"""The last versions that identify topics by name instead of id (KIP-516, KIP-848). People use names, and these versions suffice."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
 _TLS_ALERT: Final = 0x15
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class Transport(Protocol):
-    """Sends bytes to a broker and receives bytes. Methods raise OSError when the connection breaks, TimeoutError after the
-    time-out."""
+    """Sends and receives bytes. Methods raise OSError when the connection breaks, TimeoutError after the timeout."""
 
     def send(self, data: bytes) -> None: ...
 
     def receive(self, size: int) -> bytes:
-        """Exactly ``size`` bytes."""
+        """Read exactly ``size`` bytes."""
         ...
 
     def close(self) -> None: ...
 
 
 Connect = Callable[[Address, float], Transport]
-"""Opens a transport to an address. The second argument is the time-out of each wait, in seconds. Raises OSError."""
+"""Opens a transport to an address. The second argument is the timeout of each read, in seconds. Raises OSError."""
 
 
 class SocketTransport:
@@ -81,17 +80,17 @@ class BrokerConnection:
         self._client_id = client_id
         self._sent = 0
         self.features: dict[str, int] = {}
-        """The finalized features of the cluster and their levels; empty where the broker has none."""
+        """Finalized features of the cluster and their levels; empty if the broker has none."""
         self._versions = self._ask_versions()
 
     def call(self, request: Any, at_most: int | None = None) -> Any:
-        """The response. Raises `UnsupportedRequest` where the sides share no version of the request, `NotKafka` for an invalid
-        response."""
+        """Send a request and return the response. Raises `UnsupportedRequest` if the sides share no version, `NotKafka` for an
+        invalid response."""
         key, version = self._choose(request, at_most)
         return self._decode(key, version, self._exchange(key, version, request))
 
     def version(self, request: Any) -> int:
-        """The version in which this request would be sent. Raises `UnsupportedRequest`."""
+        """Return the version in which a request would be sent. Raises `UnsupportedRequest`."""
         return self._choose(request, None)[1]
 
     def close(self) -> None:
@@ -110,7 +109,7 @@ class BrokerConnection:
         return key, version
 
     def _exchange(self, key: int, version: int, request: Any) -> bytes:
-        """The frame of the response, without its size. Raises `NotKafka`, OSError."""
+        """Return the frame of the response, without its size. Raises `NotKafka`, OSError."""
         self._sent += 1
         self._transport.send(request_frame(key, version, self._sent, self._client_id, request))
         head = self._transport.receive(4)

@@ -18,7 +18,7 @@ FENCED_FROM = 2
 
 @dataclass(slots=True, frozen=True)
 class Controller:
-    """The leader of the metadata quorum. ``host`` and ``port`` are None where its node does not say them."""
+    """The leader of the metadata quorum. ``host`` and ``port`` are None if the response does not contain them."""
 
     node_id: int
     host: str | None
@@ -27,13 +27,13 @@ class Controller:
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """``controller`` is None where brokers do not reach one. ``features`` are levels by name."""
+    """``controller`` is None if brokers do not reach one. ``features`` has levels by name."""
 
     cluster_id: str
     controller: Controller | None
     brokers: list[BrokerNode]
     fenced: frozenset[int]
-    """Ids of the brokers that are registered and fenced. Clients are not sent to them."""
+    """Ids of fenced brokers, which clients do not see in Metadata."""
     features: dict[str, int]
     leaderless: list[LeaderlessPartition]
     strays: list[Stray]
@@ -56,7 +56,7 @@ def describe(brokers: BrokerConnections) -> ClusterDescription:
 
 
 def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[dict[int, BrokerNode], frozenset[int]]:
-    """All brokers by id, and which of them are fenced. An old broker does not say which, so ``known`` are all there are."""
+    """Return all brokers by id, and the ids of the fenced ones. For an old broker only ``known`` is returned."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     connection = brokers.anyone()
     try:
@@ -71,7 +71,7 @@ def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[
 
 
 def _controller(brokers: BrokerConnections) -> Controller | None:
-    """The leader of the quorum. The id in Metadata and DescribeCluster is that of any broker (KRaft)."""
+    """Return the leader of the quorum. In KRaft the controller id in Metadata and DescribeCluster is that of any broker."""
     request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])])
     try:
         answer = brokers.ask(brokers.anyone(), request)
@@ -79,7 +79,7 @@ def _controller(brokers: BrokerConnections) -> Controller | None:
         partition = answer.topics[0].partitions[0]
         check("the controller", partition.error_code, partition.error_message)
     except (KafkaAnswered, TimedOut, UnsupportedRequest, OSError):
-        # Brokers that do not reach a controller answer nothing for 30 s.
+        # Brokers that do not reach a controller do not respond for 30 s.
         return None
     except IndexError:
         raise ClientError("the broker describes no quorum of the metadata") from None

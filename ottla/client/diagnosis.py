@@ -1,4 +1,4 @@
-"""Finds out why readers wait: which transaction holds the last stable offset of a partition, and what a group waits for."""
+"""Finds the transaction that holds back a partition's last stable offset, and the reason why a group does not advance."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ottla.protocol.java_hash import partition_for
 
 @dataclass(slots=True, frozen=True)
 class StableOffset:
-    """The last stable offset of a partition, up to which read_committed readers get, and the transaction that holds it back.
+    """The last stable offset of a partition, up to which read_committed consumers read, and the transaction that holds it back.
 
-    ``holder`` is the open transaction that begins at the last stable offset, None where none does. ``transaction`` is that
-    transaction in its coordinator, None where no transactional id has the producer id, or where its transaction has ended.
+    ``holder`` is the open transaction that begins at the last stable offset, if any. ``transaction`` is that transaction in its
+    coordinator, None if no transactional id has the producer id, or if its transaction has ended.
     """
 
     topic: str
@@ -33,12 +33,12 @@ class StableOffset:
 
     @property
     def waiting(self) -> int:
-        """How many offsets lie above the last stable offset, including those of the open transactions."""
+        """Number of offsets above the last stable offset, including those of the open transactions."""
         return self.high_watermark - self.last_stable_offset
 
 
 def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[StableOffset]:
-    """The last stable offsets of all partitions of a topic, or of those in ``indexes``, in order. Raises `ClientError`."""
+    """Return the last stable offsets of all partitions of a topic, or of those in ``indexes``, in order. Raises `ClientError`."""
     wanted = sorted(brokers.partitions(topic) if indexes is None else indexes)
     stable = list_offsets(brokers, topic, wanted, LATEST, committed=True)
     ends = list_offsets(brokers, topic, wanted, LATEST)
@@ -59,7 +59,7 @@ def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int
 
 
 def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
-    """The first open transaction by partition, unless it began after the last stable offset was requested."""
+    """Return the first open transaction by partition, unless it began after the last stable offset was requested."""
     holders: dict[int, OpenTransaction] = {}
     for transaction in transactions.open_transactions(brokers, topic, indexes):
         if transaction.start_offset <= stable[transaction.partition]:
@@ -68,7 +68,7 @@ def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable:
 
 
 def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> dict[int, TransactionDescription]:
-    """The transactions by producer id that their coordinators will still end."""
+    """Return the transactions, by producer id, that their coordinators will still end."""
     wanted = {holder.producer_id for holder in holders}
     if not wanted:
         return {}
@@ -82,11 +82,11 @@ def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> di
 
 @dataclass(slots=True, frozen=True)
 class WaitingGroup:
-    """A group, and the partitions in which a transaction holds it.
+    """A group, and the partitions in which a transaction holds it back.
 
-    In a partition that it reads, it has got to the last stable offset. In that of ``__consumer_offsets`` which has its offsets, a
-    transaction has pending ones, of this group or another: Kafka does not say of which, and has readers wait for those of theirs
-    (UNSTABLE_OFFSET_COMMIT).
+    In an input partition, the group has reached the last stable offset. In the group's partition of ``__consumer_offsets``, a
+    transaction has pending offsets, of this group or another: Kafka does not show of which, and consumers of a group wait for their
+    own (UNSTABLE_OFFSET_COMMIT).
     """
 
     group: GroupDescription
@@ -94,12 +94,12 @@ class WaitingGroup:
 
     @property
     def behind(self) -> list[GroupPosition]:
-        """The positions with a lag or without a committed offset, the largest first."""
+        """Positions with a lag or without a committed offset, the largest first."""
         return sorted((p for p in self.group.positions if p.unread > 0 or p.committed is None), key=lambda p: -p.unread)
 
 
 def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
-    """Raises `KafkaAnswered` where the group does not exist."""
+    """Raises `KafkaAnswered` if the group does not exist."""
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
     for position in described.positions:
@@ -116,7 +116,7 @@ def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
 
 
 def _held_offsets(brokers: BrokerConnections, group: str) -> list[StableOffset]:
-    """The partition that has the group's offsets, where an open transaction has pending ones in it."""
+    """Return the partition that has the group's offsets, if an open transaction has pending offsets in it."""
     try:
         index = partition_for(group, len(brokers.partitions(OFFSETS_TOPIC)))
     except UnknownTopic:

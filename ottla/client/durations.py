@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SKEW_MS: Final = 2_000
-"""How far two clocks that are kept right may be apart, in ms. Clocks that are further apart tell nothing of each other."""
+"""Maximum difference, in ms, of two synchronized clocks. Times of clocks with a larger difference are not compared."""
 
 
 def duration_text(ms: int) -> str:
@@ -19,5 +19,5 @@ def duration_text(ms: int) -> str:
 
 
 def elapsed_ms(since_ms: int, now_ms: int) -> int | None:
-    """The time since a broker's ``since_ms``, never below 0; None where that lies ahead, because ``now_ms`` is of another clock."""
+    """Return the time in ms since a broker's ``since_ms``, never below 0; None if that is in the future because clocks differ."""
     return max(0, now_ms - since_ms) if now_ms >= since_ms - SKEW_MS else None

@@ -1,4 +1,4 @@
-"""The client's exceptions. Each message is one line that says what happened and what to do."""
+"""The client's exceptions. Each message is one line: what happened and what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NotKafka(ClientError):
 
 
 class TimedOut(ClientError):
-    """No response, or no final one, came within the time-out."""
+    """The final response did not arrive within the timeout."""
 
 
 class UnsupportedRequest(ClientError):
@@ -31,7 +31,7 @@ class TooMuch(ClientError):
 
 
 class BatchTooLarge(TooMuch):
-    """A batch inflates to more bytes than may still be read. It has the offsets [``first_offset``, ``next_offset``).
+    """A batch decompresses to more bytes than are still allowed. It has the offsets [``first_offset``, ``next_offset``).
 
     ``is_alone``: the batch alone exceeds the limit. Otherwise it may be read with a new allowance.
     """
@@ -46,7 +46,7 @@ class BatchTooLarge(TooMuch):
 class KafkaAnswered(ClientError):
     """The broker has responded with an error.
 
-    ``number`` is the error's number; ``code`` is its `Code`, or UNKNOWN_SERVER_ERROR for a number that ottla does not know.
+    ``number`` is the error code; ``code`` is its `Code`, or UNKNOWN_SERVER_ERROR for a number that ottla does not know.
     """
 
     def __init__(self, what: str, number: int, message: str | None = None) -> None:
@@ -58,7 +58,7 @@ class KafkaAnswered(ClientError):
 
 
 class UnknownTopic(KafkaAnswered):
-    """No broker knows the topic or partition. A leader that does not know a new partition yet raises `KafkaAnswered` instead."""
+    """No broker knows the topic or partition. For a new partition that its leader does not know yet, `KafkaAnswered` is raised."""
 
 
 def check(what: str, number: int, message: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""The order of what has happened to a transactional id, where times do not tell it.
+"""Orders the events of a transactional id whose times are equal.
 
-A transaction may take less than a millisecond, and a clock that stands gives one time to many transactions. Each log and each list
-of requests has an order of its own. Between them stands what the protocol says: a request comes before the record that it causes.
+A transaction may take less than a millisecond, and a frozen clock gives many transactions the same time. Each log and each list of
+requests has its own order. The protocol relates them: a request precedes the record that it causes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ STEPS: Final[dict[str, int]] = {
     "complete": 8,
     "expire": 9,
 }
-"""The steps of a transaction in their order, by the kind of the event and for a request by its API."""
+"""The steps of a transaction in their order, by the kind of the event, or by the API of a request."""
 _CAUSES: Final[dict[str, tuple[str, ...]]] = {
     "InitProducerId": ("init",),
     **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn"), ("begin", "add")),
     **dict.fromkeys(("data", "TxnOffsetCommit", "EndTxn", "reason"), ("decide",)),
     "marker": ("complete",),
 }
-"""What follows on a step in the coordinator's log, if the step is not refused."""
+"""The records in the coordinator's log that an accepted step causes."""
 _CAUSES_ONE: Final = frozenset({"InitProducerId", "EndTxn", "reason", "marker"})
-"""Steps that another of their kind follows with a record of its own. A transaction has any number of the others."""
+"""Steps of which each causes a record of its own. Several steps of other kinds may cause one record."""
 
 
 class TimedEvent(Protocol):
-    """What is needed here of a `timeline.Event`."""
+    """The part of a `timeline.Event` that is used here."""
 
     @property
     def time_ms(self) -> int: ...
@@ -51,8 +51,8 @@ E = TypeVar("E", bound=TimedEvent)
 
 
 def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
-    """The events of the coordinator's log and those of other sequences by their times. The events of each sequence that have one
-    time stay in their order."""
+    """Merge the events of the coordinator's log and of other sequences by time. Events of one sequence with equal times keep their
+    order."""
     log = sorted(log, key=attrgetter("time_ms"))
     times = [event.time_ms for event in log]
     placed = [((event.time_ms, at, 1), event) for at, event in enumerate(log)]
@@ -64,9 +64,9 @@ def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
 
 
 def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[TimedEvent]) -> Iterable[int]:
-    """For each event of a sequence the index of the event in the log that comes after it."""
+    """Return for each event of a sequence the index of the next event in the log."""
     causing = _causing(log, times, sequence)
-    # An event that causes nothing stands behind earlier steps, but in front of what a later one has caused.
+    # An event without a record of its own comes after earlier steps, but before the records that later events have caused.
     limits = list(accumulate(reversed(causing), lambda limit, at: limit if at is None else min(limit, at), initial=len(log)))[::-1]
     at = 0
     for event, caused, limit in zip(sequence, causing, limits[1:], strict=True):
@@ -81,7 +81,7 @@ def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[
 
 
 def _causing(log: Sequence[TimedEvent], times: Sequence[int], sequence: Iterable[TimedEvent]) -> list[int | None]:
-    """For each event of a sequence the index of the event in the log that it has caused, if any."""
+    """Return for each event of a sequence the index of the log event that it has caused, if any."""
     causing: list[int | None] = []
     at = first_uncaused = 0
     for event in sequence:
@@ -97,8 +97,8 @@ def _causing(log: Sequence[TimedEvent], times: Sequence[int], sequence: Iterable
 
 
 def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str) -> int | None:
-    """The index of what an event has caused. It has the same time, or is the first thing that happened later: what something else
-    comes before has another cause."""
+    """Return the index of the record that an event has caused: one with the same time or the first later one, because after another
+    event the record has another cause."""
     causes = () if event.kind == "refused" else _CAUSES.get(step, ())
     for at in range(start, len(log) if causes else start):
         if log[at].kind in causes:
@@ -111,6 +111,6 @@ def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str)
 def _step(event: TimedEvent) -> str:
     if event.kind not in ("request", "refused"):
         return event.kind
-    # The text of a request begins with its API; only markers are refused without one.
+    # The text of a request begins with its API; only rejected markers have none.
     api = event.what.partition(" ")[0]
     return api if api in STEPS else "marker"

@@ -36,7 +36,7 @@ _DESCRIBE: Final[Mapping[str, Any]] = {
     STREAMS: lambda group: StreamsGroupDescribeRequest(group_ids=[group]),
 }
 RESTING: Final = ("Empty", "Dead")
-"""The states of groups without members, whose offsets a client may set."""
+"""States of groups without members, whose offsets a client may set."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +50,7 @@ class GroupListing:
 
 @dataclass(slots=True, frozen=True)
 class GroupMember:
-    """``assignment`` are partitions by topic; for a member of a streams group tasks by subtopology.
+    """``assignment`` has partitions by topic; for a member of a streams group tasks by subtopology.
 
     ``partitions`` are those that the member reads, also for a member of a streams group.
     """
@@ -76,8 +76,8 @@ class GroupDescription:
 
 
 def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = None) -> list[GroupListing]:
-    """The groups of all coordinators, ordered by id. Where ``silent`` is given it gets the errors of brokers that do not answer,
-    whose groups are then left out."""
+    """List the groups of all coordinators, ordered by id. If ``silent`` is given it collects the errors of unreachable brokers,
+    whose groups are then missing."""
 
     def ask(node: BrokerNode, connection: BrokerConnection) -> list[GroupListing]:
         answer = brokers.ask(connection, ListGroupsRequest())
@@ -93,13 +93,13 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
             for g in answer.groups
         ]
 
-    # A group that moves while it is listed may be named twice.
+    # A group that moves during the listing may occur twice.
     listings = {listing.group_id: listing for listing in brokers.of_all("listing groups", ask, silent)}
     return [listings[name] for name in sorted(listings)]
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Raises `KafkaAnswered` where the group does not exist."""
+    """Raises `KafkaAnswered` if the group does not exist."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         message = "ottla group list names those that there are"
@@ -108,7 +108,7 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
-    """Raises `KafkaAnswered` where the group does not exist."""
+    """Raises `KafkaAnswered` if the group does not exist."""
     return _describe(brokers, find(brokers, group))
 
 
@@ -159,14 +159,14 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
 
 
 def _of_tasks(tasks: dict[str, list[int]], topology: Any) -> list[TopicPartition]:
-    """The partitions of the topics that tasks read. A task may be of a topology that the group no longer has."""
+    """Return the partitions that tasks read. A task may be of a topology that the group no longer has."""
     subtopologies = [] if topology is None else topology.subtopologies or []
     sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
     return sorted((topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes)
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """The assignment of a consumer; empty where the bytes are not one."""
+    """Decode the assignment of a consumer; empty if the bytes are not one."""
     try:
         version = min(int.from_bytes(raw[:2], "big"), consumer_protocol_assignment.MAX_VERSION)
         assignment = decode_body(consumer_protocol_assignment.decode, raw, 2, version, may_trail=True)
@@ -176,13 +176,13 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
-    """How many offsets a group has not read yet, by partition: those from its commit to the high watermark. A partition that a
-    member owns and for which nothing is committed counts from the log's start. Raises `KafkaAnswered`."""
+    """Return the lag of a group by partition: offsets from its commit to the high watermark. A partition that a member owns and
+    without a commit counts from the log start. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
 def positions(brokers: BrokerConnections, listing: GroupListing) -> list[GroupPosition]:
-    """The group's positions in partitions that are committed or owned by a member, ordered by topic and partition."""
+    """Return the group's positions in partitions that are committed or owned by a member, ordered by topic and partition."""
     if listing.state in RESTING:
         return _positions(brokers, listing, [])
     return _describe(brokers, listing).positions
@@ -194,14 +194,14 @@ def _positions(brokers: BrokerConnections, listing: GroupListing, members: list[
 
 
 def check_resting(listing: GroupListing) -> None:
-    """Raises `KafkaAnswered` for a group with members, because they would go on from their positions and commit those."""
+    """Raises `KafkaAnswered` for a group with members, which would continue at their positions and commit them."""
     if listing.state not in RESTING:
         message = f"it is {listing.state}: stop its members first"
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
 
 
 def commit(brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set a group's offsets from outside. A group that does not exist is created. Raises `KafkaAnswered`."""
+    """Set a group's offsets as an operator. A group that does not exist is created. Raises `KafkaAnswered`."""
     listing = next((known for known in list_groups(brokers) if known.group_id == group), None)
     if listing is not None:
         check_resting(listing)

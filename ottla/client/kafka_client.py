@@ -20,9 +20,10 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class KafkaClient:
-    """A Kafka cluster, ottla or Apache Kafka. Connections are opened when they are needed.
+    """A Kafka cluster, ottla or Apache Kafka. Connections are opened when needed.
 
-    Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` where the broker refuses.
+    Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` for an error code of the
+    broker.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class KafkaClient:
         configs: Mapping[str, str] | None = None,
         replication_factor: int = BROKER_DEFAULT,
     ) -> None:
-        """Create a topic, and wait until it can be written to. By default the brokers' settings give the number of partitions."""
+        """Create a topic, and wait until it can be written to. The default number of partitions is the brokers' num.partitions."""
         topics.create(self.brokers, name, partitions, configs, replication_factor)
 
     def delete_topic(self, name: str) -> None:
@@ -85,7 +86,7 @@ class KafkaClient:
         show_control: bool = False,
         max_records: int = MAX_RECORDS,
     ) -> list[ConsumedRecord]:
-        """All records that a topic has now, ordered by partition and offset.
+        """Read all current records of a topic, ordered by partition and offset.
 
         ``committed``: up to the last stable offset, without aborted records. ``aborted``: only aborted records. ``all``: up to the
         high watermark. ``start`` and ``end`` are offsets by partition; the end is exclusive. With ``show_control`` the result
@@ -116,7 +117,7 @@ class KafkaClient:
     ) -> Iterator[ConsumedRecord]:
         """As `records`, but one by one as they are fetched; with ``follow`` also all later records, without end.
 
-        ``allowance`` is what all batches together may inflate to.
+        ``allowance`` limits the decompressed bytes of all batches together.
         """
         return reading.stream(
             self.brokers,
@@ -139,7 +140,7 @@ class KafkaClient:
         return groups.describe(self.brokers, group)
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """How many offsets the group has not read yet, by topic and partition; see `groups.lag`."""
+        """Return the lag of a group by topic and partition; see `groups.lag`."""
         return groups.lag(self.brokers, group)
 
     # transactions

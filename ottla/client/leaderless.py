@@ -1,4 +1,4 @@
-"""Partitions without a leader: why each has none, and what gives it one again."""
+"""Partitions without a leader, with the reason and the remedy for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition
 class LeaderlessPartition:
     """``complete``: the brokers whose replicas are known to have every committed record, in sync or eligible (KIP-966).
 
-    ``last_leaders``: the last known leader, where no replica is complete. ``offline``: the replicas whose broker is not running, or
+    ``last_leaders``: the last known leader, if no replica is complete. ``offline``: the replicas whose broker is not running, or
     whose log directory has failed.
     """
 
@@ -34,7 +34,7 @@ class LeaderlessPartition:
 
     @property
     def awaited(self) -> list[int]:
-        """The brokers of which one leads as soon as it is running: those that are complete, or else the last leader."""
+        """Brokers of which the first that runs becomes the leader: the complete ones, or else the last leader."""
         return self.complete or (self.last_leaders if len(self.last_leaders) == 1 else [])
 
     @property
@@ -51,7 +51,7 @@ class LeaderlessPartition:
 
     @property
     def remedy(self) -> str:
-        """What an operator does about it."""
+        """The action that an operator should take."""
         if set(self.replicas) <= set(self.offline):
             return f"start {_brokers(self.awaited or self.replicas, 'or')}"
         if not set(self.awaited) <= set(self.offline):
@@ -67,7 +67,7 @@ def _brokers(ids: Sequence[int], joined_by: str) -> str:
 
 
 def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
-    """All partitions without a leader, by topic and number."""
+    """Return all partitions without a leader, by topic and number."""
 
     def attempt() -> list[LeaderlessPartition]:
         found: list[LeaderlessPartition] = []
@@ -83,7 +83,7 @@ def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
 def _described(
     brokers: BrokerConnections, topic: str, without: dict[int, MetadataResponsePartition]
 ) -> Iterator[LeaderlessPartition]:
-    """Partitions of one topic. A broker of before KIP-966 knows no eligible replicas, so the in-sync ones are all there are."""
+    """Describe the partitions of one topic. A broker without KIP-966 knows only in-sync replicas, no eligible ones."""
     partitions: dict[int, MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = {**without}
     cursor: Cursor | None = None
     try:

@@ -1,4 +1,4 @@
-"""Which broker leads a partition, and how another replica comes to lead it."""
+"""The leader of a partition, and elections of another one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPart
 from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 PREFERRED, UNCLEAN = 0, 1
-"""Types of election in an ElectLeaders request."""
+"""Election types of ElectLeaders."""
 
 
 def described(brokers: BrokerConnections, topic: str, index: int) -> MetadataResponsePartition:
-    """A partition as Metadata has it, also where it has no leader now. Raises `UnknownTopic`."""
+    """Return a partition from Metadata, also if it has no leader. Raises `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for {topic}-{index}", lambda: brokers.metadata([topic]))
     for partition in brokers.topic_of(metadata, topic).partitions:
         if partition.partition_index == index:
@@ -48,7 +48,7 @@ def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> 
 
 
 def elect_leader(brokers: BrokerConnections, topic: str, index: int, *, is_unclean: bool = False) -> None:
-    """Elect a partition's preferred leader, or with ``is_unclean`` any running replica where the partition has no leader.
+    """Elect a partition's preferred leader, or with ``is_unclean`` any running replica if the partition has no leader.
 
     Such a leader may lack committed records. Raises `UnknownTopic` and `KafkaAnswered`.
     """

@@ -25,10 +25,10 @@ def list_offsets(
     committed: bool = False,
     skips_missing: bool = False,
 ) -> dict[int, int]:
-    """Offsets by partition, for `EARLIEST`, `LATEST`, or a time in ms: then that of the first record at or after the time.
+    """Return offsets by partition, for `EARLIEST`, `LATEST`, or of the first record at or after a time in ms.
 
-    With ``committed`` the last offset is the last stable one. Where all records are older than the time, the last offset is
-    returned. With ``skips_missing`` partitions that do not exist are left out; they raise `UnknownTopic` otherwise.
+    With ``committed`` the last offset is the last stable one. If all records are older than the time, the last offset is returned.
+    With ``skips_missing`` partitions that do not exist are omitted; otherwise they raise `UnknownTopic`.
     """
     wanted = list(indexes)
 
@@ -57,7 +57,7 @@ def list_offsets(
 
 
 def by_leader(leaders: dict[int, BrokerConnection]) -> list[tuple[BrokerConnection, list[int]]]:
-    """The connections with their partitions, so that each leader gets one request."""
+    """Group partitions by connection, so that each leader gets one request."""
     groups: dict[int, tuple[BrokerConnection, list[int]]] = {}
     for index, connection in leaders.items():
         groups.setdefault(id(connection), (connection, []))[1].append(index)

@@ -1,6 +1,6 @@
-"""Computes how far a group has read, for the command line, the console, ``ottla why`` and the lag of a handle.
+"""Computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
 
-As kafka-consumer-groups does, it lists each partition for which the group has a committed offset or which a member owns.
+Like kafka-consumer-groups, it lists each partition for which the group has a committed offset or which a member owns.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ottla.protocol.topic_partition import TopicPartition
 
 @dataclass(slots=True, frozen=True)
 class GroupPosition:
-    """How far a group has read a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, with markers.
+    """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, with markers.
 
-    ``committed`` and ``lag`` are None where the group has no committed offset. Only then ``start`` is the first offset of the log,
-    from which a member with ``auto.offset.reset=earliest`` reads.
+    ``committed`` and ``lag`` are None without a committed offset. Only then ``start`` is the log start offset, from which a member
+    with ``auto.offset.reset=earliest`` reads.
     """
 
     topic: str
@@ -44,7 +44,7 @@ class GroupPosition:
 
 @dataclass(slots=True, frozen=True)
 class Lag:
-    """The sums over a group's positions: the known lag, and how many partitions have no commit, with their offsets from
+    """Sums over a group's positions: the known lag, the count of partitions without a commit, and their offsets from
     ``earliest``."""
 
     known: int
@@ -60,7 +60,7 @@ def total_lag(positions: Iterable[GroupPosition]) -> Lag:
 
 @dataclass(slots=True, frozen=True)
 class _Commit:
-    """``lag`` is None where the broker does not give one."""
+    """``lag`` is None if the broker does not return it."""
 
     offset: int
     metadata: str = ""
@@ -68,14 +68,13 @@ class _Commit:
 
 
 _Commits = dict[TopicPartition, _Commit | None]
-"""None for a partition that the broker names without an offset."""
+"""None for a partition that the broker returns without an offset."""
 
 
 def positions_of(brokers: BrokerConnections, group: str, *, is_share: bool, owned: Iterable[TopicPartition]) -> list[GroupPosition]:
-    """The positions in all partitions that are committed or in ``owned``, ordered by topic and partition.
+    """Return the positions in all partitions that are committed or in ``owned``, ordered by topic and partition.
 
-    Raises `KafkaAnswered`. Partitions that do not exist are left out: committed offsets may stay for a while after their topic was
-    deleted, and an assignment may name a topic that was.
+    Raises `KafkaAnswered`. Partitions that do not exist are omitted: committed offsets and assignments may outlive a deleted topic.
     """
     commits = _share_offsets(brokers, group) if is_share else _committed(brokers, group)
     wanted: _Commits = {**dict.fromkeys(owned), **commits}
@@ -133,7 +132,7 @@ def _committed(brokers: BrokerConnections, group: str) -> _Commits:
 
 
 def _share_offsets(brokers: BrokerConnections, group: str) -> _Commits:
-    """Also partitions that the group has initialised and not read yet, which have no start offset."""
+    """Includes partitions that the group has initialised and not read yet, which have no start offset."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     what = f"asking for the offsets of share group {group!r}"
 

@@ -15,7 +15,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 BATCH_BYTES: Final = 256 << 10
-"""The size in bytes at which a batch is sent."""
+"""Size, in bytes, from which a batch is sent."""
 BATCH_RECORDS: Final = 10_000
 ALL_IN_SYNC: Final = -1
 _SEED: Final = 0x9747B28C
@@ -46,7 +46,7 @@ class TopicProducer:
         self._waiting = {index: _Waiting() for index in self._partitions}
         self._producer_id, self._epoch = self._init()
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
-        """How many records the broker has acknowledged, by partition."""
+        """Acknowledged records by partition."""
         self.last_offsets: dict[int, int] = {}
 
     def _init(self) -> tuple[int, int]:
@@ -105,7 +105,7 @@ class TopicProducer:
 
         def attempt() -> int:
             answered = self._brokers.ask(self._brokers.leader(self._topic, index), request).responses[0].partition_responses[0]
-            # The message of a record is preferred, because the broker's own message may quote those of many records.
+            # A record's own message is preferred, because the broker's message may quote those of many records.
             of_records = [e.batch_index_error_message for e in answered.record_errors if e.batch_index_error_message]
             check(what, answered.error_code, of_records[0] if of_records else answered.error_message)
             return int(answered.base_offset)
@@ -135,7 +135,7 @@ def produce(brokers: BrokerConnections, topic: str, records: Iterable[NewRecord]
 
 
 def murmur2(key: bytes) -> int:
-    """The unsigned hash by which Java's producer chooses a partition (org.apache.kafka.common.utils.Utils.murmur2)."""
+    """Return the unsigned hash by which Java's producer chooses a partition (org.apache.kafka.common.utils.Utils.murmur2)."""
     whole = len(key) - len(key) % 4
     value = (_SEED ^ len(key)) & _MASK
     for at in range(0, whole, 4):

@@ -22,14 +22,14 @@ from ottla.protocol.records import batches
 Isolation = Literal["committed", "aborted", "all"]
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("committed", "aborted", "all")
 FETCH_BYTES: Final = 16 << 20
-"""How many bytes a Fetch asks for, for all partitions together. A single batch may be larger."""
+"""Maximum size of a Fetch response, in bytes, for all partitions together. A single batch may be larger."""
 PARTITION_BYTES: Final = 4 << 20
 MAX_RECORDS: Final = 1_000_000
-"""How many records `read` returns at most. `stream` has no such limit."""
+"""Upper bound on the records that `read` returns. `stream` has none."""
 FETCH_WAIT_MS: Final = 500
-"""How long a broker holds a Fetch without new data, in ms."""
+"""Time that a broker waits for new data before it answers a Fetch, in ms."""
 FRUITLESS_ROUNDS: Final = 10
-"""After how many rounds of empty responses reading up to an end is given up."""
+"""Number of rounds with empty responses after which reading up to an end fails."""
 _NO_SESSION: Final = -1
 
 Positions = Mapping[int, int]
@@ -68,16 +68,15 @@ def stream(
     follow: bool = False,
     allowance: Allowance | None = None,
 ) -> Iterator[ConsumedRecord]:
-    """Records as they are fetched, in order within each partition; with ``follow`` without end.
+    """Yield records as they are fetched, in order within each partition; with ``follow`` without end.
 
-    ``committed`` ends at the last stable offset and leaves out aborted records; ``aborted`` only has these; ``all`` ends at the
-    high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all records are read that exist when
-    reading begins.
+    ``committed`` ends at the last stable offset without aborted records; ``aborted`` has only these; ``all`` ends at the high
+    watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all records that exist at the start are read.
 
-    ``allowance`` is what all batches together may inflate to; None gives each of them an allowance of its own. A batch beyond it
+    ``allowance`` limits the decompressed bytes of all batches together; with None each batch has its own. A batch that exceeds it
     raises `BatchTooLarge`.
 
-    Raises `ClientError` where the broker returns nothing although there should be more, and `KafkaAnswered`.
+    Raises `ClientError` if the broker returns nothing before the end, and `KafkaAnswered`.
     """
     if isolation not in ISOLATIONS:
         raise ClientError(f"isolation {isolation!r}: {', '.join(ISOLATIONS)} are wanted")
@@ -150,7 +149,7 @@ def _records_of(
     *,
     show_control: bool,
 ) -> Iterator[ConsumedRecord]:
-    """The wanted records of a response, from the partition's ``position`` to before ``end``. The position goes on with them."""
+    """Yield the wanted records of a response, from the partition's ``position`` to before ``end``, and advance the position."""
     index = data.partition_index
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
@@ -162,8 +161,8 @@ def _records_of(
         takes = isolation == "all" or is_aborted == (isolation == "aborted")
         if header.next_offset > position[index] and (header.is_control or takes):
             batch = memoryview(raw)[at : at + header.size_bytes]
-            # A marker is read whole, because it may end the aborted batches. Records of other batches may be many, and are decoded
-            # as they are taken.
+            # A marker is decoded at once, because it may end the aborted batches. Other batches may be large, and are decoded
+            # lazily.
             marker = decode_batch(topic, index, batch, header) if header.is_control else []
             if is_abort_marker(header, marker):
                 aborting.discard(header.producer_id)

@@ -8,11 +8,11 @@ from typing import Any
 
 
 class NotReady(Exception):
-    """A broker does not run or is not well. The text is one line for a person."""
+    """A broker does not run or has failed. The text is one line for a person."""
 
 
 def read_ready_file(path: Path) -> dict[str, Any]:
-    """The line that the broker has also printed, decoded. Raises `NotReady`."""
+    """Decode the file, which has the line that the broker also prints. Raises `NotReady`."""
     try:
         said = json.loads(path.read_text())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The machine's clocks, also where a test has frozen or moved the time that programs see.
+"""The machine's clocks, which work even if a test has frozen Python's time functions.
 
-freezegun and its like replace `time.monotonic`, `time.time` and the functions that are made of them, in every module that has
-imported one. A deadline that is measured with them never comes. They do not replace `time.clock_gettime` of the monotonic clock.
+freezegun and similar libraries replace `time.monotonic`, `time.time` and functions based on them, in every module that has imported
+one, so that a deadline never passes. They do not replace `time.clock_gettime`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import time
 
 
 def monotonic_s() -> float:
-    """The time in seconds since an arbitrary moment. It never goes back."""
+    """Return the seconds since an arbitrary moment. The value never decreases."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def now_ms() -> int:
-    """The machine's time in ms since 1970."""
+    """Return the machine's time in ms since 1970."""
     return time.clock_gettime_ns(time.CLOCK_REALTIME) // 1_000_000

@@ -1,4 +1,4 @@
-"""Says why readers of committed records wait, what a group waits for, and what to do."""
+"""Explains why read_committed consumers or a group do not advance, and what to do."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ottla.client.wording import command_for, counted
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 MAX_PARTITIONS_NAMED = 10
-"""How many partitions that a group is behind in are named. The number of further partitions is given."""
+"""Maximum number of partitions with lag that are listed. The number of further partitions is given."""
 ABORT_INTERVAL_MS: Final = 10_000
-"""The time within which a coordinator looks for transactions that have timed out, in ms: Kafka's default of
+"""Interval, in ms, in which a coordinator aborts transactions that have timed out: Kafka's default of
 transaction.abort.timed.out.transaction.cleanup.interval.ms; ottla's is shorter."""
 NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
-    """Lines that say which transaction holds the readers of a partition, and what to do. ``clients`` has the clients by
-    transactional id."""
+    """Describe the transaction that holds back the last stable offset, and what to do. ``clients`` has the clients by transactional
+    id."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
         return [f"{where} holds nobody: readers of committed records get to its end, {held.high_watermark:,}"]
@@ -58,10 +58,10 @@ def _since(transaction: TransactionDescription, now_ms: int) -> str:
 
 
 def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
-    """For how long an ongoing transaction has been open, and when it times out.
+    """Describe how long an ongoing transaction has been open, and when it times out.
 
-    ``now_ms`` may be of another clock than the broker's, which a test may have stopped. So nothing is concluded from a begin that
-    lies ahead, or from a time-out after which the transaction should not be there any more.
+    ``now_ms`` may differ from the broker's clock, which a test may have stopped. So a begin in the future, or a timeout after which
+    the transaction should be gone, is reported as such.
     """
     open_ms = elapsed_ms(start_ms, now_ms)
     if open_ms is None:
@@ -78,7 +78,7 @@ def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
 
 
 def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
-    """Lines that say what keeps a group from the end of its partitions, and what to do."""
+    """Describe why a group does not reach the end of its partitions, and what to do."""
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]
     for held in waiting.held:
@@ -130,7 +130,7 @@ def _of_members(waiting: WaitingGroup) -> str:
 
 
 def _late(waiting: WaitingGroup) -> str:
-    """The members that have not reached the group's epoch, where the protocol shows it."""
+    """Name the members that have not reached the group's epoch, if the protocol shows it."""
     group = waiting.group
     if group.group_type == CLASSIC or group.epoch is None:
         return ""

@@ -29,19 +29,19 @@ from ottla.protocol.records import (
 from ottla.protocol.steps import run
 
 MAX_INFLATED_BYTES: Final = 256 << 20
-"""How many bytes one compressed batch may inflate to."""
+"""Maximum decompressed size of one batch, in bytes."""
 MAX_BATCH_RECORDS: Final = 2_000_000
-"""How many records of one batch are held in memory at once, which takes some 800 MiB."""
+"""Maximum number of records of one batch in memory at once, which takes about 800 MiB."""
 _CONTROL_KEY = Struct(">hh")
 _NULL = b"\1"
-"""The varint of the length -1, which stands for null."""
+"""The varint of the length -1, which encodes null."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True, frozen=True)
 class ConsumedRecord:
-    """``control`` is None for data, and ``COMMIT`` or ``ABORT`` for a transaction's marker; another control record has its type."""
+    """``control`` is None for data, ``COMMIT`` or ``ABORT`` for a transaction's marker, and else the type of the control record."""
 
     topic: str
     partition: int
@@ -58,7 +58,7 @@ class ConsumedRecord:
 
 @dataclass(slots=True, frozen=True)
 class NewRecord:
-    """``partition``: None to choose it by the key as Java's producer does. ``timestamp_ms``: None for the current time."""
+    """With ``partition`` None the key determines it, as in Java's producer. With ``timestamp_ms`` None it is the current time."""
 
     value: bytes | None
     key: bytes | None = None
@@ -68,7 +68,7 @@ class NewRecord:
 
 
 def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[ConsumedRecord]:
-    """The records of one batch. Raises `ClientError` for a damaged batch, `TooMuch` for one that exceeds a limit."""
+    """Decode one batch. Raises `ClientError` for a damaged batch, `TooMuch` for one that exceeds a limit."""
     records = list(islice(decoded(topic, partition, batch, header), MAX_BATCH_RECORDS + 1))
     if len(records) > MAX_BATCH_RECORDS:
         raise TooMuch(f"{_named(topic, partition, header)} has more than {MAX_BATCH_RECORDS:,} records")
@@ -78,9 +78,9 @@ def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader)
 def decoded(
     topic: str, partition: int, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None
 ) -> Iterator[ConsumedRecord]:
-    """As `decode_batch`, one by one: a few KiB may inflate to forty million small records, each of which becomes an object.
+    """As `decode_batch`, but lazily: a few KiB may decompress to forty million small records, each of which becomes an object.
 
-    ``allowance`` is what several batches may inflate to; None allows this one `MAX_INFLATED_BYTES`.
+    ``allowance`` limits the decompressed bytes of several batches; None allows this one `MAX_INFLATED_BYTES`.
     """
     where = _named(topic, partition, header)
     allowance = Allowance(MAX_INFLATED_BYTES) if allowance is None else allowance
@@ -114,7 +114,7 @@ def decoded(
         ) from None
     except KafkaError as error:
         raise ClientError(f"{where} cannot be read: {error.message}") from None
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many types
         raise ClientError(f"{where} cannot be read: {error}") from error
 
 
@@ -139,7 +139,7 @@ def _record(topic: str, partition: int, header: BatchHeader, record: DefaultReco
 
 
 def _control(key: bytes | None) -> str:
-    """The type of a control record: its name, or the number of an unknown type."""
+    """Return the name of a control record's type, or the number of an unknown type."""
     if key is None or len(key) < _CONTROL_KEY.size:
         return "UNKNOWN"
     _, number = _CONTROL_KEY.unpack_from(key)
@@ -198,5 +198,5 @@ def _field(value: bytes | None) -> bytes:
 
 
 def encoded_size_bytes(record: NewRecord) -> int:
-    """The approximate size of a record in a batch, in bytes, for splitting batches."""
+    """Return the approximate size of a record in a batch, in bytes, for splitting batches."""
     return 32 + len(record.key or b"") + len(record.value or b"") + sum(16 + len(k) + len(v or b"") for k, v in record.headers)

@@ -1,7 +1,7 @@
 """The history of a transactional id, in order, from the coordinator's log and the partitions' markers.
 
-Kafka has no request for a transaction's history, but its log has the history: each change of state is a record in
-``__transaction_state``, until compaction only leaves the newest.
+Kafka has no request for it, but each change of state is a record in ``__transaction_state``, until compaction keeps only the
+newest.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ottla.protocol.transaction_states import TxnState
 _DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
 _COMPLETE: Final = {TxnState.COMPLETE_COMMIT.label: "committed", TxnState.COMPLETE_ABORT.label: "aborted"}
 PRODUCER_LEAD_MS: Final = 120_000
-"""How much older than its transaction a record may be, in ms: it waits in the producer for at most this long, unless
-delivery.timeout.ms says otherwise."""
+"""Maximum time, in ms, by which a record may be older than its transaction: a producer buffers records for Kafka's default of
+delivery.timeout.ms."""
 MAX_DATA_RECORDS: Final = 200_000
-"""How many records of the partitions are searched for those of a transaction."""
+"""Maximum number of records of the partitions that are searched."""
 
 
 @dataclass(slots=True, frozen=True)
 class Logged:
-    """A record of the coordinator's log. ``state`` is None for a tombstone, by which the id has expired."""
+    """A record of the coordinator's log. ``state`` is None for a tombstone, which means that the id has expired."""
 
     offset: int
     time_ms: int
@@ -51,7 +51,7 @@ class Logged:
 
 @dataclass(slots=True, frozen=True)
 class Event:
-    """One event. ``where`` names the log and offset that show the event; ``producer`` is the producer's id and epoch."""
+    """One event. ``where`` is the log and offset of its record; ``producer`` is the producer's id and epoch."""
 
     time_ms: int
     kind: str
@@ -62,7 +62,7 @@ class Event:
 
 
 def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset: int, time_ms: int) -> Logged | None:
-    """A record of the coordinator's log; None where it is about another id, or cannot be decoded."""
+    """Decode a record of the coordinator's log; None if it is about another id, or cannot be decoded."""
     if key is None:
         return None
     try:
@@ -86,12 +86,12 @@ def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset
 
 
 def _state_name(status: int) -> str:
-    """The state's name as Kafka's tools print it; the number of an unknown state."""
+    """Return the state's name as Kafka's tools print it; the number of an unknown state."""
     return TxnState(status).label if status in set(TxnState) else str(status)
 
 
 def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecord] = ()) -> list[Event]:
-    """The changes of state as events, together with the data that the producers have written, and the markers. Ordered by time."""
+    """Return the changes of state, the data that the producers have written, and the markers, ordered by time."""
     happened: list[Event] = []
     before: Logged | None = None
     for state in states:
@@ -102,7 +102,7 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecor
 
 
 def _after_joining(event: Event, joined: list[Event]) -> Event:
-    """Move data behind the event by which its partition joined: records have the producer's time, which may be earlier."""
+    """Move data after the event that added its partition, because records have the producer's time, which may be earlier."""
     if event.kind != "data":
         return event
     earlier = [j for j in joined if j.time_ms <= event.time_ms and event.partitions[0] in j.partitions]
@@ -144,7 +144,7 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
 
 
 def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[Event]]:
-    """The events of each partition: markers, and the records between two markers as one event."""
+    """Return the events of each partition: markers, and the records between two markers as one event."""
     by_partition: dict[TopicPartition, list[ConsumedRecord]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
         by_partition.setdefault((record.topic, record.partition), []).append(record)
@@ -186,9 +186,9 @@ def _written(records: list[ConsumedRecord]) -> list[Event]:
 
 @dataclass(slots=True, frozen=True)
 class TimelineLimits:
-    """How much of the logs is read. ``log_offsets``: so many of the newest offsets of the coordinator's log, None for all of them.
-    ``data_records`` and ``data_bytes``: so many records of a topic, and bytes to which its batches inflate; a topic that has more
-    is left out. None for bytes bounds each batch alone."""
+    """Limits on what is read. ``log_offsets`` is the number of the newest offsets of the coordinator's log, None for all.
+    ``data_records`` and ``data_bytes`` limit the records of a topic and their decompressed size; a topic that exceeds them is
+    omitted. Without ``data_bytes`` only single batches are limited."""
 
     log_offsets: int | None = None
     data_records: int = MAX_DATA_RECORDS
@@ -197,19 +197,19 @@ class TimelineLimits:
 
 @dataclass(slots=True, frozen=True)
 class Timeline:
-    """``unread`` says in a line each what the limits have left out."""
+    """``unread`` describes, one line each, what the limits have excluded."""
 
     events: list[Event]
     unread: list[str]
 
 
 def timeline(brokers: BrokerConnections, transactional_id: str) -> list[Event]:
-    """The events of a transactional id. Raises `KafkaAnswered` where the coordinator's log does not have the id."""
+    """Return the events of a transactional id. Raises `KafkaAnswered` if the coordinator's log does not have the id."""
     return newest_timeline(brokers, transactional_id, TimelineLimits()).events
 
 
 def newest_timeline(brokers: BrokerConnections, transactional_id: str, limits: TimelineLimits) -> Timeline:
-    """The events of a transactional id within the limits. Raises `KafkaAnswered` where the whole log was read, and does not have
+    """Return the events of a transactional id within the limits. Raises `KafkaAnswered` if the whole log was read and does not have
     the id."""
     try:
         count = len(brokers.partitions(TRANSACTION_TOPIC))
@@ -234,7 +234,7 @@ def newest_timeline(brokers: BrokerConnections, transactional_id: str, limits: T
 
 
 def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) -> tuple[int, int]:
-    """Where reading begins in a partition of the coordinator's log, and where the log begins."""
+    """Return the offset at which reading of the coordinator's log begins, and the log start offset."""
     first = list_offsets(brokers, TRANSACTION_TOPIC, [index], EARLIEST)[index]
     if log_offsets is None:
         return first, first
@@ -242,8 +242,8 @@ def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) 
 
 
 def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimits, unread: list[str]) -> list[ConsumedRecord]:
-    """The records that the id's producers have written into its partitions since the oldest known state. Adds to ``unread`` the
-    topics that have too many."""
+    """Return the records that the id's producers have written to its partitions since the oldest known state. Adds topics that
+    exceed a limit to ``unread``."""
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
     written: list[ConsumedRecord] = []
@@ -261,15 +261,15 @@ def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimi
             unread.append(f"what was written to topic {topic}, which has more than {limit} since the first of these events")
             continue
         except KafkaAnswered:
-            # The topic was deleted. Then the events come from the coordinator's log alone.
+            # The topic was deleted, so only the coordinator's log has its events.
             continue
         written += sorted(records, key=lambda record: (record.partition, record.offset))
     return written
 
 
 def _of_producers(records: Iterable[ConsumedRecord], producers: Collection[int], max_records: int) -> list[ConsumedRecord]:
-    """Their transactional records and markers, without what is in them, which may be large. Raises `TooMuch` for more than
-    ``max_records`` of all producers."""
+    """Return the transactional records and markers of some producers, without their contents, which may be large. Raises `TooMuch`
+    for more than ``max_records`` of all producers."""
     written: list[ConsumedRecord] = []
     for count, record in enumerate(records):
         if count == max_records:

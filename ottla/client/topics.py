@@ -23,7 +23,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 
 BROKER_DEFAULT: Final = -1
-"""Stands for the number of partitions or replicas in the brokers' settings (KIP-464)."""
+"""Selects the brokers' default number of partitions or replicas (KIP-464)."""
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs."""
 
@@ -50,7 +50,7 @@ SOURCES: Final = {
 }
 """The sources of a config's value (DescribeConfigsResponse.ConfigSource)."""
 _OWN: Final = {1, 2, 3, 6, 7, 8}
-"""The sources of values that were set while the brokers ran."""
+"""Sources of values that were set while the brokers ran."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,7 +64,7 @@ class TopicListing:
 
 @dataclass(slots=True, frozen=True)
 class PartitionDescription:
-    """``last_stable_offset``: the offset up to which read_committed consumers read."""
+    """``last_stable_offset`` is the offset up to which read_committed consumers read."""
 
     partition: int
     leader: int
@@ -104,7 +104,7 @@ def create(
     configs: Mapping[str, str] | None = None,
     replication_factor: int = BROKER_DEFAULT,
 ) -> None:
-    """Create a topic, and wait until all partitions have leaders. Raises `KafkaAnswered`, also where the topic exists."""
+    """Create a topic, and wait until all partitions have leaders. Raises `KafkaAnswered`, also if the topic exists."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -121,7 +121,7 @@ def create(
         check(what, result.error_code, result.error_message)
 
     brokers.until_final(what, attempt)
-    # The controller responds when it has decided; other brokers may learn of the topic later.
+    # The controller responds at once, but other brokers may not know the topic yet.
     brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name))
 
 
@@ -150,7 +150,7 @@ def delete(brokers: BrokerConnections, name: str) -> None:
 
 
 def list_topics(brokers: BrokerConnections, *, internal: bool = False) -> list[TopicListing]:
-    """Topics ordered by name; with ``internal`` also the coordinators' topics."""
+    """List topics by name; with ``internal`` also the coordinators' topics."""
     metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
     listings = [
         TopicListing(
@@ -197,7 +197,7 @@ def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
 
 
 def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list[Config]:
-    """All configs of a resource, ordered by name. Raises `KafkaAnswered`."""
+    """Return all configs of a resource, ordered by name. Raises `KafkaAnswered`."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
         include_synonyms=False,
@@ -244,7 +244,7 @@ def _resource(kind: ConfigKind, name: str) -> str:
 
 
 def _whose(brokers: BrokerConnections, kind: ConfigKind, name: str) -> BrokerConnection:
-    """The connection for requests about a resource's configs. Only a broker itself knows its own configs."""
+    """Return the connection for requests about a resource's configs. Only a broker itself knows its own configs."""
     if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
         return brokers.controller()
     nodes = {str(node.node_id): node for node in brokers.nodes()}

@@ -1,4 +1,4 @@
-"""Lists and describes transactions, aborts them from outside, and finds hanging ones (KIP-664)."""
+"""Lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, Txn
 """The states of transactions that their coordinator will still end."""
 TRANSACTION_VERSION: Final = "transaction.version"
 EPOCH_BUMP_LEVEL: Final = 2
-"""The level of transaction.version from which on each transaction has an epoch of its own."""
+"""The level of transaction.version from which each transaction has its own epoch."""
 EPOCH_BUMP_FROM: Final = 5
-"""The first version of EndTxn that moves a producer to its next epoch."""
+"""The first version of EndTxn that raises the producer epoch."""
 FENCED_ALREADY: Final = (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH)
 ENDED_MEANWHILE: Final = (*FENCED_ALREADY, Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_ID_MAPPING)
-"""How EndTxn is refused where the id no longer has the transaction that was described."""
+"""Error codes of EndTxn if the id no longer has the described transaction."""
 _NONE: Final = -1
 
 
@@ -58,7 +58,7 @@ class TransactionDescription:
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether nothing has decided yet how the transaction ends."""
+        """Whether the outcome of the transaction is not decided yet."""
         return self.state == TxnState.ONGOING.label
 
 
@@ -92,8 +92,8 @@ def list_transactions(
     longer_than_ms: int = _NONE,
     silent: list[ClientError] | None = None,
 ) -> list[TransactionListing]:
-    """The transactions of all coordinators, ordered by id. Where ``silent`` is given it gets the errors of brokers that do not
-    answer, whose transactions are then left out. Raises `ClientError` for an unknown state."""
+    """List the transactions of all coordinators, ordered by id. If ``silent`` is given it collects the errors of unreachable
+    brokers, whose transactions are then missing. Raises `ClientError` for an unknown state."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
     )
@@ -118,7 +118,7 @@ def list_transactions(
 
 
 def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
-    """Raises `KafkaAnswered` where the coordinator does not know the id."""
+    """Raises `KafkaAnswered` if the coordinator does not know the id."""
 
     def attempt() -> TransactionDescription:
         connection = brokers.coordinator(TRANSACTION, transactional_id)
@@ -134,7 +134,7 @@ def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDe
 
 
 def _described(answered: Any) -> TransactionDescription:
-    # The coordinator of an older producer keeps the time of its last transaction's begin.
+    # For older producers the coordinator keeps the start time of the last transaction.
     is_open = answered.transaction_state in OPEN_STATES
     start_ms = answered.transaction_start_time_ms
     return TransactionDescription(
@@ -149,8 +149,8 @@ def _described(answered: Any) -> TransactionDescription:
 
 
 def describe_listed(brokers: BrokerConnections, listings: Iterable[TransactionListing]) -> list[TransactionDescription]:
-    """The states of listed ids in their order, with one request for each coordinator. An id is left out that its coordinator does
-    not describe any more: it has expired, or its coordinator has moved."""
+    """Describe listed ids in order, with one request per coordinator. Ids that have expired or whose coordinator has moved are
+    omitted."""
     wanted = list(listings)
     described: dict[str, TransactionDescription] = {}
     for node in brokers.nodes():
@@ -168,7 +168,7 @@ def describe_listed(brokers: BrokerConnections, listings: Iterable[TransactionLi
 
 
 def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription | None:
-    """As `describe`, but None for an id that its coordinator does not know, such as one that has expired since it was listed."""
+    """As `describe`, but None for an id that its coordinator does not know, perhaps because it has expired since it was listed."""
     try:
         return describe(brokers, transactional_id)
     except KafkaAnswered as refused:
@@ -178,7 +178,7 @@ def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> Tran
 
 
 def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:
-    """The open transactions of a topic, ordered by partition and start offset (DescribeProducers)."""
+    """Return the open transactions of a topic, ordered by partition and start offset (DescribeProducers)."""
     wanted = None if indexes is None else list(indexes)
     what = f"asking for the producers of topic {topic!r}"
 
@@ -209,7 +209,7 @@ def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[
 def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, start_offset: int) -> OpenTransaction:
     """Write an abort marker for the transaction that begins at an offset, like ``kafka-transactions abort --start-offset``.
 
-    Meant for hanging transactions: the coordinator's state does not change. Raises `ClientError` where no transaction begins there.
+    Meant for hanging transactions: the coordinator's state does not change. Raises `ClientError` if no transaction begins there.
     """
     transactions = open_transactions(brokers, topic, [partition])
     transaction = next((t for t in transactions if t.start_offset == start_offset), None)
@@ -252,11 +252,11 @@ def write_abort_marker(
 def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
     """Abort the open transaction of an id and fence its producer. Returns the state before.
 
-    The abort names the producer id and epoch that the coordinator has described, so that it does not reach a newer transaction of
-    the id. Before transaction.version 2 a producer keeps its epoch, and its transactions cannot be told apart.
+    The request contains the producer id and epoch that the coordinator has described, so that it does not abort a newer
+    transaction. Before transaction.version 2 a producer keeps its epoch, so its transactions cannot be distinguished.
 
-    Raises `KafkaAnswered` where the coordinator does not know the id, because InitProducerId would create the id, and where the id
-    has begun another transaction meanwhile.
+    Raises `KafkaAnswered` if the coordinator does not know the id, because InitProducerId would create it, and if the id has begun
+    another transaction meanwhile.
     """
     before = describe(brokers, transactional_id)
     owner = (before.producer_id, before.epoch)
@@ -267,7 +267,7 @@ def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescr
 
 
 def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tuple[int, int]:
-    """Abort this transaction (EndTxn). Returns the producer id and epoch of the transactional id after it."""
+    """Abort this transaction (EndTxn). Returns the id's new producer id and epoch."""
     what = f"aborting the transaction of {known.transactional_id!r}"
     request = EndTxnRequest(
         transactional_id=known.transactional_id, producer_id=known.producer_id, producer_epoch=known.epoch, committed=False
@@ -289,7 +289,7 @@ def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tu
 
 
 def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tuple[int, int]) -> None:
-    """Fence the owner of an id as a new producer would (InitProducerId). Waits for the end of a decided transaction."""
+    """Fence the owner of an id as a new producer would (InitProducerId). Waits for the completion of a decided transaction."""
     name = before.transactional_id
     request = InitProducerIdRequest(
         transactional_id=name,
@@ -301,12 +301,12 @@ def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tu
 
     def attempt() -> None:
         if describe(brokers, name).is_ongoing:
-            # InitProducerId would abort it, whichever producer and epoch it names.
+            # InitProducerId would abort it, whatever its producer id and epoch.
             done = "the one before was aborted" if before.is_ongoing else "none was open before"
             message = f"the id has begun another transaction meanwhile, which goes on; {done}"
             raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)
         answer = brokers.ask(brokers.coordinator(TRANSACTION, name), request)
-        # A newer producer has taken the id over, and so fenced the earlier one.
+        # A newer producer owns the id and has fenced the earlier one.
         if answer.error_code not in FENCED_ALREADY:
             check(what, answer.error_code)
 
@@ -322,11 +322,10 @@ def find_hanging(
     max_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
     progress: Callable[[str], None] = lambda topic: None,
 ) -> list[HangingTransaction]:
-    """Open transactions that no coordinator knows, like ``kafka-transactions find-hanging``.
+    """Find open transactions that no coordinator knows, like ``kafka-transactions find-hanging``.
 
-    Candidates are transactions without a write for longer than a transaction may last. A candidate hangs where no transactional id
-    has its producer id, or where the id has no open transaction in the partition. ``progress`` is called with each topic that was
-    searched.
+    Candidates are transactions without a write for longer than a transaction may last. A candidate hangs if no transactional id has
+    its producer id, or if the id has no open transaction in the partition. ``progress`` is called with each searched topic.
     """
     candidates: list[OpenTransaction] = []
     for topic in topics:

@@ -141,7 +141,7 @@ def _stream_options(options: StreamSettings) -> StreamOptions:
 
 
 def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
-    """Run the job until it ends or ``signals`` is not empty, and describe the rows that it did not handle. Raises `PipelineError`."""
+    """Run the job until it ends or ``signals`` is not empty, and describe unhandled rows. Raises `PipelineError`."""
     from ottla.pipeline.stream import Running
     from ottla.spark.errors import cause_of
 

@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
-    """Counts of the offsets of a topic by kind. ``open`` counts records of open transactions, ``unexplained`` offsets of no kind."""
+    """Counts of a topic's offsets by kind. ``open`` counts records of open transactions, ``unexplained`` offsets of no kind."""
 
     topic: str
     offsets: int

@@ -44,7 +44,7 @@ def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Add the values of ``invoice`` and ``shipment`` to the rows of `parsed`. A value that is too large for its topic is a fault."""
+    """Add the values of ``invoice`` and ``shipment`` to the rows of `parsed`. A value too large for its topic is a fault."""
     from pyspark.sql import functions as f
 
     amount = _amount().alias("amount_cents")
