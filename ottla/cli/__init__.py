@@ -1,7 +1,7 @@
 """The command line: ``ottla COMMAND``.
 
-Commands are built on click, each in a module of its own that is imported when the command is called (`root.COMMANDS`). Whatever a
-person gets wrong is said in one line with the exit code 2, and never with a traceback.
+Commands are built on click, each in a module that is imported when the command is called (`root.COMMANDS`). An error of the user is
+one line and exit code 2, never a traceback.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ottla.process import open_standard_streams, print_error
 USAGE_EXIT = 2
 FAILED_EXIT = 1
 INTERRUPTED_EXIT = 130
-"""The exit code that shells give a command that Ctrl-C has ended."""
+"""The exit code that shells use for a command that Ctrl-C has ended."""
 BROKEN_PIPE_EXIT = 141
-"""The exit code that shells give a command whose reader has gone, such as ``head``."""
+"""The exit code that shells use for a command whose reader has exited, such as ``head``."""
 COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
-"""The environment variable by which shells ask for completions; see `completion`."""
+"""The environment variable with which shells request completions; see `completion`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Ctrl-C ends every command without a traceback."""
+    """Run the command line and return the exit code. Ctrl-C ends every command without a traceback."""
     open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal's encoding does not have is shown as an escape sequence.
+        # Characters that the terminal's encoding lacks become escape sequences.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code = 0
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         # The usual cause is a redirection to a full disk.
         _forget_output()
         if code:
-            # The command has failed and said so already; it may have met the full disk itself.
+            # The command has already reported its failure, perhaps of the same disk.
             return code
         _say(f"ottla: {error.strerror or error}")
         return FAILED_EXIT
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Drop unwritten output: Python flushes stdout once more at its end, which would report the error again."""
+    """Discard unwritten output, because Python flushes stdout again at exit, which would report the error again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -78,7 +78,7 @@ def _run(arguments: list[str]) -> int:
         _say(line_of(error))
         return USAGE_EXIT
     except UnicodeEncodeError as error:
-        # Bytes of the command line that are not UTF-8 arrive as lone surrogates, which no field of Kafka's protocol can carry.
+        # Bytes of the command line that are not UTF-8 arrive as lone surrogates, which Kafka's protocol cannot encode.
         _say(f"ottla: {error.object!r} is no text in UTF-8")
         return USAGE_EXIT
     except Refused as refused:
@@ -87,7 +87,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _say(text: str) -> None:
-    """Print an error to stderr. Its text may contain names from elsewhere, so control characters are escaped."""
+    """Print an error to stderr. The text may contain names from a cluster, so control characters are escaped."""
     from ottla.cli.output import printable
 
     print_error(printable(text))

@@ -1,4 +1,4 @@
-"""``ottla adopt``: takes over topics from Apache Kafka's directories."""
+"""``ottla adopt``: imports topics from Apache Kafka's directories."""
 
 from __future__ import annotations
 

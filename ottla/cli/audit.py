@@ -1,4 +1,4 @@
-"""``ottla audit``: checks whether every transaction in a data directory is whole."""
+"""``ottla audit``: checks that every transaction in a data directory is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.process import interrupt_on_ctrl_c
 @click.argument("directory", metavar="DIR")
 @json_option
 def command(directory: str, as_json: bool) -> int:
-    """``directory`` is ottla's or Apache Kafka's. Nothing is written into it."""
+    """``directory`` is ottla's or Apache Kafka's. Nothing is written to it."""
     from ottla.cli.directories import audit
 
     interrupt_on_ctrl_c()

@@ -1,4 +1,4 @@
-"""``ottla clock``: shows and moves the clock of a broker."""
+"""``ottla clock``: shows and advances the clock of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ottla cluster``: describes a cluster, starts a node of it again, and makes the directories of nodes."""
+"""``ottla cluster``: describes a cluster, restarts one of its nodes, and makes the directories of nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROW_HELP = """Make the data directory of one stopped broker that of a cluster o
 Broker 1 gets all data. Topics with their ids and configs, groups, transactions, producer ids and the cluster id stay. Files are
 renamed, not copied. Run the command again if it was interrupted; until then no broker starts on DIR."""
 RESTART_TIMEOUT_S = 100.0
-"""How long a node may take to stop and to start: the parent gives up or kills it earlier."""
+"""Timeout for stopping and starting a node, in seconds. The parent process gives up or kills the node earlier."""
 
 
 @click.group(

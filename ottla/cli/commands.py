@@ -20,7 +20,7 @@ class Lazy(NamedTuple):
 
 
 class Refused(click.ClickException):
-    """A command cannot be carried out. The text is one line for a person."""
+    """A command failed. The text is one line for a person."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(" ".join(message.split()))
@@ -28,7 +28,7 @@ class Refused(click.ClickException):
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands in the order in which they are named. The commands of ``lazy`` come first."""
+    """A group that lists its commands in the order of their definition, first those of ``lazy``."""
 
     def __init__(self, *arguments: Any, lazy: Mapping[str, Lazy] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -67,7 +67,7 @@ class CommandGroup(click.Group):
 
 
 def line_of(error: click.UsageError) -> str:
-    """One line that says what is wrong with a command line and how to get help."""
+    """Format an error in a command line as one line, with a hint at the help."""
     path = "ottla" if error.ctx is None else error.ctx.command_path
     return f"{path}: {' '.join(_what(error).split())}; see {path} --help"
 

@@ -1,4 +1,4 @@
-"""``ottla completion``: prints the script with which a shell completes ottla's commands."""
+"""``ottla completion``: prints a script that completes ottla's commands in a shell."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def command(shell: str) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """The variables of click's templates. Click's own rendering first asks the machine's bash for its version, and complains about
-    old ones."""
+    """Return the variables of click's templates. Click's own rendering runs bash to find its version, and warns about old ones."""
     from ottla.cli import COMPLETION_VARIABLE
 
     return {"complete_func": "_ottla_completion", "complete_var": COMPLETION_VARIABLE, "prog_name": "ottla"}

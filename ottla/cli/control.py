@@ -24,12 +24,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def steers(command: C) -> C:
-    """Add the flags of a command that steers a broker."""
+    """Add the options of a command that controls a broker."""
     return finds_control_api(json_option(command))
 
 
 def finds_control_api(command: C) -> C:
-    """Add the flags that say where a broker's control API is."""
+    """Add the options that locate a broker's control API."""
     command = click.option(
         "--ready-file",
         type=PATH,
@@ -46,7 +46,7 @@ def finds_control_api(command: C) -> C:
 
 
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:
-    """The control API that the flags name. Raises `Refused`."""
+    """Return the control API that the options select. Raises `Refused`."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 
@@ -64,7 +64,7 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
 
 
 def _control_api_in(said: dict[str, Any]) -> Remote | None:
-    """The control API in a ready file's line; None for a broker without a control API."""
+    """Return the control API in a ready file; None if the broker has none."""
     from ottla.control.remote import Remote
 
     match said.get("control"):
@@ -77,10 +77,9 @@ def _control_api_in(said: dict[str, Any]) -> Remote | None:
 def cluster_and_control_api(
     bootstrap: str, timeout_s: float, url: str | None, token: str | None, ready_file: Path | None
 ) -> Iterator[tuple[KafkaClient, Remote | None]]:
-    """The cluster that a command asks, and the control API of its broker, by which the command shows more; None where there is
-    none.
+    """Yield the cluster of a command, and its broker's control API, which provides more details; None if there is none.
 
-    The address is that of a --ready-file that is given without a --bootstrap. Raises `Refused`.
+    The address is that of a --ready-file that is given without --bootstrap. Raises `Refused`.
     """
     control_api = _control_api_if_any(url, token, ready_file)
     with cluster_at(_bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
@@ -88,10 +87,9 @@ def cluster_and_control_api(
 
 
 def time_of(control_api: Remote | None) -> int:
-    """The time in ms by which a cluster's transactions began and time out. Raises `Refused`.
+    """Return the time, in ms, with which transaction timeouts are compared. Raises `Refused`.
 
-    It is that of the control API's broker, whose clock may stand still. Without a control API it is the machine's, which is all
-    that is known.
+    It is that of the broker's clock, which may be manual; without a control API that of this machine.
     """
     from ottla.client import real_time
     from ottla.control.remote import ControlError
@@ -106,7 +104,7 @@ def time_of(control_api: Remote | None) -> int:
 
 
 def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
-    """The control API that the flags or the environment name. Raises `Refused`."""
+    """Return the control API that the options or the environment select. Raises `Refused`."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 
@@ -121,7 +119,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
     except NotReady as error:
         if _is_given("ready_file"):
             raise Refused(str(error)) from None
-        # The environment names the ready file of a broker that does not run, while the command asks another cluster.
+        # The environment may name the ready file of a broker that does not run while the command uses another cluster.
         return None
     brokers = said.get("brokers")
     if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
@@ -130,7 +128,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
 
 
 def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
-    """The control API if it is one of the cluster. The environment may name that of another cluster. Raises `Refused`."""
+    """Return the control API if it belongs to the cluster. The environment may name that of another cluster. Raises `Refused`."""
     from ottla.control.remote import ControlError
 
     is_given = any(map(_is_given, ("ready_file", "url", "token")))
@@ -149,7 +147,7 @@ def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
 
 
 def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
-    """The address in a --ready-file that is given without a --bootstrap. Raises `Refused`."""
+    """Return the address in a --ready-file that is given without --bootstrap. Raises `Refused`."""
     from ottla.cli.health_check import listening_address
     from ottla.client.ready_line import NotReady
 
@@ -162,5 +160,5 @@ def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
 
 
 def _is_given(name: str) -> bool:
-    """Whether a flag stands on the command line, and not in the environment or in its default."""
+    """Whether an option is on the command line, and not from the environment or its default."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -1,7 +1,4 @@
-"""The commands ``ottla graduate``, ``adopt``, ``audit`` and ``recover``.
-
-They hand over, take over, check and repair data directories.
-"""
+"""The commands ``ottla graduate``, ``adopt``, ``audit`` and ``recover``, which convert, check and repair data directories."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ LEVEL_OF_4_3 = 30
 
 
 class TopicSize(NamedTuple):
-    """How much of a topic is handed over or taken over."""
+    """A topic in a report of ``graduate`` or ``adopt``."""
 
     topic: str
     partitions: int
@@ -62,8 +59,8 @@ class Bar:
 
 
 def counted(bar: Bar, total: int) -> Callable[[int], None]:
-    """A callable that moves the bar on by a number of bytes. Files may have grown since ``total`` was counted, so the bar stops at
-    its end."""
+    """Return a callable that advances the bar by a number of bytes. The bar stops at its end, because files may have grown since
+    ``total`` was counted."""
     done = 0
 
     def on_read(size: int) -> None:
@@ -75,7 +72,7 @@ def counted(bar: Bar, total: int) -> Callable[[int], None]:
 
 
 def carefully(work: Callable[[], int]) -> int:
-    """Run the work; returns its exit code. An error that a person must mend becomes one line on stderr and the exit code 1."""
+    """Run ``work`` and return its exit code. An error that the user can fix becomes one line on stderr and exit code 1."""
     from ottla.protocol.errors import KafkaError
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError
@@ -99,16 +96,16 @@ def graduate(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Graduate a directory. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be.
+    """Graduate a directory. The exit code is 0, or 1 with a line on stderr if it failed.
 
-    ``features`` are levels that differ from the directory's own. With ``as_json``, also in the other commands, one document is
-    printed in place of the lines.
+    ``features`` are levels that differ from the directory's own. With ``as_json``, also in the other commands, one JSON document is
+    printed instead of text.
     """
     from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
-    # The names of directories beside these are made of theirs, so a path must not end with a slash.
+    # Names of temporary directories are derived from these paths, so they must not end with a slash.
     source, target = normpath(source), None if target is None else normpath(target)
     # A directory that is only read need not be writable.
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
@@ -144,7 +141,7 @@ def document(said: dict[str, Any]) -> str:
 
 
 def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
-    """The topics that contain records and are not the cluster's own."""
+    """Return the topics that contain records and are not internal."""
     topics = []
     for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
@@ -154,7 +151,7 @@ def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
 
 
 def _graduated(plan: GraduationPlan, directory: str | None) -> dict[str, Any]:
-    """The report as a document. ``directory`` is now Apache Kafka's; None after a dry run."""
+    """Return the report as a document. ``directory`` is now Apache Kafka's; None after a dry run."""
     return {
         "cluster_id": plan.identity.cluster_id,
         "node_id": plan.identity.node_id,
@@ -197,9 +194,9 @@ def adopt(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Adopt topics. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be.
+    """Adopt topics. The exit code is 0, or 1 with a line on stderr if it failed.
 
-    A stray directory may be in the target: no broker reads it, and an adoption only adds directories.
+    ``source`` may be a stray directory in ``target``: no broker reads it, and an adoption only adds directories.
     """
     from ottla.broker.loop.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
@@ -248,7 +245,7 @@ def adopt(
 
 
 def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """Audit a directory. The exit code is 0 when every transaction is whole, 2 when one is torn or unreadable, and 1 when the
+    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if one is torn or unreadable, and 1 if the
     directory cannot be read."""
     from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
@@ -289,9 +286,8 @@ def recover(
 ) -> int:
     """Show the damaged parts of logs, and with ``discards`` replace them by empty batches.
 
-    ``partitions`` are the logs to look at; all if there are none. A log with replicas elsewhere is not changed, unless the person
-    knows that it is the only one (``is_only_replica``). The exit code is 0 when no damage is left, 2 when some is, and 1
-    with a line on stderr when the directory cannot be read or written.
+    ``partitions`` selects the logs; all if empty. A log with replicas elsewhere is changed only with ``is_only_replica``. The exit
+    code is 0 if no damage remains, 2 if some does, and 1 with a line on stderr if the directory cannot be read or written.
     """
     from ottla.operations.directory_audit import size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading, locked_for_writing

@@ -56,7 +56,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
 
 
 def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
-    """The named files, and the files in the named directories. Raises `Refused`."""
+    """Yield the named files, and the files in the named directories. Raises `Refused`."""
     from ottla.dump.files import is_known
 
     for path in files:
@@ -77,7 +77,7 @@ def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def line(entry: Entry) -> str:
-    """An entry as a line for a person: its kind, then its fields by name."""
+    """Format an entry for a person: its kind, then its fields by name."""
     kind, rest = entry["kind"], {name: value for name, value in entry.items() if name != "kind"}
     if kind == "line":
         return printable(rest["text"])

@@ -1,4 +1,4 @@
-"""Parses feature levels from flags."""
+"""Parses feature levels from options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.cli.commands import Refused
 
 
 def feature_levels(texts: Iterable[str], exit_code: int) -> dict[str, int]:
-    """The levels of ``NAME=LEVEL``. Raises `Refused`."""
+    """Parse ``NAME=LEVEL``. Raises `Refused`."""
     from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 
     levels: dict[str, int] = {}

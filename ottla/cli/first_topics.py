@@ -1,4 +1,4 @@
-"""The topics that ``ottla serve`` makes at its start: from ``--topic``, and from the environment variable of other Kafka images."""
+"""The topics that ``ottla serve`` creates at its start: from ``--topic``, and from the variable of other Kafka images."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ottla.broker.config.first_topic import FirstTopic
 VARIABLE: Final = "KAFKA_CREATE_TOPICS"
 SEPARATOR_VARIABLE: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
 """The variable with the separator of topics. In wurstmeister's image its value is a regular expression; here it is plain text, in
-which a backslash and an n stand for a newline."""
+which a backslash and an n mean a newline."""
 MAX_PARTITIONS_DIGITS: Final = 6
 WANTED: Final = "NAME:PARTITIONS[:KEY=VALUE] is wanted, as in orders:3:cleanup.policy=compact"
 
 
 def first_topic(text: str) -> FirstTopic:
-    """The topic of ``NAME[:PARTITIONS[:KEY=VALUE...]]``. Raises `BadArgument`."""
+    """Parse ``NAME[:PARTITIONS[:KEY=VALUE...]]``. Raises `BadArgument`."""
     name, *rest = text.split(":")
     configs: dict[str, str] = {}
     for assignment in rest[1:]:
@@ -31,8 +31,7 @@ def first_topic(text: str) -> FirstTopic:
 
 
 def from_environment(environment: Mapping[str, str]) -> list[FirstTopic]:
-    """The topics of ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated by commas or lines, as in bitnami's and wurstmeister's
-    images.
+    """Parse ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated by commas or newlines, as in bitnami's and wurstmeister's images.
 
     The replication factor is ignored, because there is one broker. Raises `BadArgument`.
     """

@@ -1,4 +1,4 @@
-"""``ottla graduate``: makes a data directory for Apache Kafka from ottla's."""
+"""``ottla graduate``: converts a data directory of ottla for Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ottla health``: checks whether a broker answers, its disk is well and there is a controller, and names stray directories."""
+"""``ottla health``: checks whether a broker responds, has a healthy log directory and a controller, and names stray directories."""
 
 from __future__ import annotations
 

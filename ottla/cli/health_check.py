@@ -1,4 +1,4 @@
-"""Asks a broker over a plain socket whether it is well. The module imports neither a client library nor other modules of ottla."""
+"""Checks a broker's health over a plain socket. The module imports neither a client library nor other modules of ottla."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ API_VERSIONS, DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM = 18, 35, 55
 REQUEST_TIMED_OUT, NOT_CONTROLLER = 7, 41
 MAX_ANSWER_BYTES = 1 << 20
 AGAIN_S = 0.05
-"""The pause between two attempts to reach a broker that is being started, in seconds."""
+"""Pause, in seconds, between two attempts to reach a broker that is starting."""
 SHORTEST_TIMEOUT_S = 0.05
 CLIENT_ID = b"ottla-health"
-"""By it a broker of ottla knows that lines about damaged logs and stray directories are wanted in DescribeLogDirs."""
+"""With this client id, a broker of ottla describes damaged logs and stray directories in DescribeLogDirs."""
 STRAY = "stray directory "
-"""How a line about stray directories begins (`operations.stray_reports.LINE_PREFIX`)."""
+"""The beginning of a line about stray directories (`operations.stray_reports.LINE_PREFIX`)."""
 _CORRELATION_ID = 1
 
 T = TypeVar("T")
 
 
 def listening_address(ready_file: Path) -> str:
-    """The ``host:port`` at which the broker that wrote the ready file listens. Raises `NotReady`."""
+    """Return the ``host:port`` of the broker that wrote the ready file. Raises `NotReady`."""
     try:
         host, port = split_address(next(iter(read_ready_file(ready_file)["listening"].values())))
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
@@ -37,10 +37,10 @@ def listening_address(ready_file: Path) -> str:
 
 
 def ask(bootstrap: str, timeout_s: float) -> list[str]:
-    """Check that the broker at ``host:port`` answers, that its log directory is well (DescribeLogDirs), and that there is a
-    controller (DescribeQuorum, which brokers forward to it). Raises `NotReady`.
+    """Check that the broker at ``host:port`` responds, that its log directory is healthy (DescribeLogDirs), and that it reaches a
+    controller (to which brokers forward DescribeQuorum). Raises `NotReady`.
 
-    Returns a line for each of the broker's stray directories. A controller answers as well, and has no log directory to describe.
+    Returns a line for each of the broker's stray directories. A controller responds as well, and has no log directory to describe.
     """
     host, port = split_address(bootstrap)
     try:
@@ -62,9 +62,9 @@ def ask(bootstrap: str, timeout_s: float) -> list[str]:
 
 
 def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
-    """What ``ask_once`` returns as soon as it succeeds, for a broker that is being started.
+    """Call ``ask_once`` until it succeeds, for a broker that is starting.
 
-    It gets the time that is left, in seconds. Its last `NotReady` is raised when ``timeout_s`` is over.
+    Its argument is the remaining time in seconds. Its last `NotReady` is raised after ``timeout_s``.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -77,7 +77,7 @@ def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
 
 
 def answers(host: str, port: int, timeout_s: float) -> bool:
-    """Whether a broker at this address answers ApiVersions with error 0."""
+    """Whether a broker at this address responds to ApiVersions with error 0."""
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
@@ -87,14 +87,14 @@ def answers(host: str, port: int, timeout_s: float) -> bool:
 
 
 def _offered_apis(connection: socket.socket) -> set[int]:
-    """The keys of the APIs that ApiVersions names; none where it is answered with an error."""
+    """Return the API keys in the ApiVersions response; none if it has an error."""
     answer = _call(connection, API_VERSIONS, 0, b"")
     error_code, count = struct.unpack_from(">hi", answer)
     return set() if error_code else {struct.unpack_from(">hhh", answer, 6 + 6 * at)[0] for at in range(count)}
 
 
 def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
-    """What is wrong with the log directory and its logs, as text, and the lines about stray directories.
+    """Return the errors of the log directory and its logs as text, and the lines about stray directories.
 
     The request names no partition. ottla adds a result for each log that is offline or damaged, and one without an error for each
     stray directory, with a line of text in place of the path.
@@ -117,7 +117,7 @@ def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
 
 
 def _has_controller(connection: socket.socket) -> bool:
-    """Whether the quorum of the metadata has a leader. A broker that does not reach it answers nothing for 30 s."""
+    """Whether the metadata quorum has a leader. A broker that does not reach it does not respond for 30 s."""
     try:
         # Tagged fields of the header, and one topic with one partition, each with tagged fields of its own.
         answer = _call(connection, DESCRIBE_QUORUM, 0, b"\0\2\x13__cluster_metadata\2\0\0\0\0\0\0\0")
@@ -128,7 +128,7 @@ def _has_controller(connection: socket.socket) -> bool:
 
 
 def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
-    """Send one request and return its answer without the correlation id. Raises OSError."""
+    """Send one request and return its response without the correlation id. Raises OSError."""
     request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + body
     connection.sendall(struct.pack(">i", len(request)) + request)
     (size,) = struct.unpack(">i", _read(connection, 4))

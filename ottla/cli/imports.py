@@ -1,5 +1,4 @@
-"""Imports the third-party packages of a broker's process without the parts that a broker does not use, because most of the time of
-a start is spent on imports."""
+"""Imports the third-party packages of a broker without unused parts, because imports take most of the start time."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _CODEC = "aiokafka.record._crecords"
 
 
 def import_packages() -> None:
-    """Import structlog, crc32c and the record codec of aiokafka, without the modules that these packages import for other uses."""
+    """Import structlog, crc32c and aiokafka's record codec, without the modules that these packages import for other uses."""
     import_bare("crc32c", crc32c="crc32c._crc32c")
     import_bare("aiokafka")
     import_bare("aiokafka.record")
@@ -27,15 +26,15 @@ def import_packages() -> None:
 
 @contextmanager
 def importing_without(name: str) -> Iterator[None]:
-    """Let the imports inside the block behave as if the package ``name`` were not installed.
+    """Make imports inside the block behave as if the package ``name`` were not installed.
 
-    This is for packages that import another one only because it is installed: structlog imports rich, which a broker never uses and
-    whose time and memory it would pay for. A package that is imported already stays imported.
+    structlog imports rich merely because it is installed. A broker never uses rich, which costs time and memory. A package that is
+    already imported stays imported.
     """
     if name in sys.modules:
         yield
         return
-    # Python's import system takes None for a module that cannot be imported.
+    # None in `sys.modules` makes an import fail.
     sys.modules[name] = cast(ModuleType, None)
     try:
         yield
@@ -44,12 +43,12 @@ def importing_without(name: str) -> Iterator[None]:
 
 
 def import_bare(name: str, **members: str) -> None:
-    """Put an empty package into `sys.modules`, so that one of its modules can be imported without all that the package imports.
+    """Put an empty package into `sys.modules`, so that one of its modules can be imported without everything that the package
+    imports.
 
     aiokafka imports its whole client, and a broker needs only its record codec: this saves 3 MiB and an eighth of a start. crc32c
-    finds out its own version by modules that cost as much. The process must never use the package itself, of which only ``members``
-    are there, each given with the module that has it. Does nothing where the package is imported already, is not installed, or has
-    no such module.
+    finds its own version with modules that cost as much. The process must never use the package itself, which has only ``members``,
+    each given with its module. Does nothing if the package is imported already, is not installed, or has no such module.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None:

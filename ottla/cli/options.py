@@ -1,4 +1,4 @@
-"""Types of flags, and flags that several commands have."""
+"""Types of options, and options that several commands have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ else:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
-"""The variable with the ready file of ``serve`` and ``health``, so that a container's health check asks the port in use."""
+"""The variable with the ready file of ``serve`` and ``health``, so that a container's health check uses the right port."""
 DEFAULT_TIMEOUT_S = 10.0
 LISTED_IN_PART = "If a broker does not answer, list those of the other brokers and exit with 2."
 
@@ -32,8 +32,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Checked(_ParamType):
-    """A flag's text, parsed by a function that raises `BadArgument`. The value is the function's result or, with ``as_written``,
-    the text."""
+    """A type for option values that are parsed by a function, which raises `BadArgument`. The value is the function's result or,
+    with ``as_written``, the text."""
 
     def __init__(self, name: str, check: Callable[[str], Any], *, as_written: bool = False) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Checked(_ParamType):
 
 
 class FilePath(click.Path):
-    """A path, in the bytes that were typed."""
+    """A path that keeps the bytes of the command line."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return super().convert(arguments.as_path(value) if isinstance(value, str) else value, param, ctx)
@@ -69,14 +69,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 class FileBeforeVariable(click.Option):
-    """An option whose value in a file of flags wins over its environment variable. In click the variable wins."""
+    """An option whose value in a config file takes precedence over its environment variable. In click the variable does."""
 
     def value_from_envvar(self, ctx: click.Context) -> Any:
         return None if self.name in (ctx.default_map or ()) else super().value_from_envvar(ctx)
 
 
 def at_bootstrap(command: C) -> C:
-    """Add the flag with the address of the cluster."""
+    """Add the option for the cluster's address."""
     return click.option(
         "--bootstrap",
         cls=FileBeforeVariable,
@@ -89,7 +89,7 @@ def at_bootstrap(command: C) -> C:
 
 
 def asks(command: C) -> C:
-    """Add the flags of a command that asks a cluster: its address, how long to wait, and how to show the answer."""
+    """Add the options of a command that uses a cluster: address, timeout, and output format."""
     command = json_option(command)
     command = click.option(
         "--timeout-s",
@@ -103,7 +103,7 @@ def asks(command: C) -> C:
 
 @contextmanager
 def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
-    """A client of the cluster, whose errors end the command in one line. From here on Ctrl-C raises KeyboardInterrupt."""
+    """Yield a client of the cluster, whose errors end the command in one line. From here on Ctrl-C raises KeyboardInterrupt."""
     from ottla.client import ClientError, KafkaClient
     from ottla.process import interrupt_on_ctrl_c
 
@@ -116,13 +116,13 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 
 
 def check_all_answered(silent: Iterable[ClientError]) -> None:
-    """End a command that has shown what it got, but not from all brokers. Raises `Refused`."""
+    """Fail a command that has shown results, but not from all brokers. Raises `Refused`."""
     if said := "; ".join(map(str, silent)):
         raise Refused(f"{said}; what such a broker coordinates is not listed")
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """The key and value of ``KEY=VALUE``. Raises `BadArgument`."""
+    """Parse ``KEY=VALUE``. Raises `BadArgument`."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise BadArgument(f"{text!r}: KEY=VALUE is wanted")
@@ -130,7 +130,7 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def topic_partition(text: str) -> tuple[str, int]:
-    """The topic and partition of ``TOPIC:P``. Raises `BadArgument`."""
+    """Parse ``TOPIC:P``. Raises `BadArgument`."""
     topic, partition = topic_and_partition(text)
     if partition is None:
         raise BadArgument(f"{text!r} is not TOPIC:PARTITION, as in orders:0")
@@ -138,7 +138,7 @@ def topic_partition(text: str) -> tuple[str, int]:
 
 
 def topic_and_partition(text: str) -> tuple[str, int | None]:
-    """The topic and partition of ``TOPIC:P``; the partition of ``TOPIC`` is None. Raises `BadArgument`."""
+    """Parse ``TOPIC:P``, or ``TOPIC`` with None as the partition. Raises `BadArgument`."""
     topic, colon, index = text.partition(":")
     if not topic:
         raise BadArgument(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in orders or orders:0")

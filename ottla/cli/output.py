@@ -1,4 +1,4 @@
-"""Shows tables and bars to people, and JSON to programs.
+"""Prints tables and progress bars for people, and JSON for programs.
 
 rich is imported when a table or a bar is drawn, so that a broker never loads it.
 """
@@ -16,27 +16,26 @@ from typing import Any, Final, Literal
 import click
 
 UNBOUNDED_WIDTH: Final = 10_000
-"""Columns of a table that no terminal shows: nothing is cut off or broken."""
+"""Width of a table, in columns, that is not for a terminal: nothing is truncated or wrapped."""
 COLUMN_MARGIN: Final = 3
-"""How many characters stand between two columns on a terminal, at most."""
+"""Maximum number of characters between two columns on a terminal."""
 MAX_NAME_CHARACTERS: Final = 150
-"""How much of a name that a client has made a table shows. Kafka allows one 32,767 bytes, and a column is as wide as its widest
+"""Maximum length of a client's name in a table, in characters. Kafka allows 32,767 bytes, and a column is as wide as its widest
 name."""
 NOTHING: Final = "-"
 
 
 def show_json(value: Any) -> None:
-    """Print a document on one line. Characters that would move a terminal's cursor are escaped as in JSON, so that nothing is
-    lost."""
+    """Print a document on one line. Characters that move a terminal's cursor are escaped as in JSON, so that nothing is lost."""
     text = json.dumps(value, ensure_ascii=False, default=_plain)
     if not text.isprintable():
-        # JSON escapes only the lower control characters. Other unprintable characters can only occur inside its strings.
+        # JSON escapes only the lower control characters. Other unprintable characters can occur only inside its strings.
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     click.echo(text)
 
 
 def show_line(text: str) -> None:
-    """Print a sentence for a person. It may contain names from elsewhere, so control characters are escaped."""
+    """Print a sentence for a person. It may contain names from a cluster, so control characters are escaped."""
     click.echo(printable(text))
 
 
@@ -47,7 +46,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
-    """The text where the bytes are UTF-8, else ``{"base64": ...}``, so that nothing is lost."""
+    """Return the text if the bytes are UTF-8, else ``{"base64": ...}``, so that nothing is lost."""
     if value is None:
         return None
     try:
@@ -57,7 +56,7 @@ def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
 
 
 def printable(value: bytes | str | None) -> str:
-    """The value for a terminal: bytes that are not text, and characters that would move the cursor, become escape sequences."""
+    """Format a value for a terminal: bytes that are not text, and characters that move the cursor, become escape sequences."""
     if value is None:
         return NOTHING
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
@@ -67,13 +66,13 @@ def printable(value: bytes | str | None) -> str:
 
 
 def short(name: str) -> str:
-    """A name for a table. JSON has it whole."""
+    """Shorten a name for a table. JSON has the whole name."""
     shown = printable(name)
     return shown if len(shown) <= MAX_NAME_CHARACTERS else f"{shown[: MAX_NAME_CHARACTERS - 3]}..."
 
 
 def time_text(ms: int | None) -> str:
-    """The time in UTC, in the form that ``--from`` takes."""
+    """Format a time in UTC, in the form that ``--from`` accepts."""
     if ms is None or ms < 0:
         return NOTHING
     try:
@@ -83,7 +82,7 @@ def time_text(ms: int | None) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table with numbers on the right. Without a terminal lines have any length, for grep and awk."""
+    """Print a table with right-aligned numbers. Without a terminal lines have any length, for grep and awk."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -101,22 +100,22 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     )
     for at, column in enumerate(columns):
         is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
-        # Names are never broken in a pipe; on a terminal the column folds.
+        # Without a terminal names are never wrapped; on a terminal the column folds.
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not is_terminal, min_width=len(column))
     for row in shown:
         table.add_row(*(Text(f"{cell:,}" if is_terminal and isinstance(cell, int) else printable(str(cell))) for cell in row))
     console = Console(file=sys.stdout, width=None if is_terminal else UNBOUNDED_WIDTH, highlight=False, soft_wrap=False)
-    # On a terminal that has no room for the names of the columns lines are broken by the terminal: rich would leave columns out.
+    # A terminal that is narrower than the column names wraps lines; otherwise rich would omit columns.
     console.width = max(console.width, COLUMN_MARGIN + sum(len(column) + COLUMN_MARGIN for column in columns))
-    # Drawn first and then written as everything else is: rich itself ends the process where nobody reads.
+    # Captured and printed with click, because rich itself exits the process on a broken pipe.
     with console.capture() as drawn:
         console.print(table)
     click.echo(drawn.get(), nl=False)
 
 
 def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Print the properties of one thing, one on each line."""
+    """Print properties, one per line."""
     rows = [(name, printable(str(value))) for name, value in pairs]
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
@@ -125,7 +124,7 @@ def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr where that is a terminal. The callable moves the bar on."""
+    """Show a bar on stderr if that is a terminal. The callable advances the bar."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -139,5 +138,5 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def note(text: str) -> None:
-    """Print a note for a person to stderr, so that a program that reads stdout does not get it."""
+    """Print a note to stderr, so that it is not in the output that a program reads."""
     click.echo(printable(text), err=True)

@@ -1,5 +1,4 @@
-"""The flags that jobs of ``ottla pipeline`` share, the settings that are made from them, and the TOML file that may contain
-them."""
+"""Options that jobs of ``ottla pipeline`` share, the settings built from them, and the TOML file that may contain them."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ format_option = click.option(
 
 
 def _run_id(text: str) -> str:
-    """The run id that a flag gives. Raises `BadArgument`."""
+    """Check a run id. Raises `BadArgument`."""
     if not text or len(text) > MAX_RUN_CHARACTERS:
         raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, as it stands in every record")
     return text
@@ -38,7 +37,7 @@ RUN_ID = Checked("run", _run_id)
 
 
 def placed(command: C) -> C:
-    """Add the file of flags, and the flags for the cluster and Spark, which the command gets as ``place``."""
+    """Add the config file, and the options for the cluster and Spark, which the command receives as ``place``."""
     packed = _packing(command, "place", Place, Place.__struct_fields__)
     packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="Cores of this machine to use (default: 2).")(packed)
     packed = click.option("--master", metavar="URL", help="Spark master (default: this machine, or the one of spark-submit).")(
@@ -57,7 +56,7 @@ def placed(command: C) -> C:
 
 
 def named_topics(command: C) -> C:
-    """Add the flags with the names of the shop's topics, which the command gets as ``topics``."""
+    """Add the options for the names of the shop's topics, which the command receives as ``topics``."""
     names = msgspec.structs.asdict(ShopTopics())
 
     def pack(**given: str) -> ShopTopics:
@@ -71,7 +70,7 @@ def named_topics(command: C) -> C:
 
 
 def on_terms(command: C) -> C:
-    """Add the flags that must be equal for a job and for the audit of its output, which the command gets as ``terms``."""
+    """Add the options that must be equal for a job and for the audit of its output, which the command receives as ``terms``."""
     packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms", "deduplicate"))
     packed = click.option(
         "--deduplicate",
@@ -89,7 +88,7 @@ def on_terms(command: C) -> C:
 
 
 def streaming(name: str) -> Callable[[C], C]:
-    """Add the flags of a job that reads a topic batch by batch and writes to others."""
+    """Add the options of a job that reads a topic batch by batch and writes to others."""
     checkpoint = f".ottla/checkpoints/{name}"
     flags: tuple[Callable[[C], C], ...] = (
         placed,
@@ -151,7 +150,7 @@ def streaming(name: str) -> Callable[[C], C]:
 
 
 def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
-    """The command with one argument ``name`` in place of the parameters in ``parts``, from which ``pack`` makes it."""
+    """Replace the parameters in ``parts`` of a command by one parameter ``name``, which ``pack`` builds from them."""
 
     @wraps(command)
     def packed(**given: Any) -> Any:
@@ -162,9 +161,9 @@ def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
 
 
 def _take_file(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
-    """Make the values of the file the defaults of the command. A value is checked even where a flag replaces it.
+    """Make the values of the file the defaults of the command. A value is checked even if an option overrides it.
 
-    Raises `Refused` where the file is not a file of flags, and `click.BadParameter` for a value that the flag does not take.
+    Raises `Refused` if the file cannot be parsed, and `click.BadParameter` for a value that the option does not accept.
     """
     if file is None or context.resilient_parsing:
         return
@@ -192,7 +191,7 @@ def _take_file(context: click.Context, parameter: click.Parameter, file: Path | 
 
 
 def _value(option: click.Option, value: Any, context: click.Context) -> Any:
-    """The value as text on the command line, which `click` then converts. Raises `click.BadParameter`."""
+    """Return the value as text of the command line, which `click` converts. Raises `click.BadParameter`."""
     if option.is_flag != isinstance(value, bool):
         raise click.BadParameter(f"{'true or false' if option.is_flag else 'a text or a number'} is wanted")
     if option.is_flag:

@@ -24,7 +24,7 @@ class Position:
     number: int = 0
 
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """The offset of the position in each partition. For a time after all records it is the end of the partition."""
+        """Return the offset of the position in each partition. For a time after all records it is the end of the partition."""
         from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 
         indexes = list(indexes)
@@ -35,14 +35,14 @@ class Position:
 
 
 def place(text: str) -> Position:
-    """The position that a text names. Raises `BadArgument`."""
+    """Parse a position. Raises `BadArgument`."""
     if text in ("beginning", "end"):
         return Position(kind="beginning" if text == "beginning" else "end")
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
         return Position(kind="offset", number=int(text))
     try:
         time = datetime.fromisoformat(text)
-        # In ISO 8601's basic form digits alone would be a date. Here they are an offset.
+        # Digits alone would be a date in ISO 8601's basic form. Here they are an offset.
         if not text.isdigit():
             with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
             return Position(kind="time", number=round(with_zone.timestamp() * 1_000))

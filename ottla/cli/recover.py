@@ -1,4 +1,4 @@
-"""``ottla recover``: finds damaged parts of logs in a data directory, and gives them up where that is asked for."""
+"""``ottla recover``: finds damaged parts of logs in a data directory, and discards them with ``--discard``."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     is_flag=True,
     help="With --brokers, start a node again that ends by itself, after a delay that grows from 1 s to 60 s.",
 )
-# These flags are for a program that starts a broker of its own, as `ottla.Broker` does.
+# These options are for a program that starts its own broker, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--takes-commands", is_flag=True, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
@@ -216,7 +216,7 @@ def command(
 def _settings_of_flags(
     listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None, *, has_console: bool
 ) -> dict[str, str]:
-    """The keys of server.properties that have flags of their own."""
+    """Return the keys of server.properties that have their own options."""
     given = {
         "listeners": None if listen is None else f"PLAINTEXT://{listen}",
         "log.dirs": data_dir,

@@ -1,4 +1,4 @@
-"""``ottla serve --brokers N``: several brokers and their controller, each in a process of its own."""
+"""``ottla serve --brokers N``: several brokers and their controller, each in its own process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def serve_brokers(
     controller_port: int,
     restarts_nodes: bool,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError` and `Refused`.
+    """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has a control API of its own where the config has one. The controller
-    logs ``warnings``, which map settings without effect to the setting that was probably meant.
+    Each broker begins with the faults of ``faults_file``, and has its own control API if the config enables it. The controller logs
+    ``warnings``, which map settings without effect to the setting that was probably meant.
     """
-    # What all processes need is imported before they are forked, and then shared by them.
+    # Modules that all processes need are imported before they are forked, so that they share the memory.
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid
     from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.process import controller_main, main
@@ -48,7 +48,7 @@ def serve_brokers(
         from ottla.control import http_api as control_api  # noqa: F401
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
-    # A file that cannot be read is refused before anything is started.
+    # An invalid file is reported before anything is started.
     steering(MACHINE, faults_file, None, has_control_api=has_control_api)
     fs = RealFilesystem()
     ports = KeptPorts(fs, config.settings.log_dirs, free_port=free_port, is_free=is_free_port)

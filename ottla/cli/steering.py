@@ -19,20 +19,20 @@ STILL_DEFAULTS = {
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
     "log.message.timestamp.type": "LogAppendTime",
 }
-"""Defaults for a clock that stands still. With an interval between assignments a member would wait for its partitions for ever; and
-after the clock was moved on, records with the client's own time would already be old when they arrive."""
+"""Defaults for a manual clock. With an interval between assignments a member would wait for its partitions for ever, and after the
+clock was advanced, records with the client's own time would already be old when they arrive."""
 MACHINE = "machine"
 
 
 def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
-    """The config with `STILL_DEFAULTS`, for a clock that stands still. Settings that are given stay."""
+    """Return the config with `STILL_DEFAULTS` for settings that are not given, for a manual clock."""
     from ottla.broker.config.settings import BrokerConfig
 
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
 def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool) -> Steering:
-    """The parts that the flags ask for. Imports nothing else. Raises `Refused`."""
+    """Create the parts that the options select, and import only those. Raises `Refused`."""
     from ottla.broker.process.steering import Steering
 
     manual = _clock(clock)
@@ -75,7 +75,7 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
 
 
 def _clock(text: str) -> ManualClock | None:
-    """The clock that a flag names; None for the machine's clock. Raises `Refused`."""
+    """Return the clock that the option selects; None for the machine's clock. Raises `Refused`."""
     if text == MACHINE:
         return None
     kind, colon, start = text.partition(":")
@@ -87,7 +87,7 @@ def _clock(text: str) -> ManualClock | None:
 
 
 def _first_faults(file: Path | None) -> list[Fault]:
-    """The faults in a file. Raises `Refused`."""
+    """Read the faults in a file. Raises `Refused`."""
     from ottla.control.faults.registry import MAX_FAULTS, FaultError, parse_faults
 
     if file is None:

@@ -1,4 +1,4 @@
-"""``ottla topic``: lists, describes, makes and deletes topics, and elects leaders."""
+"""``ottla topic``: lists, describes, creates and deletes topics, and elects leaders."""
 
 from __future__ import annotations
 

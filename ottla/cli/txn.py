@@ -1,5 +1,4 @@
-"""``ottla txn``: lists, describes and aborts transactions. The timeline and the reasons of waiting readers have modules of their
-own."""
+"""``ottla txn``: lists, describes and aborts transactions. ``timeline`` and ``why`` have modules of their own."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ LAZY: Final[dict[str, Lazy]] = {
     "why": Lazy("txn_why", "explain what holds read_committed consumers, and what to do"),
     "timeline": Lazy("txn_timeline", "show the history of a transactional id"),
 }
-"""The commands of ``ottla txn`` in other modules of this package."""
+"""Commands of ``ottla txn`` in other modules of this package."""
 DEFAULT_OLDER_THAN_S: Final = 900.0
 ABORT_HELP = """Abort an open transaction.
 
@@ -188,7 +187,7 @@ def abort(
 
 
 def _what_was_aborted(before: TransactionDescription) -> str:
-    """In words, by the state that the id had before."""
+    """Describe the outcome by the state that the id had before."""
     if before.start_ms is None:
         return f"{before.transactional_id} had none open"
     if not before.is_ongoing:

@@ -1,4 +1,4 @@
-"""Asks a broker's control API, where there is one, what it knows of transactional ids."""
+"""Reads the history of transactional ids from a broker's control API, if there is one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ottla.control.remote import Remote
 
 UNKNOWN = "nothing is known of a transactional id"
-"""How the control API's refusal begins for a transactional id without events."""
+"""Beginning of the control API's error for a transactional id without events."""
 
 
 def history(control_api: Remote | None, transactional_id: str) -> dict[str, Any] | None:
-    """The control API's events of an id; None without a control API, and for an id without events since the broker began. Raises
+    """Return the control API's events of an id since the broker's start; None without a control API or without events. Raises
     `Refused`."""
     from ottla.control.remote import ControlError
 
@@ -32,7 +32,7 @@ def history(control_api: Remote | None, transactional_id: str) -> dict[str, Any]
 
 
 def holders(control_api: Remote | None, partitions: Iterable[StableOffset]) -> dict[str, str]:
-    """The client of each transactional id that holds readers, by id. Raises `Refused`."""
+    """Return the client of each transactional id that holds back readers, by id. Raises `Refused`."""
     ids = {held.transaction.transactional_id for held in partitions if held.transaction is not None}
     told = {one: holder_text(history(control_api, one)) for one in sorted(ids)} if control_api is not None else {}
     return {one: text for one, text in told.items() if text}

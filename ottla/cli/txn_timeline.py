@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.timeline import Event
 
 MAX_EVENTS: Final = 200
-"""How many of the newest events are shown by default."""
+"""Default number of the newest events that are shown."""
 HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
 decisions, the markers, and how each ended.
 
@@ -79,7 +79,7 @@ def command(
 
 
 def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
-    """The events in the files of a data directory. Raises `Refused`."""
+    """Read the events in the files of a data directory. Raises `Refused`."""
     from ottla.dump.timelines import timeline
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError
@@ -105,7 +105,7 @@ def _description(event: Event) -> str:
 
 
 def lines(events: list[Event]) -> list[str]:
-    """The events as lines for a log or a report."""
+    """Format the events as lines for a log or a report."""
     return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_description(e)}  ({e.where})" for e in events]
 
 
@@ -123,7 +123,7 @@ def document(event: Event) -> dict[str, Any]:
 
 
 def diagram(transactional_id: str, events: list[Event]) -> str:
-    """The events as a sequence diagram (Mermaid) of the producer, the coordinator and the partitions."""
+    """Return a sequence diagram (Mermaid) of the producer, the coordinator and the partitions."""
     partitions = sorted({partition for event in events if event.kind in ("data", "marker") for partition in event.partitions})
     names = {partition: f"P{at}" for at, partition in enumerate(partitions)}
     clients = {where: f"K{at}" for at, where in enumerate(dict.fromkeys(e.where for e in events if e.where.startswith("from ")))}
@@ -137,7 +137,7 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
         elif event.kind == "marker":
             lines.append(f"    T->>{names[event.partitions[0]]}: {text}")
         elif event.where in clients:
-            # A cross at the end of the arrow means that the request was refused.
+            # A cross at the end of the arrow means that the request was rejected.
             lines.append(f"    {clients[event.where]}{'-x' if event.kind == 'refused' else '->>'}T: {text}")
         elif clients or event.kind in ("complete", "expire", "reason", "refused"):
             lines.append(f"    Note over T: {text}")
@@ -147,5 +147,5 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without characters that have a meaning in Mermaid."""
+    """Remove characters that have a meaning in Mermaid."""
     return printable(text.replace("\n", " ")).replace(";", ",").replace("#", "").replace("%", "")

@@ -1,4 +1,4 @@
-"""``ottla txn why``: says which transactions hold the readers of committed records."""
+"""``ottla txn why``: explains which transactions hold back read_committed consumers."""
 
 from __future__ import annotations
 

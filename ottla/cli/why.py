@@ -1,4 +1,4 @@
-"""``ottla why``: says what a group waits for."""
+"""``ottla why``: explains why a group has lag."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ class GroupPosition:
 
 @dataclass(slots=True, frozen=True)
 class Lag:
-    """Sums over a group's positions: the known lag, the count of partitions without a commit, and their offsets from
-    ``earliest``."""
+    """Sums over a group's positions: known lag, number of partitions without a commit, and their offsets from ``earliest``."""
 
     known: int
     uncommitted: int
