@@ -1,4 +1,4 @@
-"""A process of ``ottla serve`` as whoever starts it sees it: what it prints and logs, and how it ends."""
+"""A child process that runs ``ottla serve``, with its output, logs and exit."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from ottla.testing.python_path import absolute_python_path
 
 KEPT_LOG_LINES = 10_000
 CHUNK_BYTES = 1 << 16
-"""How much is read from a pipe at once."""
+"""Size of a read from a pipe, in bytes."""
 CLOSE_TIMEOUT_S = 10.0
-"""How long the threads that read the output of a process that has ended may take, in seconds."""
+"""Timeout, in seconds, for the threads that read the output of a process that has ended."""
 LONGEST_PAUSE_S = 0.02
-"""The longest pause between two looks at whether a process has ended, in seconds."""
+"""Longest pause between two checks whether a process has ended, in seconds."""
 NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
-"""What begins so speaks to another broker, or of the test that starts this one: PYTEST_CURRENT_TEST is as long as the test's id,
-and Linux starts no process with a variable above 128 KiB."""
+"""Prefixes of variables that are meant for another broker or for the test: PYTEST_CURRENT_TEST contains the test's id, and Linux
+starts no process with a variable above 128 KiB."""
 
 
 SAFE_PATH = ("-P",)
-"""Keeps Python from looking for modules in the working directory first, where a user's ``queue.py`` would be taken for Python's. It
-still looks where PYTHONPATH, installed packages and editable installs say."""
+"""Keeps Python from importing from the working directory first, where a user's ``queue.py`` would replace Python's. PYTHONPATH,
+installed packages and editable installs still work."""
 
 
 def data_directory(path: str | Path | None, otherwise: Path) -> Path:
-    """The absolute path of a data directory, which stays the same when the working directory changes. Raises ValueError."""
+    """Return the absolute path of a data directory, which a change of the working directory does not affect. Raises ValueError."""
     if path is None:
         return otherwise
     directory = Path(path).absolute()
-    # Kafka's log.dirs is a list, whose parts are trimmed.
+    # Kafka's log.dirs is a list, whose items are trimmed.
     if "," in str(directory):
         raise ValueError(f"data_dir: {str(path)!r} contains a comma, which separates directories in log.dirs; choose another path")
     if str(directory) != str(directory).rstrip():
@@ -51,7 +51,7 @@ def data_directory(path: str | Path | None, otherwise: Path) -> Path:
 
 
 def setting_arguments(settings: Mapping[str, object], features: Mapping[str, int]) -> list[str]:
-    """The arguments of ``ottla serve`` for settings, which may be numbers and truth values, and for feature levels."""
+    """Format settings, which may be numbers and booleans, and feature levels as arguments of ``ottla serve``."""
     arguments = []
     for key, value in settings.items():
         arguments += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
@@ -61,24 +61,24 @@ def setting_arguments(settings: Mapping[str, object], features: Mapping[str, int
 
 
 def new_directory() -> Path:
-    """A directory for temporary data that is not there yet: in the system's directory for these where the path of the configured
-    one, such as TMPDIR, contains a comma, which separates directories in ``log.dirs``."""
+    """Return a new path for temporary data, not created yet. A configured directory, such as TMPDIR, is not used if its path
+    contains a comma, which separates directories in ``log.dirs``."""
     configured = Path(tempfile.gettempdir()).absolute()
     parent = configured if "," not in str(configured) else Path("/tmp")
     return parent / f"ottla-{uuid.uuid4().hex[:12]}"
 
 
 def remove_directory(directory: Path, pid: int) -> None:
-    """Remove a directory of process ``pid``. One that was forked off has a copy of its handle, but must not remove directories."""
+    """Remove a directory that process ``pid`` owns. A forked process has a copy of the handle, but must not remove directories."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 class ServedProcess:
-    """One process, which may be started again after its end. ``on_event`` is called from a thread with each line of its stdout.
+    """One process, which may be started again after its end. A thread calls ``on_event`` with each JSON line of its stdout.
 
-    The object belongs to the process that created it. A process that is forked from that one has a copy, whose threads do not run
-    and whose child the process is not: the copy can tell whether the process runs, and nothing else.
+    The object belongs to the process that created it. In a forked process the threads of its copy do not run, and the broker is not
+    a child: the copy can only check whether the process runs.
     """
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
@@ -89,18 +89,18 @@ class ServedProcess:
         self._readers: list[threading.Thread] = []
         self._lines: deque[str] = deque(maxlen=KEPT_LOG_LINES)
         self.logged_lines = 0
-        """How many lines were logged in all its lives."""
+        """Number of lines logged since the first start."""
         self._lines_before = 0
-        """How many of these lines were logged before the newest start."""
+        """Number of these lines before the last start."""
         self._exit_code: int | None = None
 
     @property
     def is_copy(self) -> bool:
-        """Whether the present process was forked from the one that created this object."""
+        """Whether this process was forked from the one that created this object."""
         return os.getpid() != self.creator_pid
 
     def copy_error(self, what: str) -> str:
-        """The reason why a copy does not control ``what``."""
+        """Return the reason why a copy does not control ``what``."""
         return (
             f"Process {os.getpid()} was forked from process {self.creator_pid}, which controls {what}: only that process can start,"
             " stop, kill or restart it."
@@ -110,12 +110,12 @@ class ServedProcess:
     def is_running(self) -> bool:
         if self._process is None:
             return False
-        # To a copy the process is no child, and `Popen.poll` would take it for one that has ended.
+        # For a copy the process is not a child, and `Popen.poll` would report that it has ended.
         return _state_of(self._process.pid) not in ("", "Z") if self.is_copy else self._process.poll() is None
 
     @property
     def is_suspended(self) -> bool:
-        """Whether SIGSTOP has stopped the process. Always False where the system has no /proc."""
+        """Whether SIGSTOP has stopped the process. Always False on systems without /proc."""
         return self._process is not None and is_suspended(self._process.pid)
 
     @property
@@ -124,20 +124,20 @@ class ServedProcess:
 
     @property
     def logs(self) -> list[str]:
-        """The newest lines that were logged in all its lives, newest last."""
+        """The newest lines logged since the first start, newest last."""
         return list(self._lines)
 
     def start(self, command: Sequence[str], ended: threading.Event) -> None:
-        """Start the process, in the directory in which this object was created, so that relative paths of its settings keep their
+        """Start the process, in the directory in which this object was created, so that relative paths in settings keep their
         meaning. ``ended`` is set at the end of its stdout."""
         if self._process is not None:
-            # The process has ended by itself, or was killed by another one.
+            # The process has exited, or another process has killed it.
             self._ended(self._process, CLOSE_TIMEOUT_S)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
         if environment.get("PYTHONPATH"):
             environment["PYTHONPATH"] = absolute_python_path(environment["PYTHONPATH"])
         self._lines_before, self._exit_code = self.logged_lines, None
-        # The pipes have no buffers: the lock of a buffer that a thread reads stays locked for ever in a forked process.
+        # The pipes are unbuffered: if a thread holds a buffer's lock during a fork, the lock is never released in the child.
         process = self._process = subprocess.Popen(
             command,
             bufsize=0,
@@ -167,7 +167,7 @@ class ServedProcess:
             self.logged_lines += 1
 
     def last_lines(self, count: int) -> str:
-        """The newest lines that were logged since the start, or a sentence where there are none."""
+        """Return the newest lines logged since the last start, or a sentence if there are none."""
         count = min(count, self.logged_lines - self._lines_before)
         if count > 0:
             return "\n".join(self.logs[-count:])
@@ -175,21 +175,21 @@ class ServedProcess:
         return f"the process logged nothing and {end}"
 
     def command(self, line: str) -> None:
-        """Write a line to its stdin."""
+        """Write a line to the process's stdin."""
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(f"{line}\n".encode())
 
     def wake(self) -> None:
-        """Let a process go on that SIGSTOP has stopped."""
+        """Send SIGCONT to a process that SIGSTOP has stopped."""
         if self._process is not None and not self.is_copy:
             self._process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float) -> int | None:
-        """Send SIGTERM and wait for the process; returns the exit code, None where it has not ended in time."""
+        """Send SIGTERM and wait for the process. Returns the exit code, None after the timeout."""
         if self._process is None:
             return 0
         self._process.terminate()
-        # A process that is stopped by SIGSTOP would not see the SIGTERM.
+        # A process that SIGSTOP has stopped would not handle the SIGTERM.
         self.wake()
         code = _exit_code_within(self._process, timeout_s)
         if code is not None:
@@ -197,10 +197,10 @@ class ServedProcess:
         return code
 
     def kill(self, timeout_s: float, grace_s: float = 0.0) -> None:
-        """Send SIGKILL, which is like a crash, to a process that does not end by itself within ``grace_s``."""
+        """Send SIGKILL, which is like a crash, if the process does not end by itself within ``grace_s``."""
         if self._process is None:
             return
-        # None for a process that had to be killed.
+        # None if the process had to be killed.
         self._exit_code = _exit_code_within(self._process, grace_s)
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGKILL)
@@ -219,14 +219,14 @@ class ServedProcess:
 
 
 def _working_directory() -> Path | None:
-    """The working directory; None where it was removed."""
+    """Return the working directory; None if it was removed."""
     with contextlib.suppress(FileNotFoundError):
         return Path.cwd()
     return None
 
 
 def _exit_code_within(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
-    """The exit code; None where the process still runs after ``timeout_s``. `Popen.wait` goes by a clock that tests freeze."""
+    """Return the exit code; None if the process still runs after ``timeout_s``. `Popen.wait` uses a clock that tests freeze."""
     end_s, pause_s = monotonic_s() + timeout_s, 0.0005
     while (code := process.poll()) is None and monotonic_s() < end_s:
         time.sleep(pause_s)
@@ -235,8 +235,8 @@ def _exit_code_within(process: subprocess.Popen[bytes], timeout_s: float) -> int
 
 
 def _state_of(pid: int) -> str:
-    """The state of a process as Linux names it: T for stopped, Z for one that has ended. Elsewhere "?". Empty if there is no
-    such process."""
+    """Return the state of a process in Linux's notation: T for stopped, Z for ended; "?" on other systems, empty if there is no
+    process."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -247,9 +247,9 @@ def _state_of(pid: int) -> str:
 
 
 def is_suspended(pid: int) -> bool:
-    """Whether SIGSTOP has stopped a process, or was sent to it and not handled yet. Always False where the system has no /proc.
+    """Whether SIGSTOP has stopped a process, or is pending. Always False on systems without /proc.
 
-    The signal stops the threads one after the other, the first one in the moment in which it is no longer pending. So the pending
+    The signal stops the threads one after the other, and the first stops when the signal is no longer pending. So the pending
     signals are read before the threads' states.
     """
     try:
@@ -266,7 +266,7 @@ def is_suspended(pid: int) -> bool:
 
 
 def _lines_of(pipe: IO[bytes] | None) -> Iterator[str]:
-    """The lines of a pipe until its end, or until it is closed because a start was interrupted."""
+    """Yield the lines of a pipe until its end, or until it is closed because a start was interrupted."""
     assert pipe is not None
     unread = b""
     with contextlib.suppress(ValueError, OSError):

@@ -1,4 +1,4 @@
-"""A handle on several brokers and their controller, for tests of what happens when brokers fail."""
+"""A handle for several brokers and their controller, for tests of broker failures."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ T = TypeVar("T")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 EXIT_GRACE_S = 1.0
-"""How long a process that has closed its stdout may take to end, in seconds."""
+"""Timeout for the exit of a process that has closed its stdout, in seconds."""
 CHANGE_TIMEOUT_S = 30.0
-"""How long the cluster may take to do what was asked for, in seconds."""
+"""Timeout for changes of the cluster, in seconds."""
 CONTROLLER = 3000
-"""The node id of the controller, which may be paused, killed and started again as a broker."""
+"""The node id of the controller, which can be paused, killed and restarted like a broker."""
 
 
 class ClusterFailed(Exception):
-    """The cluster or a broker of it did not start or stop. The text ends with the last log lines."""
+    """The cluster or one of its brokers did not start or stop. The text ends with the last log lines."""
 
 
 class Cluster:
-    """``brokers`` brokers with the ids 1, 2, 3 and so on, and their controller, each in a process of its own.
+    """A cluster of brokers with the ids 1, 2, 3 and so on, and their controller, each in its own process.
 
-    ``settings`` are Kafka's ``server.properties`` keys of all brokers, and ``features`` are feature levels. ``broker.rack`` may be
-    a rack for each broker, as ``a,b,c``. Without ``data_dir`` the cluster has a temporary directory, which is removed at the end.
-    Ports stay the same over restarts of brokers. All processes end with the process that has started the cluster, even where that
-    process is killed.
+    ``brokers`` is their number, ``settings`` are Kafka's ``server.properties`` keys of all brokers, and ``features`` are feature
+    levels. ``broker.rack`` may list a rack for each broker, as in ``a,b,c``. Without ``data_dir`` the cluster has a temporary
+    directory, which is removed at the end. Brokers keep their ports over restarts. All processes end with the process that has
+    started the cluster, even if that is killed.
     """
 
     _module = "ottla"
@@ -73,7 +73,7 @@ class Cluster:
         settings: Mapping[str, str | int | bool] | None = None,
         features: Mapping[str, int] | None = None,
     ) -> None:
-        # The cluster makes the directory, so that a handle that is never started leaves nothing behind.
+        # `start` creates the directory, so that a handle that is never started leaves nothing behind.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
@@ -86,9 +86,9 @@ class Cluster:
         self._pids: dict[int, int] = {}
         self._control_apis: dict[int, Remote] = {}
         self._partitioned: dict[int, RemoteFault] = {}
-        # Which processes run, as far as the parent has said.
+        # Running nodes, as reported by the parent process.
         self._running: set[int] = set()
-        # How often each has ended, also while it started.
+        # Number of exits by node, including failed starts.
         self._ends: Counter[int] = Counter()
         self._paused: set[int] = set()
         self._ready: dict[str, Any] = {}
@@ -99,7 +99,7 @@ class Cluster:
         running = sorted(node for node in self._running if node != CONTROLLER)
         return f"<ottla.Cluster {self.bootstrap or 'not running'}, brokers {running} run, data in {self.data_dir}>"
 
-    # what it is
+    # properties
 
     @property
     def data_dir(self) -> Path:
@@ -107,7 +107,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses for a client's ``bootstrap.servers``: those of all brokers, also of ones that do not run now."""
+        """The addresses of all brokers for a client's ``bootstrap.servers``, including brokers that are not running."""
         return str(self._ready.get("bootstrap", ""))
 
     @property
@@ -121,7 +121,7 @@ class Cluster:
 
     @property
     def quorum_voters(self) -> str:
-        """The controller as ``controller.quorum.voters`` names it, for further brokers, also of Apache Kafka."""
+        """The controller in the form of ``controller.quorum.voters``, for further brokers, also of Apache Kafka."""
         return f"{CONTROLLER}@{self._ready['controller']['at']}"
 
     @property
@@ -130,31 +130,30 @@ class Cluster:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the present process was forked from the one that created this handle, which alone changes which brokers run.
+        """Whether this process was forked from the one that created this handle. Only that process can start and stop brokers.
 
-        A copy answers questions and adds faults as the handle does, of the brokers that ran when it was forked. Its `close` does
-        nothing.
+        A copy can send requests and add faults for the brokers that ran at the fork. Its `close` does nothing.
         """
         return self._parent.is_copy
 
     @property
     def logs(self) -> list[str]:
-        """The newest lines that all processes have logged, newest last. Each names its process as ``node``."""
+        """The newest log lines of all processes, newest last. Each has its process as ``node``."""
         return self._parent.logs
 
     def _answering(self) -> str:
-        """The addresses of the brokers that run and are not paused; of all where there is none."""
+        """Return the addresses of the brokers that run and are not paused; all addresses if there is none."""
         able = [broker for broker in self.brokers if broker in self._running and broker not in self._paused]
         return ",".join(self.address(broker) for broker in able) or self.bootstrap
 
     def address(self, broker: int) -> str:
-        """``host:port`` of one broker."""
+        """Return the ``host:port`` of one broker."""
         return str(self._ready["brokers"][str(broker)]["bootstrap"])
 
     def faults(self, broker: int) -> RemoteFaults:
-        """Faults on demand of one broker, such as errors, delays, lost answers and crashes: `docs/faults.md`.
+        """Return the faults of one broker, such as errors, delays, lost responses and crashes: `docs/faults.md`.
 
-        They end with the broker's process. Adding one raises `ControlError` for a broker that does not run.
+        Faults end with the broker's process. Adding one raises `ControlError` if the broker is not running.
         """
         return RemoteFaults(lambda: self._control_api(broker))
 
@@ -166,7 +165,7 @@ class Cluster:
         return self._control_apis[broker]
 
     def pid(self, broker: int) -> int:
-        """The process id of a broker, or of the controller (`CONTROLLER`)."""
+        """Return the process id of a broker, or of the controller (`CONTROLLER`)."""
         return self._pids[broker]
 
     # start and stop
@@ -206,7 +205,7 @@ class Cluster:
         return self
 
     def stop(self) -> int:
-        """Stop all processes, the controller last; returns the exit code. Raises `ClusterFailed`."""
+        """Stop all processes, the controller last, and return the exit code. Raises `ClusterFailed`."""
         self._check_controls()
         code = self._parent.stop(STOP_TIMEOUT_S)
         if code is None:
@@ -224,21 +223,21 @@ class Cluster:
         finally:
             remove_directory(self._temporary, os.getpid())
 
-    # what happens to single brokers
+    # failures of single brokers
 
     def kill(self, broker: int) -> None:
-        """Send a broker SIGKILL, which is like a crash, and wait until it is gone."""
+        """Send a broker SIGKILL, which is like a crash, and wait for its exit."""
         self._signal(broker, signal.SIGKILL)
         self._await(lambda: broker not in self._running, CHANGE_TIMEOUT_S)
         self._paused.discard(broker)
 
     def shut_down(self, broker: int) -> None:
-        """Stop a broker as SIGTERM does: it gives its leaderships away first."""
+        """Send a broker SIGTERM, so that it first moves its leaderships, and wait for its exit."""
         self._signal(broker, signal.SIGTERM)
         self._await(lambda: broker not in self._running, CHANGE_TIMEOUT_S)
 
     def pause(self, broker: int) -> None:
-        """Let a broker stand still: its connections stay open, and it answers and asks nothing until `resume`."""
+        """Stop a broker with SIGSTOP: connections stay open, but it sends nothing until `resume`."""
         self._signal(broker, signal.SIGSTOP)
         self._paused.add(broker)
 
@@ -247,19 +246,19 @@ class Cluster:
         self._paused.discard(broker)
 
     def partition(self, broker: int) -> None:
-        """Let nothing arrive that other brokers ask of a broker, until `heal`: a partition of the network in one way.
+        """Drop requests of other brokers to this broker until `heal`: a network partition in one direction.
 
-        Their connections break whenever they ask. What this broker asks of them does arrive, as do its heartbeats at the controller
-        and what clients ask.
+        The connections break at each such request. This broker's own requests to other brokers, its heartbeats to the controller,
+        and clients' requests arrive.
         """
         self._check_controls()
         if broker not in self._partitioned:
             self._partitioned[broker] = self.faults(broker).add(client_id="broker-*", cut="before", times=None)
 
     def restart(self, broker: int, *, kill: bool = False) -> None:
-        """Start a broker again, after it was stopped or killed where it still runs. Returns when it listens.
+        """Start a broker again, after stopping or killing it if it runs. Returns when it listens.
 
-        Raises `ClusterFailed` where it ends before.
+        Raises `ClusterFailed` if it exits before.
         """
         self._check_controls()
         if broker in self._running:
@@ -274,11 +273,11 @@ class Cluster:
             raise self._failed(f"broker {broker} did not start")
 
     def heal(self) -> None:
-        """Resume what is paused, end partitions, start again what has ended, and wait until all brokers are in service."""
+        """Resume paused nodes, end partitions, restart nodes that have ended, and wait until all brokers are unfenced."""
         self._resume_all()
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
-            # A broker that has ended since has forgotten it.
+            # If the broker has ended since, its faults have ended as well.
             with suppress(ControlError):
                 partition.remove()
         for node in (CONTROLLER, *self.brokers):
@@ -287,22 +286,22 @@ class Cluster:
         self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
 
     def remove_faults(self) -> None:
-        """Resume what is paused, and remove the faults of all brokers that run, and with them partitions."""
+        """Resume paused nodes, and remove the faults of all running brokers, including partitions."""
         self._resume_all()
         self._partitioned.clear()
         for broker in self.brokers:
-            # It may have been killed.
+            # The broker may have been killed.
             with suppress(ControlError):
                 self.faults(broker).clear()
 
     def _resume_all(self) -> None:
         self._check_controls()
-        # All of them, because a test may have sent SIGSTOP itself.
+        # All nodes, because a test may have sent SIGSTOP itself.
         for node in sorted(self._running):
             self.resume(node)
 
     def in_service(self) -> list[int]:
-        """The ids of the brokers that clients are told of. Raises `ottla.client.ClientError`."""
+        """Return the ids of the brokers in the Metadata response. Raises `ottla.client.ClientError`."""
         return self._questions.in_service()
 
     def _check_controls(self) -> None:
@@ -317,26 +316,27 @@ class Cluster:
         with suppress(ProcessLookupError):
             os.kill(self._pids[broker], number)
 
-    # who has what
+    # leaders and coordinators
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """The id of a partition's leader; None where it has none now. Raises `ottla.client.ClientError`, as do the following."""
+        """Return the id of a partition's leader; None if it has none. Raises `ottla.client.ClientError`, as do the following
+        methods."""
         return self._questions.leader(topic, partition)
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
-        """The ids of the brokers with the in-sync replicas of a partition."""
+        """Return the ids of the brokers with the in-sync replicas of a partition."""
         return self._questions.in_sync(topic, partition)
 
     def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
-        """The id of the broker that coordinates a transactional id or a group."""
+        """Return the id of the broker that coordinates a transactional id or a group."""
         return self._questions.coordinator(transactional_id=transactional_id, group=group)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Have an in-sync replica lead a partition, and wait until it does."""
+        """Make an in-sync replica the leader of a partition, and wait until it is."""
         self._questions.move_leader(topic, partition, to)
         self.wait_for(lambda: self.leader(topic, partition) == to, CHANGE_TIMEOUT_S)
 
-    # questions, as `ottla.Broker` answers them
+    # requests, as in `ottla.Broker`
 
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
@@ -345,23 +345,23 @@ class Cluster:
         self._questions.create_topic(name, partitions, configs, replication_factor=replication_factor)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
-        """All records that a topic has now, by partition and offset."""
+        """Return all current records of a topic, ordered by partition and offset."""
         return self._questions.records(topic, isolation)
 
     def transaction(self, transactional_id: str) -> TransactionDescription:
-        """The current transaction of an id."""
+        """Return the current transaction of an id."""
         return self._questions.transaction(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many offsets a group has not committed yet, by topic and partition, up to the high watermark and with the markers of
-        transactions. A partition that a member owns and for which nothing is committed counts from the log's start."""
+        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
+        that a member owns and without a commit counts from the log start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
         """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value."""
         return wait_for(condition, timeout_s)
 
-    # what the parent says
+    # events of the parent process
 
     def _happened(self, event: dict[str, Any]) -> None:
         with self._changed:

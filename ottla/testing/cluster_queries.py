@@ -1,4 +1,4 @@
-"""The questions that the handle and the plugin ask a cluster, ottla's or another. Each question opens a connection of its own."""
+"""Requests that the handles and the plugin send to a cluster, ottla's or another. Each uses its own connection."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ TIMEOUT_S = 10.0
 PAUSE_S = 0.02
 """The pause between two calls of a condition, in seconds."""
 NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIONAL_ID_NOT_FOUND")
-"""Errors that `wait_for` reads as "not yet", by Kafka's names, because this module imports the protocol only when it is used."""
+"""Errors that `wait_for` retries, by Kafka's names, because this module imports the protocol lazily."""
 
 
 class Questions:
-    """Questions about the cluster at the address that ``bootstrap()`` returns. Each raises `ottla.client.ClientError`, one line for
-    a person."""
+    """Requests to the cluster at the address that ``bootstrap()`` returns. Each raises `ottla.client.ClientError`, one line for a
+    person."""
 
     def __init__(self, bootstrap: Callable[[], str]) -> None:
         self._bootstrap = bootstrap
 
     def cluster(self) -> KafkaClient:
-        """A client for several requests. The caller closes it."""
+        """Open a client for several requests. The caller must close it."""
         from ottla.client import KafkaClient
         from ottla.control.faults.matching import HANDLE_CLIENT_ID
 
@@ -41,12 +41,12 @@ class Questions:
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
     ) -> None:
-        """Create a topic. By default it has as many partitions and replicas as the broker's settings say."""
+        """Create a topic. By default the broker's settings determine the numbers of partitions and replicas."""
         with self.cluster() as cluster:
             cluster.create_topic(name, -1 if partitions is None else partitions, dict(configs or {}), replication_factor)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
-        """All records that a topic has now, by partition and offset."""
+        """Return all current records of a topic, ordered by partition and offset."""
         with self.cluster() as cluster:
             return cluster.records(topic, isolation=isolation)
 
@@ -55,25 +55,25 @@ class Questions:
             return cluster.transaction(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many offsets a group has not committed yet, by topic and partition, up to the high watermark and with the markers of
-        transactions. A partition that a member owns and for which nothing is committed counts from the log's start."""
+        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
+        that a member owns and without a commit counts from the log start."""
         with self.cluster() as cluster:
             return cluster.lag(group)
 
-    # of a cluster of several brokers
+    # clusters of several brokers
 
     def in_service(self) -> list[int]:
-        """The ids of the brokers that clients are told of."""
+        """Return the ids of the brokers in the Metadata response."""
         with self.cluster() as cluster:
             return [node.node_id for node in cluster.brokers.nodes()]
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """The id of a partition's leader; None where it has none now."""
+        """Return the id of a partition's leader; None if it has none."""
         leader = self._partition(topic, partition).leader_id
         return None if leader < 0 else leader
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
-        """The ids of the brokers with the in-sync replicas of a partition."""
+        """Return the ids of the brokers with the in-sync replicas of a partition."""
         return sorted(self._partition(topic, partition).isr_nodes)
 
     def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
@@ -83,7 +83,7 @@ class Questions:
             return described(cluster.brokers, topic, partition)
 
     def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
-        """The id of the broker that coordinates a transactional id or a group."""
+        """Return the id of the broker that coordinates a transactional id or a group."""
         from ottla.client.brokers import GROUP, TRANSACTION
 
         if (transactional_id is None) is (group is None):
@@ -94,7 +94,7 @@ class Questions:
             return brokers.until_final(f"looking for the coordinator of {key!r}", lambda: brokers.coordinator_id(kind, key or ""))
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Have an in-sync replica lead a partition."""
+        """Make an in-sync replica the leader of a partition."""
         from ottla.client.leadership import move_leader
 
         with self.cluster() as cluster:
@@ -104,8 +104,8 @@ class Questions:
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-    A condition that fails because a topic, group or transactional id does not exist yet is called again, because a test may wait
-    for an application's lag before the application has made its group. Any other error of the condition ends the waiting.
+    A condition that fails because a topic, group or transactional id does not exist yet is retried, because a test may wait for an
+    application's lag before the application has created its group. Any other error of the condition is raised.
     """
     from ottla.client.errors import KafkaAnswered
 

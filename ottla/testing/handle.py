@@ -1,4 +1,4 @@
-"""A handle on a broker process: starts, stops, kills and restarts it on the same directory, and empties it for each test."""
+"""A handle for a broker process: starts, stops, kills and restarts it on the same directory, and empties it for each test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 EXIT_GRACE_S = 1.0
-"""How long a process that has closed its stdout may take to end, in seconds."""
+"""Timeout for the exit of a process that has closed its stdout, in seconds."""
 _GIVEN_OTHERWISE = {
     "listeners": "host= and port=",
     "log.dirs": "data_dir=",
@@ -47,7 +47,7 @@ _GIVEN_OTHERWISE = {
     "ottla.control.port": "the handle itself",
     "ottla.control.token": "the handle itself",
 }
-"""Settings that the handle sets itself, with the handle's argument that determines each."""
+"""Settings that the handle sets itself, with the argument that determines each."""
 
 
 class BrokerFailed(Exception):
@@ -55,8 +55,7 @@ class BrokerFailed(Exception):
 
 
 class Snapshot:
-    """The state of a broker at one moment, to which `Broker.restore` goes back. It exists as long as the directory of its
-    broker."""
+    """The state of a broker at one moment, which `Broker.restore` restores. It exists as long as the broker's directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -66,13 +65,13 @@ class Snapshot:
 
 
 class BrokerClock:
-    """The clock of a broker. A manual clock stands still until `advance`."""
+    """The clock of a broker. A manual clock changes only by `advance`."""
 
     def __init__(self, control: Callable[[], Remote], *, is_manual: bool) -> None:
         self._control = control
         self.is_manual = is_manual
         self.last_ms: int | None = None
-        """The last known time of a manual clock, in ms. A broker that is started again begins at this time."""
+        """The last known time of a manual clock, in ms. A restarted broker begins at this time."""
 
     def __repr__(self) -> str:
         return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
@@ -84,38 +83,38 @@ class BrokerClock:
         return shown
 
     def approximate_ms(self) -> int:
-        """The time of `now_ms`, without asking the broker."""
+        """Return the time of `now_ms` without a request to the broker."""
         return now_ms() if self.last_ms is None else self.last_ms
 
     def advance(self, duration: str | timedelta) -> None:
-        """Let time pass: ``61s``, ``1h30m``, ``7d``. Timers that become due are called in the order of their times before this
-        returns.
+        """Advance the clock by ``61s``, ``1h30m``, ``7d``. Timers that become due are called in the order of their times before
+        this returns.
 
-        Raises ValueError for an invalid duration, and `ControlError` for a broker whose clock is not manual.
+        Raises ValueError for an invalid duration, and `ControlError` if the clock is not manual.
         """
         self.last_ms = self._control().post("/v1/clock/advance", {"by_ms": duration_ms(duration)})["now_ms"]
 
 
 class Broker:
-    """One broker in a process of its own, on a directory that outlives a restart.
+    """One broker in its own process, on a directory that outlives a restart.
 
     ``settings`` are Kafka's ``server.properties`` keys, and ``features`` are feature levels. Without ``data_dir`` the broker has a
-    temporary directory, which is removed at the end. The port stays the same over restarts. The broker ends with the process that
-    has started it, even where that process is killed, and then also removes its temporary directory.
+    temporary directory, which is removed at the end. The broker keeps its port over restarts. It ends with the process that has
+    started it, even if that is killed, and then removes its temporary directory.
 
-    With ``clock="manual"`` time stands still until `clock` is moved.
+    With ``clock="manual"`` time changes only by `clock`.
 
-    Raises ValueError for a setting that the handle sets itself: the listeners and the data directory.
+    Raises ValueError for settings that the handle sets itself: the listeners and the data directory.
     """
 
     _module = "ottla"
-    """The module that the process runs. A test may name one that adds faults."""
+    """The module that the process runs. A test may use one that adds faults."""
     _python = sys.executable
-    """The Python that runs the module. A benchmark may name the Python of another checkout."""
+    """The Python interpreter. A benchmark may use that of another checkout."""
     _python_options: tuple[str, ...] = SAFE_PATH
-    """Options of that Python. A test whose module is in the working directory leaves them out."""
+    """Options of the interpreter. A test whose module is in the working directory omits them."""
     _is_steered = True
-    """Whether the process has a control API and an owner. Older checkouts have neither."""
+    """Whether to start the control API and pass ``--owner-pid``. Older checkouts support neither."""
     _start_timeout_s = START_TIMEOUT_S
 
     def __init__(
@@ -131,16 +130,16 @@ class Broker:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is given by {instead}")
-        # The broker makes the directory, so that a handle that is never started leaves nothing behind.
+        # `start` creates the directory, so that a handle that is never started leaves nothing behind.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
-        # This removes the directory where nobody closes the handle. Where this process is killed, the broker removes it.
+        # This removes the directory if `close` is not called. If this process is killed, the broker removes it.
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
         self.clock = BrokerClock(self._control, is_manual=clock == "manual")
         self.faults = RemoteFaults(self._control)
-        """Faults on demand, such as errors, delays, lost answers and crashes: `docs/faults.md`."""
+        """Faults such as errors, delays, lost responses and crashes: `docs/faults.md`."""
         self._questions = Questions(lambda: self.bootstrap)
         self._snapshots = 0
         self._remote: Remote | None = None
@@ -172,9 +171,9 @@ class Broker:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the present process was forked from the one that created this handle, which alone starts and stops the broker.
+        """Whether this process was forked from the one that created this handle. Only that process can start and stop the broker.
 
-        A copy answers questions, adds faults and moves the clock as the handle does. Its `close` does nothing.
+        A copy can send requests, add faults and advance the clock. Its `close` does nothing.
         """
         return self._served.is_copy
 
@@ -189,16 +188,16 @@ class Broker:
 
     @property
     def logs(self) -> list[str]:
-        """The newest lines that the broker has logged in all its lives, newest last."""
+        """The newest log lines since the first start, newest last."""
         return self._served.logs
 
     @property
     def logged_lines(self) -> int:
-        """How many lines the broker has logged in all its lives."""
+        """Number of lines logged since the first start."""
         return self._served.logged_lines
 
     def logs_since(self, logged_lines: int) -> list[str]:
-        """The lines after the first ``logged_lines`` lines, as far as they are kept."""
+        """Return the lines after the first ``logged_lines`` lines, as far as they are kept."""
         newer = self.logged_lines - logged_lines
         return self.logs[-newer:] if newer > 0 else []
 
@@ -222,16 +221,16 @@ class Broker:
             self._served.start(command, self._answered)
             self._wait_until_ready()
         except BaseException:
-            # The process is ended even where Ctrl-C interrupts: it has a session of its own, so nothing else would end it.
+            # Ctrl-C does not reach the process, which has its own session, so it is killed here.
             self.kill()
             raise
-        # The broker has chosen a free port itself, so that no other process can have taken the port before the broker.
+        # The broker chooses a free port itself, so that no other process can take it in between.
         self._port = split_address(next(iter(self.ready["listening"].values())))[1]
         if self._is_steered:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
             if self.clock.is_manual:
-                # A manual clock stands at this time until somebody moves it.
+                # A manual clock keeps this time until it is advanced.
                 self.clock.last_ms = self.clock.now_ms
         return self
 
@@ -246,7 +245,7 @@ class Broker:
             self._answered.set()
 
     def stop(self) -> int:
-        """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` when the process does not end."""
+        """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` if the process does not end."""
         self._check_controls()
         code = self._served.stop(STOP_TIMEOUT_S)
         if code is None:
@@ -279,7 +278,7 @@ class Broker:
             remove_directory(self._temporary, os.getpid())
 
     def begin_anew(self) -> None:
-        """Empty the broker as `reset` does, and restart it with a manual clock at the machine's time: `reset` keeps the time.
+        """Empty the broker as `reset` does, and also set a manual clock to the machine's time with a restart.
 
         Raises `ControlError` and `BrokerFailed`.
         """
@@ -289,14 +288,14 @@ class Broker:
         self.start()
 
     def reset(self) -> None:
-        """Remove all topics, groups, transactions and settings. Clients lose their connections; address and cluster id stay.
+        """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same.
 
         Raises `ControlError`, as do the following methods.
         """
         self._control().post("/v1/reset")
 
     def snapshot(self) -> Snapshot:
-        """Copy the state of the broker. Clients lose their connections."""
+        """Copy the state of the broker. Clients are disconnected."""
         self._snapshots += 1
         of_copy = f"{os.getpid()}-" if self.is_copy else ""
         taken = Snapshot(self._temporary / f"snapshot-{of_copy}{self._snapshots}")
@@ -304,16 +303,16 @@ class Broker:
         return taken
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a snapshot, which may be done any number of times. Clients lose their connections."""
+        """Restore a snapshot, any number of times. Clients are disconnected."""
         self._control().post("/v1/restore", {"path": str(snapshot.path)})
 
     def pause(self) -> None:
-        """Let the broker stand still: connections stay open, and nothing is answered until `resume`."""
+        """Pause the broker: connections stay open, but no response is sent until `resume`."""
         self._control().post("/v1/pause")
         self._is_paused = True
 
     def resume(self) -> None:
-        """Let a paused broker go on, also one that SIGSTOP has stopped."""
+        """Resume a paused broker, also one that SIGSTOP has stopped."""
         self._served.wake()
         self._control().post("/v1/resume")
         self._is_paused = False
@@ -326,31 +325,30 @@ class Broker:
         self._questions.create_topic(name, partitions, configs)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
-        """All records that a topic has now, by partition and offset: the committed ones, the aborted ones, or all."""
+        """Return all current committed, aborted, or all records of a topic, ordered by partition and offset."""
         return self._questions.records(topic, isolation)
 
     def transaction(self, transactional_id: str) -> TransactionDescription:
-        """The current transaction of an id."""
+        """Return the current transaction of an id."""
         return self._questions.transaction(transactional_id)
 
     def history(self, transactional_id: str) -> dict[str, Any]:
-        """The events of a transactional id since the broker was started, as `docs/control.md` describes them: ``holder``, the
-        client that has the id, and ``events``, which are requests with their clients and errors, fenced producers, decisions and
-        markers.
+        """Return the events of a transactional id since the broker's start, as `docs/control.md` describes them: ``holder``, the
+        client of its current owner, and ``events``: requests with clients and errors, fenced producers, decisions and markers.
 
         Raises `ControlError`.
         """
         return self._control().history(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many offsets a group has not committed yet, by topic and partition, up to the high watermark and with the markers of
-        transactions. A partition that a member owns and for which nothing is committed counts from the log's start."""
+        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
+        that a member owns and without a commit counts from the log start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
         """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-        A condition that fails because a topic, group or transactional id does not exist yet is called again.
+        A condition that fails because a topic, group or transactional id does not exist yet is retried.
         """
         return wait_for(condition, timeout_s)
 

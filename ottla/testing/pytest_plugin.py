@@ -1,13 +1,12 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``; and
 ``ottla_cluster`` for tests against several brokers.
 
-``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants, and with
-``brokers=3`` which cluster. Tests with equal
-wishes share one broker in each xdist worker; for a test with ``fresh`` the broker is reset first. With ``--ottla-bootstrap`` or
-``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and tests that want a broker of their own
-are skipped.
+``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects a test's broker, and with ``brokers=3``
+its cluster. Tests with equal options share one broker in each xdist worker; for a test with ``fresh`` the broker is reset first.
+With ``--ottla-bootstrap`` or ``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and tests
+with options are skipped.
 
-Nothing of the broker is imported here. The broker runs in a process of its own, which starts when the first test asks for it.
+The broker runs in its own process, which starts when the first test uses it. Its modules are not imported here.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CLUSTER_BROKERS = 3
 MAX_REPORTED_LINES = 200
-"""How many of the newest lines of the broker's log the report of a failed test has."""
+"""Number of the newest log lines of the broker in the report of a failed test."""
 _BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 _OPTIONS: dict[str, tuple[type, ...]] = {
     "settings": (Mapping,),
@@ -52,7 +51,7 @@ class Before:
 
 
 class External:
-    """A broker that existed before the tests. It has the methods of `ottla.Broker` that work with every Kafka broker."""
+    """A broker that existed before the tests, with the methods of `ottla.Broker` that work with every Kafka broker."""
 
     def __init__(self, bootstrap: str) -> None:
         from ottla.testing.cluster_queries import Questions, wait_for
@@ -93,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _pairs(lines: list[str], where: str) -> dict[str, str]:
-    """The keys and values of lines ``KEY=VALUE``. Raises `pytest.UsageError`."""
+    """Parse lines ``KEY=VALUE``. Raises `pytest.UsageError`."""
     pairs = {}
     for line in lines:
         name, equals, value = line.partition("=")
@@ -108,7 +107,8 @@ def _text(value: Any) -> str:
 
 
 def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
-    """The options of the markers of a test, a class or a module, in which a nearer marker wins. Raises `pytest.UsageError`."""
+    """Return the options of the markers of a test, a class or a module; a nearer marker takes precedence. Raises
+    `pytest.UsageError`."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:
@@ -153,7 +153,7 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
 
 
 def _levels(features: Mapping[str, Any]) -> dict[str, int]:
-    """The checked levels. Raises `pytest.UsageError`."""
+    """Check feature levels. Raises `pytest.UsageError`."""
     try:
         return {str(name): int(level) for name, level in features.items()}
     except (TypeError, ValueError):
@@ -161,7 +161,7 @@ def _levels(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 _BROKERS = pytest.StashKey[SessionBrokers]()
-"""The brokers of a session, once a test has asked for one."""
+"""The brokers of a session, once a test has used one."""
 
 
 @pytest.fixture(scope="session")
@@ -176,7 +176,7 @@ def _ottla_brokers(request: pytest.FixtureRequest) -> Iterator[SessionBrokers]:
 
 @pytest.fixture(scope="session")
 def ottla_session(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
-    """The broker of the tests that want no special one, for fixtures with the scope of a session."""
+    """The broker of tests without marker options, for fixtures with session scope."""
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
         yield External(bootstrap)
@@ -188,7 +188,7 @@ def ottla_session(request: pytest.FixtureRequest) -> Iterator[Broker | External]
 
 @pytest.fixture(scope="module")
 def ottla_module(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
-    """The broker of the tests of a module, as the module's marker wants it, for fixtures with the scope of a module."""
+    """The broker that the module's marker selects, for fixtures with module scope."""
     options = _marked(request.node)
     if (external := _external(request.config, options, "module")) is not None:
         yield external
@@ -204,7 +204,7 @@ def ottla_module(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
 def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
     """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against an existing broker.
 
-    Faults that the test leaves are removed, so that they do not hit the requests of the next test.
+    Remaining faults of the test are removed, so that they do not hit requests of the next test.
     """
     options = _marked(request.node)
     if (external := _external(request.config, options, "test")) is not None:
@@ -220,12 +220,12 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
 
 
 def _of_wider_fixtures(request: pytest.FixtureRequest, *names: str) -> list[object]:
-    """The brokers that a test has through those fixtures."""
+    """Return the brokers that a test uses through those fixtures."""
     return [request.getfixturevalue(name) for name in names if name in request.fixturenames]
 
 
 def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> External | None:
-    """The existing broker against which the tests run; None if they start their own. Skips a test that wants a special one."""
+    """Return the existing broker against which the tests run; None if they start their own. Skips a test with marker options."""
     bootstrap = config.getoption("--ottla-bootstrap")
     if bootstrap is None:
         return None
@@ -237,7 +237,7 @@ def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> E
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, object, object]:
-    """Note which faults a fixture of a wider scope than a test adds: they stay as long as the fixture does."""
+    """Record the faults that a fixture of a wider scope than a test adds, because they stay as long as the fixture."""
     if fixturedef.scope == "function":
         return (yield)
     _check_marker(fixturedef, request)
@@ -258,7 +258,7 @@ def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any], request: p
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Remove the faults that a test has left on the brokers of wider fixtures."""
+    """Remove a test's remaining faults on the brokers of wider fixtures."""
     try:
         return (yield)
     finally:
@@ -269,9 +269,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a test that takes a broker of a wider fixture which is not the broker that its marker wants.
+    """Fail a test that uses the broker of a wider fixture if its marker selects another broker.
 
-    A test that takes both brokers by name means both. Automatic fixtures do not count: a test did not choose them.
+    A test may use both brokers by name. Autouse fixtures do not count, because a test did not choose them.
     """
     fixtures = getattr(item, "_fixtureinfo", None)
     if fixtures is None or item.config.getoption("--ottla-bootstrap") is not None:
@@ -288,7 +288,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _users(named: list[str], definitions: Mapping[str, Sequence[pytest.FixtureDef[Any]]]) -> dict[str, str | None]:
-    """The fixtures that a test takes, each with the fixture that takes it, which is None for those that the test names."""
+    """Return the fixtures that a test uses, each with the fixture that requests it, or None if the test itself does."""
     users: dict[str, str | None] = dict.fromkeys(named)
     unread = list(users)
     while unread:
@@ -300,7 +300,7 @@ def _users(named: list[str], definitions: Mapping[str, Sequence[pytest.FixtureDe
 
 
 def _given(node: pytest.Item | pytest.Collector) -> dict[str, BrokerRequest]:
-    """The brokers of the wider fixtures, for a test or class."""
+    """Return the brokers of the wider fixtures for a test or class."""
     module = node.getparent(pytest.Module)
     of_the_module = {} if module is None else _marked(module)
     return {
@@ -319,7 +319,7 @@ def _refuse(node: pytest.Item | pytest.Collector, name: str, who: str) -> NoRetu
 
 
 def _check_marker(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Refuse a fixture of a class or module that would get another broker than the tests for which it is."""
+    """Fail a fixture of a class or module that would use another broker than its tests."""
     node = request.node
     if fixturedef.scope == "session" or not isinstance(node, pytest.Item | pytest.Collector):
         return
@@ -333,7 +333,7 @@ _BROKER = pytest.StashKey[Before]()
 
 
 def _report_sections(before: Before) -> list[tuple[str, str]]:
-    """Sections of a report: what the broker has logged since, and what became of its transactions."""
+    """Return the sections of a report: the broker's log lines and the transactions since the test's start."""
     from ottla.control.remote import Remote
     from ottla.testing.report import transactions_since
 
@@ -367,7 +367,7 @@ def _ottla_clusters() -> Iterator[SessionClusters]:
 
 @pytest.fixture
 def ottla_cluster(request: pytest.FixtureRequest) -> Cluster:
-    """A running cluster of three brokers, or of as many as the marker says: an `ottla.Cluster`. All of its brokers run."""
+    """A running cluster of three brokers, or of as many as the marker selects: an `ottla.Cluster`. All of its brokers run."""
     options = _marked(request.node)
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
@@ -384,14 +384,14 @@ def ottla_bootstrap(ottla: Broker | External) -> str:
 
 @pytest.fixture
 def ottla_records(ottla: Broker | External) -> Callable[..., list[ConsumedRecord]]:
-    """A function ``ottla_records(topic, isolation="committed")`` that returns all records that a topic has now. Other isolations
-    are ``aborted`` and ``all``."""
+    """A function ``ottla_records(topic, isolation="committed")`` that returns all current records of a topic. Other isolations are
+    ``aborted`` and ``all``."""
     return ottla.records
 
 
 @pytest.fixture
 def ottla_topic() -> str:
-    """A topic name that was never used. The broker makes the topic when a client first asks for it."""
+    """A topic name that was never used. The broker creates the topic on its first use."""
     return f"topic-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,7 +1,7 @@
 """PYTHONPATH for processes that start in another directory than this one.
 
-Python makes relative entries absolute in the directory in which it was started. That directory is the one in which this module was
-imported, unless the program changed it before: so the handles and the pytest plugin import this module at once.
+Relative entries are relative to the directory in which Python was started. That is the directory in which this module was imported,
+unless the program changed it before, so the handles and the pytest plugin import this module early.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AT_THE_IMPORT = os.environ.get("PYTHONPATH", "")
 
 
 def absolute_python_path(entries: str) -> str:
-    """The value of PYTHONPATH with absolute entries. A value that was set after the import is returned as it is."""
+    """Make the entries of PYTHONPATH absolute. A value that was set after the import is returned unchanged."""
     if entries != _AT_THE_IMPORT:
         return entries
     return os.pathsep.join(str(_IMPORTED_IN / entry) for entry in entries.split(os.pathsep))

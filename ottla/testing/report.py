@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from ottla.control.remote import Remote
 
 MAX_TRANSACTIONAL_IDS = 5
-"""How many transactional ids are reported: those with the newest events."""
+"""Number of transactional ids in a report, those with the newest events."""
 MAX_EVENTS = 30
-"""How many of the newest events of each id are reported."""
+"""Number of the newest events of each id in a report."""
 MAX_IDS_READ = 200
 TIMEOUT_S = 5.0
 
 
 def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None = None) -> list[str]:
-    """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer.
+    """Return a line for each event of transactional ids since a time; an error line if the cluster does not respond.
 
-    The broker's ``control_api`` adds who has asked, what was refused and who has fenced whom.
+    The broker's ``control_api`` adds the clients of requests, errors, and the causes of fencing.
     """
     from ottla.cli.commands import Refused
     from ottla.cli.output import printable
@@ -34,7 +34,7 @@ def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None
     try:
         with KafkaClient(bootstrap, TIMEOUT_S, client_id=HANDLE_CLIENT_ID) as cluster:
             stored = [listing.transactional_id for listing in cluster.transactions()]
-            # An id that was only ever refused is in no log. The control API knows it, and which ids have the newest events.
+            # An id whose requests were all rejected is in no log. The control API knows it, and the ids with the newest events.
             asked = [] if control_api is None else [name for name, newest_ms in control_api.known_ids() if newest_ms >= since_ms]
             in_logs = set(stored)
             for name in list(dict.fromkeys([*asked, *stored]))[:MAX_IDS_READ]:

@@ -1,6 +1,6 @@
 """The brokers and clusters of one pytest session and worker.
 
-Tests with equal wishes share one, and what a fixture of a wider scope than a test holds is not closed before the fixture ends.
+Tests with equal options share one. The broker of a fixture with a wider scope than a test is not closed before the fixture ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-# Imported for the directory in which pytest was started: a test may change it before a broker is wanted.
+# Imported early to record the directory in which pytest was started, which a test may change.
 import ottla.testing.python_path  # noqa: F401
 
 if TYPE_CHECKING:
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from ottla.testing.handle import Broker
 
 MAX_BROKERS = 8
-"""How many brokers of a session run at once, unless wider fixtures hold more. Each takes some 45 MiB."""
+"""Maximum number of running brokers of a session, unless wider fixtures hold more. Each takes about 45 MiB."""
 MAX_CLUSTERS = 2
 MACHINE, MANUAL = "machine", "manual"
 """The clocks of a broker."""
 FaultName = tuple[int | None, int]
-"""The process id of a broker and the id of a fault, because a process that is started again numbers its faults from 1."""
+"""The process id of a broker and the id of a fault, because a restarted broker numbers its faults from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRequest:
-    """The broker that a test wants. Equal wishes get the same broker."""
+    """The broker that a test needs. Equal requests get the same broker."""
 
     settings: tuple[tuple[str, str], ...] = ()
     features: tuple[tuple[str, int], ...] = ()
     clock: str = MACHINE
     broker_count: int = 1
     number: int = 0
-    """Tells brokers apart that are equal otherwise: more than one is needed where a wider fixture holds the first."""
+    """Distinguishes otherwise equal brokers. More than one is needed if a wider fixture holds the first."""
 
 
 @dataclass(slots=True)
@@ -45,23 +45,23 @@ class SessionBrokers:
 
     running: dict[BrokerRequest, Broker] = field(default_factory=dict)
     held: Counter[BrokerRequest] = field(default_factory=Counter)
-    """How many fixtures of a wider scope than a test have each broker. It is not closed before they end."""
+    """Number of fixtures with a wider scope than a test that use each broker. It is not closed before they end."""
     _kept: dict[object, set[FaultName]] = field(default_factory=dict)
     """The faults that fixtures of a wider scope have added, by fixture."""
     _begun_ms: dict[BrokerRequest, int] = field(default_factory=dict)
-    """The times at which manual clocks began."""
+    """The start times of manual clocks."""
 
     def get(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Broker:
-        """A running broker. ``shared`` are the brokers that the test has through wider fixtures: one of these if it is equal.
+        """Return a running broker, preferably an equal one from ``shared``, which has the brokers of the test's wider fixtures.
 
-        A fresh broker is emptied, so it is none that wider fixtures hold, unless the test has it through one of them.
+        A fresh broker is emptied, so a broker that wider fixtures hold is not used, unless it is in ``shared``.
         """
         from ottla.testing.handle import Broker
 
         wanted = self._shared(wanted, shared) or (self._not_held(wanted) if is_fresh else wanted)
         broker = self.running.pop(wanted, None)
         if broker is not None and broker.is_copy and not broker.is_running:
-            # The process that runs this test was forked from the one that started the broker, which has ended.
+            # This process was forked from the one that started the broker, which has ended.
             broker = None
         if broker is None:
             self._make_room()
@@ -83,18 +83,18 @@ class SessionBrokers:
         return broker
 
     def _shared(self, wanted: BrokerRequest, shared: Collection[object]) -> BrokerRequest | None:
-        """The request of a broker that is in ``shared`` and as wanted."""
+        """Return the request of a broker in ``shared`` that is equal to ``wanted``."""
         equal = {id(broker): request for request, broker in self.running.items() if replace(request, number=0) == wanted}
         return next((equal[id(broker)] for broker in shared if id(broker) in equal), None)
 
     def _not_held(self, wanted: BrokerRequest) -> BrokerRequest:
-        """The request of the first equal broker that no wider fixture holds."""
+        """Return the request of the first equal broker that no wider fixture holds."""
         while self.held[wanted] > 0:
             wanted = replace(wanted, number=wanted.number + 1)
         return wanted
 
     def _make_room(self) -> None:
-        """Close the broker whose last use is the longest ago, and that no wider fixture holds."""
+        """Close the least recently used broker that no wider fixture holds."""
         if len(self.running) >= MAX_BROKERS:
             oldest = next((request for request in self.running if not self.held[request]), None)
             if oldest is not None:
@@ -103,9 +103,9 @@ class SessionBrokers:
 
     @contextmanager
     def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
-        """A broker that is not closed inside the block, for a fixture of a wider scope than a test."""
+        """Yield a broker that is not closed inside the block, for a fixture of a wider scope than a test."""
         broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
-        # The last one is the one that was got.
+        # `get` has put the broker last.
         request = next(reversed(self.running))
         self.held[request] += 1
         try:
@@ -114,11 +114,11 @@ class SessionBrokers:
             self.held[request] -= 1
 
     def _held_brokers(self) -> list[Broker]:
-        """The brokers that tests may have through a wider fixture."""
+        """Return the brokers that tests may use through a wider fixture."""
         return [broker for request, broker in self.running.items() if self.held[request] > 0]
 
     def faults(self) -> set[FaultName]:
-        """The faults of all brokers that are held."""
+        """Return the faults of all held brokers."""
         from ottla.control.remote import ControlError
 
         names: set[FaultName] = set()
@@ -129,7 +129,7 @@ class SessionBrokers:
         return names
 
     def keep_faults(self, owner: object, names: set[FaultName]) -> None:
-        """Note that ``owner``, a fixture of a wider scope, has added faults. They stay until `let_faults_go`."""
+        """Record the faults that ``owner``, a fixture of a wider scope, has added. They stay until `let_faults_go`."""
         if names:
             self._kept.setdefault(owner, set()).update(names)
 
@@ -137,12 +137,12 @@ class SessionBrokers:
         self._kept.pop(owner, None)
 
     def remove_faults(self, brokers: Iterable[Broker] | None = None) -> None:
-        """Resume brokers, and remove their faults but those that wider fixtures have added. By default of all that are held."""
+        """Resume brokers, by default all held ones, and remove their faults, except those of wider fixtures."""
         from ottla.control.remote import ControlError
 
         kept = set().union(*self._kept.values())
         for broker in self._held_brokers() if brokers is None else brokers:
-            # A forked process leaves the broker of the other process as it is.
+            # A forked process must not change the broker of its parent.
             if broker.is_copy or not broker.is_running:
                 continue
             # The test may just have killed the broker.
@@ -159,7 +159,7 @@ class SessionBrokers:
 
 @dataclass(slots=True)
 class SessionClusters:
-    """The clusters of one session and worker. Equal wishes get the same one."""
+    """The clusters of one session and worker. Equal requests get the same one."""
 
     running: dict[BrokerRequest, Cluster] = field(default_factory=dict)
 
@@ -174,7 +174,7 @@ class SessionClusters:
         self.running[wanted] = cluster
         if not cluster.is_running:
             cluster.start()
-        # The test before may have killed or paused brokers, and left faults, also ones with which brokers would not heal.
+        # The previous test may have killed or paused brokers, and left faults, including those that prevent healing.
         cluster.remove_faults()
         cluster.heal()
         return cluster
@@ -184,7 +184,7 @@ class SessionClusters:
 
 
 def _call_all(calls: Iterable[Callable[[], None]]) -> None:
-    """Make all calls, also where one fails, and raise the error after them."""
+    """Make all calls even if one fails, and raise the error afterwards."""
     with ExitStack() as stack:
         for call in calls:
             stack.callback(call)
