@@ -1,10 +1,10 @@
-"""Several brokers and their controller on this machine, each a process of its own, started and stopped by one parent.
+"""Several brokers and their controller on this machine, each in its own process, started and stopped by one parent.
 
-- `control_socket`: the Unix socket by which `ottla cluster restart` reaches the parent of a cluster on the same machine.
-- `kept_ports`: the ports of a cluster's nodes, which stay the same from one start to the next.
-- `parent`: the parent of a cluster's processes: starts them in order, says how far it is, and stops them in order.
-- `plan`: which processes a cluster has, and the settings of each.
-- `processes`: the processes of a cluster: each is forked from this one, which has imported all that they need, and says when it is
-  ready.
-- `restarts`: when nodes that ended by themselves are started again: after a delay that doubles while a node keeps ending.
+- `control_socket`: the Unix socket through which `ottla cluster restart` sends commands to the parent of a cluster on the same
+  machine.
+- `kept_ports`: the ports of a cluster's nodes, which stay the same over restarts.
+- `parent`: the parent of a cluster's processes: starts and stops them in order, and reports their state.
+- `plan`: the processes of a cluster and their settings.
+- `processes`: the processes of a cluster, which are forked from the parent after it has imported their modules.
+- `restarts`: schedules restarts of nodes that ended unexpectedly, with a delay that doubles while a node keeps ending.
 """

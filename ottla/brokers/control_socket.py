@@ -1,7 +1,7 @@
-"""The Unix socket by which `ottla cluster restart` reaches the parent of a cluster on the same machine.
+"""The Unix socket through which `ottla cluster restart` sends commands to the parent of a cluster on the same machine.
 
 It is a file in the cluster's data directory that only the owner of the directory can open. A client sends one line, such as
-``restart 2``, and gets one line of JSON once that is done or refused.
+``restart 2``, and receives one line of JSON when the command is done or rejected.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from typing import Any
 SOCKET_FILE = "cluster.sock"
 MAX_CLIENTS = 8
 BACKLOG = 128
-"""How many clients may wait to be accepted. A further one is refused by the operating system."""
+"""Connections that may wait to be accepted. The operating system refuses further ones."""
 MAX_LINE_BYTES = 256
 MAX_ANSWER_BYTES = 1 << 16
 
 Answer = Callable[[Mapping[str, Any]], None]
-"""Sends the response of a command, and closes the connection."""
+"""Sends the response to a command and closes the connection."""
 Handle = Callable[[str, Answer], None]
-"""Carries out a command; calls the `Answer` then or later."""
+"""Executes a command and calls the `Answer`, at once or later."""
 
 
 @contextmanager
 def _in_directory(directory: str) -> Iterator[None]:
-    """Go into a directory: the address of a Unix socket has at most 107 bytes, and a path to a data directory may have more."""
+    """Change to a directory, because the address of a Unix socket has at most 107 bytes and a path to a data directory may have
+    more."""
     before = os.open(".", os.O_RDONLY)
     try:
         os.chdir(directory)
@@ -41,7 +42,7 @@ def _in_directory(directory: str) -> Iterator[None]:
 
 
 class ControlSocket:
-    """The parent's end. ``handle`` is called with each command, from the selector's loop. Raises OSError.
+    """The parent's end. The selector's loop calls ``handle`` with each command. Raises OSError.
 
     The caller must hold the locks of the nodes' directories, because the socket of a killed parent is replaced.
     """
@@ -111,7 +112,7 @@ class ControlSocket:
 
 
 def command(directory: str, line: str, timeout_s: float) -> dict[str, Any]:
-    """Send a command to the parent of the cluster with this data directory; returns the response. Raises OSError."""
+    """Send a command to the parent of the cluster with this data directory and return the response. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_s)
         with _in_directory(directory):

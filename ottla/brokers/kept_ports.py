@@ -1,7 +1,7 @@
-"""The ports of a cluster's nodes, which stay the same from one start to the next.
+"""The ports of a cluster's nodes, which stay the same over restarts.
 
-Clients and brokers of other processes have been given the ports. So a port that the settings leave open is chosen once, noted in a
-file of the data directory, and chosen again unless another process listens there meanwhile.
+Clients and brokers of other processes know the ports. So a port that the settings do not determine is chosen once, stored in a file
+of the data directory, and used again unless another process listens there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LARGEST_PORT = 65_535
 
 
 class KeptPorts:
-    """``free_port`` gives any free port of a host; ``is_free`` says whether a port is."""
+    """``free_port`` returns any free port of a host; ``is_free`` returns whether a port is free."""
 
     def __init__(
         self, fs: Filesystem, data_dir: str, *, free_port: Callable[[str], int], is_free: Callable[[str, int], bool]
@@ -29,7 +29,7 @@ class KeptPorts:
         self._chosen: dict[str, int] = {}
 
     def _read(self) -> dict[str, int]:
-        """The noted ports; none where the file is missing or damaged, which costs no more than new ports."""
+        """Read the stored ports; none if the file is missing or damaged, because new ports do little harm."""
         try:
             noted = json.loads(self._fs.read_file(self._path) or b"{}")
         except (OSError, ValueError, RecursionError):
@@ -39,10 +39,10 @@ class KeptPorts:
         return {name: port for name, port in noted.items() if type(port) is int and 0 < port <= LARGEST_PORT}
 
     def port(self, name: str, host: str) -> int:
-        """The port of a node on ``host``: the noted one, or a new one that no other node has."""
+        """Return the port of a node on ``host``: the stored one, or a new one that no other node has."""
         kept = self._kept.get(name, 0)
         if not kept or kept in self._chosen.values() or not self._is_free(host, kept):
-            # The noted ports of other nodes stay theirs.
+            # Stored ports of other nodes are reserved.
             taken = {*self._chosen.values(), *self._kept.values()}
             while (kept := self._free_port(host)) in taken:
                 pass
@@ -50,6 +50,6 @@ class KeptPorts:
         return kept
 
     def save(self) -> None:
-        """Note the ports for the next start. The directory must exist. Raises OSError."""
+        """Store the ports for the next start. The directory must exist. Raises OSError."""
         if self._chosen:
             self._fs.write_file(self._path, json.dumps({**self._kept, **self._chosen}).encode())

@@ -1,10 +1,10 @@
-"""The parent of a cluster's processes: starts them in order, says how far it is, and stops them in order.
+"""The parent of a cluster's processes: starts and stops them in order, and reports their state.
 
-The controller starts first and stops last, because brokers register with it and ask it to let them go. A node that ends by
-itself, or that a test kills, is reported and stays away until it is asked for, or until its delay is over with `--restart-nodes`.
-Once no node runs and none is to be started, the parent ends with an error.
+The controller starts first and stops last, because brokers register with it and shut down with its permission. A node that ends
+unexpectedly, or that a test kills, is reported. It is started again on request, or after a delay with `--restart-nodes`. When no
+node runs and none will be started, the parent exits with an error.
 
-It is a loop of its own without an event loop and without threads, because it forks whenever a process is started.
+It has its own loop, without asyncio and threads, because it forks whenever a process is started.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ottla.process import OwnerProcess, print_error, wake_at_the_end_of_the_pare
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-"""How long a process may take to start or to stop, in seconds. Then it is killed."""
+"""Timeout of a process that starts or stops, in seconds. Then it is killed."""
 END_CHECK_S = 0.1
-"""How often the parent checks whether its own owner still exists, in seconds."""
+"""Interval of checks whether the parent's own owner still exists, in seconds."""
 COMMAND_BYTES = 1 << 12
-"""The longest line of a command."""
+"""Longest line of a command, in bytes."""
 
 RESTART_COMMAND = "restart"
 
@@ -40,30 +40,30 @@ RunNode = Callable[[PlannedNode, OwnerProcess], int]
 
 
 class StartFailed(Exception):
-    """A process did not start. The process has said why."""
+    """A process did not start. It has logged the reason."""
 
 
 class AllEnded(Exception):
-    """No process runs any more."""
+    """All processes have ended."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClusterProcesses:
-    """The processes by the node ids, and what is known of the whole."""
+    """The processes by node id, and settings of the whole cluster."""
 
     nodes: dict[int, PlannedNode]
     cluster_id: str
     data_dir: str
     is_terminal: bool
     restarts_nodes: bool = False
-    """Whether a node that ends by itself is started again."""
+    """Whether a node that ends unexpectedly is started again."""
 
 
 class Parent:
     """Runs a cluster until a signal."""
 
     def __init__(self, cluster: ClusterProcesses, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
-        """``takes_commands``: lines of stdin name brokers that are to be started again (`ottla.testing.cluster_handle`)."""
+        """``takes_commands``: lines of stdin name brokers to start again (`ottla.testing.cluster_handle`)."""
         self._cluster = cluster
         self._run_node = run_node
         self._ready_file = ready_file
@@ -76,19 +76,19 @@ class Parent:
         self._owner: OwnerProcess | None = None
         self._restarts = Restarts()
         self._answers: dict[int, Answer] = {}
-        """The clients that wait for a node that they have asked to be started again, by node id."""
+        """Clients that wait for the restart of a node, by node id."""
         self._kill_s: dict[int, float] = {}
-        """When a node that was asked to stop is killed, by node id."""
+        """Time at which a node that is being stopped is killed, by node id."""
         self._control: ControlSocket | None = None
 
     def run(self, owner: OwnerProcess | None) -> int:
-        """Start all, wait for SIGTERM, SIGINT or the end of the owner, and stop all. Returns the exit code."""
+        """Start all nodes, wait for SIGTERM, SIGINT or the end of the owner, and stop all. Returns the exit code."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._want_stop)
-        # A handler that does nothing, so that the end of a child wakes the selector.
+        # An empty handler, so that the exit of a child wakes the selector.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
         if self._takes_commands:
@@ -123,18 +123,18 @@ class Parent:
     # events
 
     def _wait(self, longest_s: float) -> None:
-        """Wait for one event or until the time is up, and handle it."""
+        """Wait for one event or the timeout, and handle it."""
         for key, _ in self._selector.select(min(longest_s, END_CHECK_S)):
             key.data()
         if self._owner is not None and self._owner.is_gone:
             self._stop_wanted = True
         for node_id, child in self._children.items():
-            # While all are started for the first time, one that ends is the end of the whole.
+            # At the cluster's start, the exit of one node stops the whole.
             if child.look_for_exit() and self._is_up and not self._stop_wanted:
                 self._ended(node_id, child)
 
     def _ended(self, node_id: int, child: Child) -> None:
-        """Report a node that has ended, and plan its restart where one is wanted."""
+        """Report a node that has ended, and schedule its restart if enabled."""
         did_start, again = child.ready is not None, {}
         was_asked = self._kill_s.pop(node_id, None) is not None
         if not did_start:
@@ -155,7 +155,7 @@ class Parent:
         for node_id in {*wanted, *self._restarts.due(now_s)}:
             if not self._children[node_id].is_running and not self._stop_wanted:
                 self._start(node_id)
-        # A test that gives commands may have killed all, and starts them again.
+        # A test that sends commands may have killed all nodes to start them again.
         is_awaited = self._restarts or self._takes_commands or self._stop_wanted
         if not is_awaited and not any(child.is_running for child in self._children.values()):
             raise AllEnded("all nodes of the cluster have ended; the lines above say why")
@@ -175,7 +175,7 @@ class Parent:
             if is_ready:
                 self._say_started(node_id, child)
                 if self._is_up and all(child.ready is not None for child in self._children.values()):
-                    # It has the process ids, and ports that a node may have chosen anew.
+                    # The file contains process ids, and ports that a node may have chosen again.
                     self._write_ready_file(self.ready_line())
                 self._answer(node_id, event="started", node=node_id, name=child.name, pid=child.pid)
 
@@ -200,11 +200,11 @@ class Parent:
                     raise StartFailed(f"{late} was not ready after {START_TIMEOUT_S:.0f} s")
                 self._wait(left_s)
 
-    # what people and programs are told
+    # reports
 
     def _say(self, for_people: str, **for_programs: Any) -> None:
         line = for_people if self._cluster.is_terminal else json.dumps(for_programs)
-        # Nobody may read it any more.
+        # The reader of stdout may have exited.
         with suppress(OSError):
             print(line, flush=True)
 
@@ -244,7 +244,7 @@ class Parent:
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
-            # `ottla health` asks the first.
+            # `ottla health` checks the first one.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {
                 "pid": controller.pid,
@@ -261,7 +261,7 @@ class Parent:
     def _read_commands(self) -> None:
         chunk = os.read(0, COMMAND_BYTES)
         if not chunk or len(self._unread_commands) > COMMAND_BYTES:
-            # Whoever gave commands has gone, and with that the cluster is not wanted any more.
+            # The process that sends commands has exited, so the cluster is no longer needed.
             self._selector.unregister(0)
             self._stop_wanted = True
             return
@@ -288,11 +288,11 @@ class Parent:
         try:
             self._control = ControlSocket(self._cluster.data_dir, self._selector, self._control_command)
         except OSError as error:
-            # The cluster serves without it, as on a filesystem that has no sockets.
+            # The cluster works without the socket, for example on a filesystem that does not support sockets.
             print_error(f"ottla: no commands for single nodes: {SOCKET_FILE} cannot be made ({error.strerror or error})")
 
     def _control_command(self, line: str, answer: Answer) -> None:
-        """Start a node again; one that runs is stopped first. The client gets its answer once the node is ready."""
+        """Start a node again, after stopping it if it runs. The client gets its response when the node is ready."""
         verb, _, name = line.partition(" ")
         known = {text: node_id for node_id, node in self._cluster.nodes.items() for text in (str(node_id), node.name)}
         if verb != RESTART_COMMAND or name not in known:
@@ -307,19 +307,19 @@ class Parent:
         child = self._children[node_id]
         if child.is_running:
             self._kill_s[node_id] = time.monotonic() + STOP_TIMEOUT_S
-            # A process that is paused could not stop.
+            # A paused process could not stop.
             child.send(signal.SIGCONT)
             child.send(signal.SIGTERM)
 
     def _answer(self, node_id: int, **answer: Any) -> None:
-        """Answer the client that waits for a node, if there is one."""
+        """Respond to the client that waits for a node, if there is one."""
         if node_id in self._answers:
             self._answers.pop(node_id)(answer)
 
     # end
 
     def _stop_all(self) -> None:
-        """Stop the brokers, and then the controller. What does not stop in time is killed."""
+        """Stop the brokers, then the controller, and kill those that do not stop in time."""
         self._stop_wanted = True
         for is_controller in (False, True):
             group = [c for n, c in self._children.items() if self._cluster.nodes[n].is_controller is is_controller]
@@ -338,7 +338,7 @@ class Parent:
 
 
 def _ports(ready: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a broker serves its metrics and is steered, of its ready line; nothing where it has no such ports."""
+    """Return the addresses of a broker's metrics, control API and console from its ready line, as far as they are enabled."""
     return {name: ready[name] for name in ("metrics", "control", "console") if name in ready}
 
 

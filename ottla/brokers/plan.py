@@ -1,4 +1,4 @@
-"""Which processes a cluster has, and the settings of each."""
+"""The processes of a cluster and their settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import CONTROLLER_DIRECTORY, META_FILE, DirectoryError, identify
 
 CONTROLLER_ID = 3000
-"""The node id of the controller: far from those of the brokers, as in Kafka's examples."""
+"""The node id of the controller, in another range than the brokers' ids, as in Kafka's examples."""
 MAX_BROKERS = 20
 CONTROLLER_NAME = CONTROLLER_DIRECTORY
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -32,9 +32,9 @@ _OF_EACH_NODE = (
 )
 """Settings that cannot be the same for all processes of a cluster."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
-"""Settings that name the first broker's port."""
+"""Settings that contain the first broker's port."""
 _METRICS_PORT = "ottla.metrics.port"
-"""The controller serves metrics, too, at the port after those of the brokers."""
+"""The controller also serves metrics, on the port after those of the brokers."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +42,7 @@ class PlannedNode:
     """One process of a cluster."""
 
     name: str
-    """Of its directory and in what people read: ``controller``, ``broker-1``."""
+    """The name of the directory and in messages: ``controller``, ``broker-1``."""
     node_id: int
     directory: str
     config: BrokerConfig
@@ -58,10 +58,10 @@ LARGEST_PORT = 65_535
 def plan(
     config: BrokerConfig, broker_count: int, port_of: Callable[[str, str], int], controller_port: int = 0
 ) -> list[PlannedNode]:
-    """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
+    """Plan the controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
-    The brokers listen on ports in a row from that of the settings on, and are advertised likewise. So it is with the ports of
-    `_PORTS_OF_BROKERS`. Where the port is 0, ``port_of`` chooses one for a node by its name and host.
+    The listeners, advertised listeners and the ports of `_PORTS_OF_BROKERS` are consecutive, beginning with those of the settings.
+    If a port is 0, ``port_of`` chooses one by the node's name and host.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
@@ -105,12 +105,12 @@ def plan(
 
 
 def _port_after(first: int, count: int) -> str:
-    """The port that follows ``first`` after ``count`` others; 0 for a free one remains 0."""
+    """Return the port ``count`` after ``first``; 0 stays 0."""
     return str(first + count if first else 0)
 
 
 def _racks(given: str | None, broker_count: int) -> list[str] | None:
-    """The brokers' racks: one for all, or one for each, separated by commas. Raises `ConfigError`."""
+    """Parse the brokers' racks: one for all, or one for each, separated by commas. Raises `ConfigError`."""
     if given is None:
         return None
     racks = [rack.strip() for rack in given.split(",")]
@@ -124,7 +124,7 @@ def _text(host: str, port: int) -> str:
 
 
 def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
-    """That of the first broker. Raises `ConfigError`."""
+    """Parse the endpoint of the first broker. Raises `ConfigError`."""
     endpoints = parse_endpoints(texts, key)
     if len(endpoints) != 1 or endpoints[0].name != CLIENT_LISTENER:
         raise ConfigError(f"{key}: with --brokers there is one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
@@ -132,9 +132,9 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
 
 
 def defaults(broker_count: int) -> dict[str, str]:
-    """Kafka's own replication of internal topics, as far as there are brokers for it, in place of ottla's for one broker.
+    """Return Kafka's defaults for the replication of internal topics, limited by the number of brokers.
 
-    Sessions are a third of Kafka's, because the brokers and their controller are on one machine, and whoever has them fail waits.
+    Session timeouts are a third of Kafka's: the nodes are on one machine, and tests of failures wait for them.
     """
     factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
     return {
@@ -149,14 +149,14 @@ def defaults(broker_count: int) -> dict[str, str]:
 
 
 def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None) -> str:
-    """Make a directory that of a node, in a new cluster where ``cluster_id`` is None. Returns the cluster's id.
+    """Format a directory for a node, in a new cluster if ``cluster_id`` is None. Returns the cluster's id.
 
     Raises OSError, and `DirectoryError` for a directory of another cluster or node.
     """
     fs.make_dir(path)
     identity, is_new = identify(fs, path, node_id, new_uuid, cluster_id)
     if is_new:
-        # A later start takes a directory without this checkpoint for one that has lost it.
+        # Without this checkpoint a later start would assume that it was lost.
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
         raise DirectoryError(f"{path} is of the cluster {identity.cluster_id}, and the others are of {cluster_id}")
@@ -164,9 +164,9 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
 
 
 def prepare(fs: Filesystem, data_dir: str, nodes: list[PlannedNode], new_uuid: Callable[[], bytes]) -> str:
-    """Make each node's directory one of the same cluster, as kafka-storage format does; returns the cluster's id.
+    """Format each node's directory for the same cluster, as kafka-storage does, and return the cluster's id.
 
-    Raises `DirectoryError`, where a directory is another cluster's or cannot be used.
+    Raises `DirectoryError` if a directory belongs to another cluster or cannot be used.
     """
     try:
         check_not_growing(fs, data_dir)

@@ -1,6 +1,6 @@
-"""The processes of a cluster: each is forked from this one, which has imported all that they need, and says when it is ready.
+"""The processes of a cluster, which are forked from the parent after it has imported their modules.
 
-Forked processes share the memory of what was imported, so a further broker costs its own data only.
+Forked processes share the memory of imported modules, so a further broker only costs its own data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from ottla.process import OwnerProcess
 
 MAX_LINE_BYTES = 1 << 16
-"""The longest ready line of a process."""
+"""Longest ready line of a process, in bytes."""
 
 
 @dataclass(slots=True)
@@ -28,11 +28,11 @@ class Child:
     name: str
     pid: int
     output: int
-    """The descriptor from which its ready line is read; -1 once the process has closed it."""
+    """The descriptor of the pipe from its stdout; -1 after the process has closed it."""
     ready: dict[str, Any] | None = None
-    """What the ready line says."""
+    """The decoded ready line."""
     exit_code: int | None = None
-    """As of `subprocess.Popen`: negative for a signal; None while the process runs."""
+    """As in `subprocess.Popen`: negative for a signal; None while the process runs."""
     _unread: bytearray = field(default_factory=bytearray)
 
     @property
@@ -40,7 +40,7 @@ class Child:
         return self.exit_code is None
 
     def read(self) -> bool:
-        """Read what it has written; returns whether it has become ready by that."""
+        """Read from the pipe; returns whether this completed the ready line."""
         chunk = os.read(self.output, MAX_LINE_BYTES)
         if not chunk:
             os.close(self.output)
@@ -56,7 +56,7 @@ class Child:
         return True
 
     def look_for_exit(self) -> bool:
-        """Whether the process has ended since it was last asked."""
+        """Whether the process has ended since the last call."""
         if not self.is_running:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -72,9 +72,9 @@ class Child:
 
 
 def start(name: str, run: Callable[[OwnerProcess], int], to_close: list[int]) -> Child:
-    """Start a process that calls ``run`` and ends with its exit code. It ends with this process as well.
+    """Start a process that calls ``run`` and exits with its result. It also ends with this process.
 
-    ``to_close``: descriptors of this process that are none of the new one's.
+    ``to_close`` has descriptors of this process that the new one must close.
     """
     output, write_end = os.pipe()
     own_pid = os.getpid()
@@ -90,7 +90,7 @@ def start(name: str, run: Callable[[OwnerProcess], int], to_close: list[int]) ->
 def _child(run: Callable[[OwnerProcess], int], parent_pid: int, write_end: int, to_close: list[int]) -> NoReturn:
     code = 1
     try:
-        # Ctrl-C at a terminal is for the parent, which stops the processes in their order.
+        # Ctrl-C at a terminal must reach only the parent, which stops the processes in order.
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):

@@ -1,15 +1,15 @@
-"""When nodes that ended by themselves are started again: after a delay that doubles while a node keeps ending."""
+"""Schedules restarts of nodes that ended unexpectedly, with a delay that doubles while a node keeps ending."""
 
 from __future__ import annotations
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 STEADY_S = 120.0
-"""A node that ran for so long begins with the first delay again, in seconds."""
+"""Run time, in seconds, after which a node's next delay is the first one again."""
 
 
 class Restarts:
-    """The due restarts, by node id. The caller passes the time, in seconds of a steady clock."""
+    """Scheduled restarts, by node id. The caller passes the time, in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._due_s: dict[int, float] = {}
@@ -17,7 +17,7 @@ class Restarts:
         self._started_s: dict[int, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether any restart is due now or later."""
+        """Whether a restart is scheduled."""
         return bool(self._due_s)
 
     def started(self, node_id: int, now_s: float) -> None:
@@ -25,7 +25,7 @@ class Restarts:
         self._due_s.pop(node_id, None)
 
     def ended(self, node_id: int, now_s: float) -> float:
-        """Plan a restart; returns its delay in seconds."""
+        """Schedule a restart and return its delay in seconds."""
         delay_s = min(2 * self._delays_s.get(node_id, 0.0), LONGEST_DELAY_S) or FIRST_DELAY_S
         if now_s - self._started_s.get(node_id, now_s) >= STEADY_S:
             delay_s = FIRST_DELAY_S
