@@ -28,18 +28,18 @@ from ottla.storage.segment import (
 from ottla.storage.txn_index import ENTRY as TXN_ENTRY
 
 MAX_WHOLE_BYTES: Final = 256 << 20
-"""The largest file that is read as a whole, in bytes: a snapshot of some five million producers."""
+"""Largest file that is read at once, in bytes: a snapshot of some five million producers."""
 PIECE_BYTES: Final = 1 << 16
-"""How many bytes of a text file are read at once."""
+"""Size of a read from a text file, in bytes."""
 MAX_LINE_BYTES: Final = 1 << 20
 PIECE_ENTRIES: Final = 10_000
-"""How many entries of an index are read at once."""
+"""Number of index entries that are read at once."""
 _TEXTS: Final = re.compile(r".*-checkpoint|partition\.metadata|meta\.properties|quorum-state", re.ASCII)
 _LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEANED_SUFFIX)}|{re.escape(SWAP_SUFFIX)})$")
 _DELETED_DIRECTORY: Final = re.compile(rf"\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{STRAY_SUFFIX})$", re.ASCII)
 
 Reader = Callable[[File, int], Iterator[Entry]]
-"""Reads the entries of a file. Gets the file and the base offset of its segment."""
+"""Reads the entries of a file. Its arguments are the file and the base offset of its segment."""
 
 
 def is_known(name: str) -> bool:
@@ -50,14 +50,14 @@ def is_known(name: str) -> bool:
 
 
 def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator[Entry]:
-    """The entries of a file that `is_known`. Raises OSError."""
+    """Yield the entries of a file that `is_known`. Raises OSError."""
     directory, name = PurePath(path).parent.name, _LEFT_BEHIND.sub("", PurePath(path).name)
     topic, partition = partition_of(directory)
     snapshot_of_metadata = parse_snapshot_name(name)
     file = fs.open(path)
     try:
         if snapshot_of_metadata is not None:
-            # The records of a snapshot are numbered from 0. The file's name has the log offset behind which the snapshot stands.
+            # The records of a snapshot are numbered from 0. The file's name has the snapshot's end offset.
             yield from log_entries(file, topic, partition, 0, with_records=with_records)
         elif name.endswith(LOG_SUFFIX):
             yield from log_entries(file, topic, partition, _base_offset(file, name), with_records=with_records)
@@ -72,12 +72,12 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
 
 
 def partition_of(directory: str) -> TopicPartition:
-    """The partition in this directory, which may have the name of a deleted one; ("", 0) for another directory."""
+    """Return the partition of a directory, which may be marked as deleted; ("", 0) for another directory."""
     return parse_directory_name(_DELETED_DIRECTORY.sub("", directory)) or ("", 0)
 
 
 def _base_offset(file: File, name: str) -> int:
-    """The segment's base offset, or that of the first batch where the file was renamed."""
+    """Return the segment's base offset, or that of the first batch if the file was renamed."""
     by_name = parse_file_name(name, LOG_SUFFIX)
     if by_name is not None or file.size < HEADER_BYTES:
         return by_name or 0
@@ -85,7 +85,7 @@ def _base_offset(file: File, name: str) -> int:
 
 
 def _unpacked(file: File, form: Struct) -> Iterator[tuple[Any, ...]]:
-    """The entries of a file in which all entries have the same size. Reads many at once."""
+    """Unpack the entries of a file of fixed-size entries, many per read."""
     whole = file.size - file.size % form.size
     for at in range(0, whole, PIECE_ENTRIES * form.size):
         yield from form.iter_unpack(file.read(min(PIECE_ENTRIES * form.size, whole - at), at))
@@ -112,7 +112,7 @@ def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
 
 
 def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
-    """Entries whose field number ``by`` must grow. While Apache Kafka runs, zeros follow the last entry of its files."""
+    """Yield entries whose field number ``by`` must grow. While Apache Kafka runs, zeros follow the last entry of its files."""
     last, nothing = -1, form.unpack(bytes(form.size))
     for number, raw in enumerate(_unpacked(file, form)):
         if raw == nothing and (number or file.size > form.size):

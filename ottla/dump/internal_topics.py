@@ -1,4 +1,4 @@
-"""Decodes the records of topics in which a cluster keeps its own state, by Kafka's schemas."""
+"""Decodes the records of internal topics by Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _OF_TRANSACTIONS: Final = ("transaction_log_key",)
 _OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
 _UUID_BYTES: Final = 16
 _OLD_OFFSET_KEY: Final = 0
-"""An old kind of the keys of committed offsets, with the same fields as kind 1."""
+"""An old version of the key of a committed offset, with the same fields as version 1."""
 
 
 def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    """``type``, ``key`` and ``value`` of a record, decoded; None for a record of an ordinary topic.
+    """Decode a record to ``type``, ``key`` and ``value``; None for a record of an ordinary topic.
 
-    Raises `DecodeError` for a record of an unknown kind, or one that does not have the fields of its kind.
+    Raises `DecodeError` for a record of an unknown type, or with wrong fields.
     """
     if topic == METADATA_TOPIC:
         return _metadata(value)
@@ -39,17 +39,15 @@ def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] |
     name = _kinds(topic).get(kind)
     if name is None:
         raise DecodeError(f"a record of the unknown kind {kind}")
-    # The kind of record is the version number at the start of the key.
+    # The record type is the version number at the start of the key.
     said = decode_record(_module(f"{name}_key"), b"\0\0" + key[2:])
     decoded = None if value is None else decode_record(_module(f"{name}_value"), value)
     return {"type": _title(name), "key": _plain(said), "value": None if decoded is None else _plain(decoded)}
 
 
 def _metadata(value: bytes | None) -> dict[str, Any]:
-    """Decode a metadata record. Before the message stand frame version, type and version.
-
-    The format is that of org.apache.kafka.server.common.serialization.
-    """
+    """Decode a metadata record. Frame version, type and version precede the message
+    (org.apache.kafka.server.common.serialization)."""
     try:
         raw = value or b""
         _, at = read_uvarint(raw, 0)
@@ -73,7 +71,7 @@ def _names(suffix: str) -> Iterator[str]:
 
 @cache
 def _kinds(topic: str) -> dict[int, str]:
-    """For each kind of record in a coordinator's topic, the common beginning of its schemas' names."""
+    """Return the common beginning of the schemas' names for each record type of a coordinator's topic."""
     apart = {TRANSACTION_TOPIC: _OF_TRANSACTIONS, SHARE_STATE_TOPIC: _OF_SHARE_STATES}
     others = {name for names in apart.values() for name in names}
     names = apart.get(topic) or [name for name in _names("_key") if name not in others]
@@ -89,12 +87,12 @@ def _metadata_kinds() -> dict[int, str]:
 
 
 def _title(name: str) -> str:
-    """Kafka's name of a schema, such as ``OffsetCommit``."""
+    """Return Kafka's name of a schema, such as ``OffsetCommit``."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _plain(value: Any) -> Any:
-    """A message in JSON's types, with ids as Kafka's tools show them."""
+    """Convert a message to JSON's types, with ids as Kafka's tools print them."""
     if isinstance(value, msgspec.Struct):
         fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
         return {name: _id_text(name, field) if isinstance(field, bytes) else _plain(field) for name, field in fields}

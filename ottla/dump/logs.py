@@ -1,4 +1,4 @@
-"""Reads a segment's log file: its batches, their records, and the position where the file is damaged."""
+"""Reads a segment's log file: its batches, their records, and damaged parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entry = dict[str, Any]
 
 
 def log_entries(file: File, topic: str, partition: int, base_offset: int, *, with_records: bool) -> Iterator[Entry]:
-    """Each batch, followed by its records. Where the file is damaged, what is wrong there, and then the whole batches behind it."""
+    """Yield each batch, followed by its records. A damaged part is described, and the complete batches after it follow."""
     position, offset = 0, base_offset
     while True:
         sound = SoundBatches(file, offset, position)
