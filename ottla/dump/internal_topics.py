@@ -46,8 +46,7 @@ def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] |
 
 
 def _metadata(value: bytes | None) -> dict[str, Any]:
-    """Decode a metadata record. Frame version, type and version precede the message
-    (org.apache.kafka.server.common.serialization)."""
+    """Decode a metadata record: frame version, type, version and message (org.apache.kafka.server.common.serialization)."""
     try:
         raw = value or b""
         _, at = read_uvarint(raw, 0)

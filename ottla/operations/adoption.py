@@ -64,7 +64,7 @@ class PartitionDirectory:
 
 @dataclass(slots=True)
 class AdoptedTopic:
-    """A topic to adopt. ``leader_epochs`` has one entry for each partition: the newest that its metadata and its log know."""
+    """A topic to adopt. ``leader_epochs`` has the newest epoch of each partition in the metadata and the log."""
 
     name: str
     topic_id: bytes
@@ -77,9 +77,9 @@ class AdoptedTopic:
 
 @dataclass(slots=True)
 class AdoptionPlan:
-    """What to adopt from Apache Kafka. ``partitions`` are by topic and number.
+    """The data to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
-    ``kept`` is what a cluster stores beside topics. It is adopted with all topics, but not with single ones.
+    ``kept`` has metadata other than topics, which is adopted with all topics, but not with single ones.
     """
 
     topics: dict[str, AdoptedTopic] = field(default_factory=dict)
@@ -101,8 +101,8 @@ def plan_adoption(
 ) -> AdoptionPlan:
     """Read a Kafka data directory, a single partition's directory, or a stray directory with those beside it of the same topic.
 
-    Nothing is written. ``wanted`` are topic names; an empty collection stands for all topics. With ``new_name`` the topic of a
-    partition's directory gets that name, and a new topic id. Raises OSError, `DirectoryError` with file and offset, and
+    ``wanted`` has topic names; if empty, all topics are adopted. With ``new_name`` the topic of a partition's directory gets that
+    name, and a new topic id. Nothing is written. Raises OSError, `DirectoryError` with file and offset, and
     INVALID_TOPIC_EXCEPTION for a ``new_name`` that no topic may have.
     """
     plan = AdoptionPlan(is_of_strays=is_stray(source))
@@ -151,7 +151,7 @@ def _leader_epochs(topic: Topic) -> list[int]:
 
 
 def _directories(fs: Filesystem, source: str, notes: list[str], new_name: str | None) -> dict[TopicPartition, str]:
-    """The path of each partition's directory. ``source`` may be one itself. ``notes`` get links, which are not followed."""
+    """Return each partition's directory. ``source`` may be one itself. Links are not followed but added to ``notes``."""
     own = partition_of_source(source)
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
@@ -181,9 +181,9 @@ def _topics_without_directories(
 ) -> None:
     """Handle topics without any partition directory.
 
-    In ottla a partition has no directory before its first append, so such topics are empty and are created. Apache Kafka makes a
-    directory for each of its partitions, so such topics are on other brokers and stay behind. So do those of which a broker of
-    several has no replica, by its copy of the metadata.
+    In ottla a partition has no directory before its first append, so such topics are empty and are created. Apache Kafka creates a
+    directory for each of its partitions, so such topics are on other brokers and are not adopted. Neither are topics of which a
+    broker of a cluster has no replica, by its copy of the metadata.
     """
     identity = read_identity(fs, source)
     node_id = -1 if identity is None else identity.node_id
@@ -206,7 +206,8 @@ def _topics_without_directories(
 def _partition(
     fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
 ) -> tuple[PartitionDirectory, int]:
-    """Read all batches of a partition. Returns the partition and its highest producer id; ``notes`` get what a start will cut."""
+    """Read all batches of a partition. Returns the partition and its highest producer id. Adds to ``notes`` the bytes that a start
+    will truncate."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
     for name in logs:
@@ -218,7 +219,7 @@ def _partition(
                 epoch, highest = max(epoch, header.leader_epoch), max(highest, as_allotted(header.producer_id))
             size = sound.file.size
             if name != logs[-1]:
-                # At damage in an older segment a start would cut the log, and remove all later segments.
+                # At damage in an older segment a start would truncate the log and remove all later segments.
                 ends.check_older(sound)
             elif torn_bytes := ends.check_newest(where, sound):
                 notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are no whole batch and will be cut")
@@ -234,7 +235,7 @@ def _partition(
 def carry_out(
     fs: Filesystem, target: str, plan: AdoptionPlan, identity: DirectoryIdentity, now_ms: int, progress: Progress
 ) -> None:
-    """Copy the partitions, then add them to the metadata: each topic is adopted as a whole or not at all.
+    """Copy the partitions, then add them to the metadata, each topic atomically.
 
     Raises `DirectoryError` before anything is written. After any other failure the target serves the same topics as before: until
     all partitions are copied, their directories have names that every start removes.
@@ -243,7 +244,7 @@ def carry_out(
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    # Without the clean file the next start reads every batch that was adopted, or that an interruption has left.
+    # Without the clean file the next start reads every adopted batch, and those that an interruption has left.
     remove_clean_file(fs, target)
     recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
     open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)
@@ -273,9 +274,9 @@ def carry_out(
 
 
 def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
-    """Raises `DirectoryError` where something in the target is in the way of the adoption.
+    """Raises `DirectoryError` if something in the target prevents the adoption.
 
-    Entries beside topics that the target has as well are removed from the plan, and reported in its notes.
+    Entries of ``plan.kept`` that the target has as well are removed from the plan, and reported in its notes.
     """
     check_not_kafkas(fs, target)
     own = read_metadata(fs, target, []).state
@@ -304,9 +305,9 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
 def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> None:
     """Remove leftovers of earlier topics with the same names from the target's checkpoints.
 
-    A recovery point of 0 tells the next start that the durable end of a log is unknown; another broker may have compacted the log.
-    Where the target's recovery points cannot be read, all of its logs get 0. Otherwise no later start could notice the loss,
-    because the file is sound again after this write.
+    A recovery point of 0 means to the next start that the durable end of a log is unknown; another broker may have compacted the
+    log. If the target's recovery points cannot be read, all of its logs get 0. Otherwise no later start could notice the loss,
+    because the file is valid again after this write.
     """
     points = parse_offsets(fs.read_file(f"{target}/{RECOVERY_POINTS}"))
     if points is None:
@@ -314,14 +315,14 @@ def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> N
         points = dict.fromkeys((where for where in own if where is not None), 0)
     write_offsets(fs, f"{target}/{RECOVERY_POINTS}", points | dict.fromkeys(names, 0))
     for name in (LOG_STARTS, FIRST_DIRTY):
-        # A checkpoint that cannot be read stays as it is: the next start reports it, and uses no line of it.
+        # A checkpoint that cannot be read is left unchanged: the next start reports it, and uses no line of it.
         offsets = parse_offsets(fs.read_file(f"{target}/{name}"))
         if offsets is not None and any(where in offsets for where in names):
             write_offsets(fs, f"{target}/{name}", {where: offset for where, offset in offsets.items() if where not in names})
 
 
 def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], progress: Progress) -> None:
-    """Copy into directories whose names every start removes, then rename all of them. ``made`` gets the directories."""
+    """Copy to directories whose names every start removes, then rename all of them. ``made`` collects the directories."""
     for name in fs.list_dir(target):
         if DELETED_NAME.fullmatch(name):
             # A killed adoption or a broker has left this directory.
@@ -350,12 +351,12 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
 
 
 def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord]]:
-    """The records that the target's metadata log still lacks, in batches."""
+    """Return the records that the target's metadata log still lacks, in batches."""
     fresh = ClusterState(state.node_id)
     if not state.features:
         fresh.features = dict(DEFAULT_FEATURES)
     for topic in plan.topics.values():
-        # The brokers that had replicas stay behind: here each partition is led by this node.
+        # The other replicas are not adopted, so this node leads each partition.
         partitions = [sole_replica(state.node_id, epoch) for epoch in topic.leader_epochs]
         fresh.topics[topic.name] = Topic(topic.name, topic.topic_id, partitions)
     fresh.configs = {(TOPIC_RESOURCE, name): configs for name, configs in plan.configs.items() if configs}

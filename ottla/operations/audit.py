@@ -1,16 +1,16 @@
 """Finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
 
 With ``durability=process`` a power cut may remove the end of one file and not of another. Apache Kafka does not report this.
-`operations.directory_audit` reads a whole directory for it; `broker.partitions.recovery_audit` uses what a start after a crash has
-read anyway.
+`operations.directory_audit` reads a whole directory for it; `broker.partitions.recovery_audit` uses the batches that a start after
+a crash has read anyway.
 
 A producer of transaction version 2 has a new epoch for each transaction, so the marker of a decision is the one with its epoch.
 Other producers end many transactions at one epoch. Then a marker belongs to the decision between whose Prepare and Complete records
-it was written, and each marker to one decision only. The three times are the broker's. They cannot be compared where the
-partition's leader and the coordinator had different clocks, which the epochs of version 2 reveal, nor where the clock was set back.
-Then markers are only counted.
+it was written, and each marker to one decision only. The three times are the broker's. They cannot be compared if the partition's
+leader and the coordinator had different clocks, which the epochs of version 2 reveal, nor if the clock was set back. Then markers
+are only counted.
 
-A partition *answers for* a decision if the marker, had it been written, would still be in its log: the log goes back far enough. A
+A partition *answers for* a decision if the marker, had it been written, would still be in its log: the log starts early enough. A
 partition *contradicts* a decision if it has a marker of the other outcome instead.
 """
 
@@ -35,12 +35,12 @@ from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 
 MAX_TORN = 10_000
-"""How many torn transactions are kept. Further ones are only counted."""
+"""Number of torn transactions that are kept. Further ones are only counted."""
 ANY_TIME = (-1, 1 << 62)
 
 
 class TornTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is torn in one partition, and why. ``transactional_id`` is None where no coordinator knows the
+    """A transaction that is torn in one partition, with the reason. ``transactional_id`` is None if no coordinator knows the
     producer."""
 
     topic: str
@@ -55,16 +55,18 @@ class TornTransaction(msgspec.Struct, frozen=True):
 
 
 class _MarkerCursor(msgspec.Struct):
-    """How far a producer's markers in one partition were assigned to decisions.
+    """A cursor over a producer's markers in one partition, which are assigned to decisions in order.
 
-    ``at`` is the index of the first marker that may still be assigned. ``exhausted`` are epochs and outcomes with no marker left.
+    ``at`` is the index of the first marker that may still be assigned. ``exhausted`` has the epochs and outcomes with no marker
+    left.
     """
 
     at: int = 0
     exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
 
     def take(self, markers: Sequence[int], epoch: int, window: tuple[int, int], *, commits: bool) -> int:
-        """The index of the next marker with this epoch and outcome within ``window``, a range of times in ms; -1 without one.
+        """Return the index of the next marker with this epoch and outcome within ``window``, a range of times in ms; -1 without
+        one.
 
         Markers before an assigned one are never assigned afterwards.
         """
@@ -88,7 +90,7 @@ class _MarkerCursor(msgspec.Struct):
 
 
 class PartitionView(msgspec.Struct):
-    """One partition. ``born_ms`` is when its topic was created; None where that is unknown.
+    """One partition. ``born_ms`` is the creation time of its topic; None if unknown.
 
     ``timed`` and ``counted`` are cursors by producer id: for markers assigned by their times, and by their order only.
     """
@@ -102,8 +104,8 @@ class PartitionView(msgspec.Struct):
     def answers_for(self, decision: Decision) -> bool:
         """Whether the marker of the decision, had it been written, must be among the markers that were read.
 
-        Otherwise the marker may lie before the first one that was read, or retention, compaction or the deletion of an earlier
-        topic with the same name may have removed it.
+        Otherwise the marker may be before the first one that was read, or retention, compaction or the deletion of an earlier topic
+        with the same name may have removed it.
         """
         history, metadata = self.history, decision.metadata
         at_start = history.producer_at_start(metadata.producer_id)
@@ -122,7 +124,7 @@ class PartitionView(msgspec.Struct):
 
 
 class Decision(msgspec.Struct, gc=False, frozen=True):
-    """A Prepare record that was followed by its outcome, and when both were written."""
+    """A Prepare record that was followed by its outcome, and the times of both."""
 
     metadata: TxnMetadata
     prepared_ms: int
@@ -138,17 +140,17 @@ class Decision(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def window(self) -> tuple[int, int]:
-        """When the decision's markers were written, in ms; any time where epochs decide, or where the clock was set back."""
+        """The range of times, in ms, of the decision's markers; any time if epochs decide, or if the clock was set back."""
         if self.has_own_epoch or self.ended_ms < self.prepared_ms:
             return ANY_TIME
         return self.prepared_ms, self.ended_ms
 
 
 class Newest(msgspec.Struct, gc=False, frozen=True):
-    """The coordinator's newest record of a transactional id, and when it was written.
+    """The coordinator's newest record of a transactional id, and its time.
 
-    ``latest_ms`` is the latest time of all records of the id. ``previous_ms`` is when the record before was written; None where
-    there is none.
+    ``latest_ms`` is the latest time of all records of the id. ``previous_ms`` is the time of the record before; None if there is
+    none.
     """
 
     metadata: TxnMetadata
@@ -168,7 +170,7 @@ class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """How many decisions of the same id, epoch and outcome lack a marker in one partition, by time and by count."""
+    """Number of decisions of the same id, epoch and outcome without a marker in one partition, by time and by count."""
 
     timed: int = 0
     counted: int = 0
@@ -179,8 +181,7 @@ class DecisionAudit:
     """Reads the partitions of ``__transaction_state`` one by one with `read`. Then `torn_transactions` returns the result."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
-        """``view_of`` returns None where the partition no longer exists. Partitions never answer for decisions up to
-        ``forgotten_ms``."""
+        """``view_of`` returns None for a deleted partition. Partitions never answer for decisions up to ``forgotten_ms``."""
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
@@ -232,7 +233,7 @@ class DecisionAudit:
             self._check_decision(Decision(metadata, prepared.written_ms, ended_ms))
 
     def _check_decision(self, decision: Decision) -> None:
-        """Note the partitions that lack the marker of a decision with an outcome, or have a marker of the other outcome."""
+        """Record the partitions that lack the marker of a decision with an outcome, or have a marker of the other outcome."""
         metadata = decision.metadata
         for where in sorted(metadata.partitions):
             view = self._view_of(where)
@@ -259,7 +260,7 @@ class DecisionAudit:
             missing.is_contradicted |= is_contradicted
 
     def torn_transactions(self, partitions: Iterable[tuple[TopicPartition, PartitionView]]) -> list[TornTransaction]:
-        """All torn transactions. Call this after all of the coordinators' partitions were read."""
+        """Return all torn transactions. Call this after all of the coordinators' partitions were read."""
         torn = [*self._decided_without_marker(), *self._committing_without_record()]
         for where, view in partitions:
             torn += self._ahead_of_coordinator(where, view)
@@ -284,7 +285,7 @@ class DecisionAudit:
             yield TornTransaction(*where, producer_id, reason, transactional_id)
 
     def _committing_without_record(self) -> Iterator[TornTransaction]:
-        """Commits that were decided and have no outcome yet, in partitions that have lost the transaction's records.
+        """Find decided commits without an outcome, in partitions that have lost the transaction's records.
 
         Only transactions of version 2 are checked: with version 1 a transaction may have a partition without a record in it.
         """
@@ -310,7 +311,7 @@ class DecisionAudit:
                     yield TornTransaction(*where, metadata.producer_id, reason, metadata.transactional_id)
 
     def _ahead_of_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """Transactions of which a partition has more than the coordinator: the coordinator's log has lost its end."""
+        """Find transactions of which a partition has more than the coordinator: the coordinator's log has lost its end."""
         for producer_id, entry in view.history.producers.entries.items():
             known = self._newest.get(producer_id)
             if known is None:
@@ -329,7 +330,7 @@ class DecisionAudit:
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
 
     def _open_without_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """Transactions that are open in a partition but not in any coordinator: their marker or their decision is lost."""
+        """Find transactions that are open in a partition but not in any coordinator: their marker or their decision is lost."""
         for producer_id, offset in view.history.producers.open_txns.items():
             if (producer_id, where) not in self._open and not self._is_added_by_start(producer_id, where, view):
                 yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
@@ -350,7 +351,7 @@ class DecisionAudit:
 
 
 def open_epoch(view: PartitionView, producer_id: int) -> int | None:
-    """The epoch of a producer's open transaction in a partition; None where none is open."""
+    """Return the epoch of a producer's open transaction in a partition; None if none is open."""
     producers = view.history.producers
     return producers.entries[producer_id].epoch if producer_id in producers.open_txns else None
 
@@ -370,14 +371,14 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
     if known.previous_ms is None or known.previous_ms >= known.written_ms:
         # A marker of the same millisecond may belong to the transaction before.
         return False
-    # After the markers of the pending decision a partition has nothing of the producer but the same marker again.
+    # After the markers of the pending decision a partition has nothing of the producer except the same marker again.
     since = [packed for packed in markers if unpack(packed)[0] >= known.written_ms]
     is_open = metadata.producer_id in view.history.producers.open_txns
     return bool(since) and (is_open or any(map(has_data, since[1:])))
 
 
 def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """The records of a batch up to the first that cannot be decoded. A start skips the rest as well."""
+    """Yield the records of a batch before the first that cannot be decoded. A start skips the rest as well."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 
@@ -390,7 +391,7 @@ def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
 
 
 def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
-    """Assign the marker that fits a decision by time. Returns whether there is one, and whether one has the other outcome."""
+    """Assign the marker that matches a decision by time. Returns whether there is one, and whether one has the other outcome."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
     markers = view.history.markers(producer_id)
@@ -402,12 +403,12 @@ def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool,
     other = _MarkerCursor(before).take(markers, epoch, ANY_TIME, commits=not decision.commits)
     if at >= 0 and decision.prepared_ms <= decision.ended_ms:
         view.has_other_clock |= not decision.prepared_ms <= unpack(markers[at])[0] <= decision.ended_ms
-    # A marker of an abort beside that of a commit may come from an admin client (WriteTxnMarkers), so it contradicts nothing.
+    # An abort marker next to a commit marker may come from an admin client (WriteTxnMarkers), so it is no contradiction.
     return at >= 0, other >= 0 and (at < 0 or not decision.commits)
 
 
 def _take_marker_in_order(view: PartitionView, decision: Decision) -> bool:
-    """Assign the next marker with the decision's epoch and outcome, whatever its time. Returns whether there is one."""
+    """Assign the next marker with the decision's epoch and outcome, at any time. Returns whether there is one."""
     metadata = decision.metadata
     cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())
     markers = view.history.markers(metadata.producer_id)

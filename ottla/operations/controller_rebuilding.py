@@ -1,11 +1,11 @@
-"""``ottla cluster rebuild-controller``: makes a controller's directory from what the directories of its brokers have.
+"""``ottla cluster rebuild-controller``: creates a controller's directory from the directories of its brokers.
 
 Each broker keeps a copy of the cluster's metadata log. The most advanced copy, by its last leader epoch and then by its end,
-becomes the log of the new controller. Its offsets stay, so that brokers go on from their own copies. It gets one more record, in a
-leader epoch above those of all copies, so that a broker whose copy has other records notices it. Where there is no copy, topics are
-made of the partitions' directories and their topic ids, and much cannot be known.
+becomes the log of the new controller. Its offsets do not change, so that brokers continue from their own copies. One more record is
+appended, in a leader epoch above those of all copies, so that a broker whose copy diverges detects it. Without a copy, topics are
+rebuilt from the partition directories and their topic ids, and much remains unknown.
 
-Nothing is written into the brokers' directories, and the new directory appears as a whole or not at all.
+Nothing is written to the brokers' directories, and the new directory is created atomically.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ottla.storage.walk import batches
 
 @dataclass(slots=True, frozen=True)
 class Copy:
-    """A copy of the metadata log in a broker's directory, as far as its batches are whole."""
+    """A copy of the metadata log in a broker's directory, up to its first damaged batch."""
 
     path: str
     last_epoch: int
@@ -49,7 +49,8 @@ class Copy:
 
 @dataclass(slots=True)
 class RebuiltController:
-    """What a new controller has, and from where. ``unknown`` says what could not be known, ``notes`` what a person may do."""
+    """The result. ``source`` is the path of the copy that was used; ``unknown`` describes what could not be found out, ``notes``
+    what the operator may do."""
 
     cluster_id: str
     node_id: int
@@ -64,7 +65,7 @@ class RebuiltController:
 def rebuild(
     fs: Filesystem, target: str, sources: Sequence[str], random_uuid: bytes, now_ms: int, node_id: int | None = None
 ) -> RebuiltController:
-    """Make the directory ``target``. ``sources`` are directories of stopped brokers, or single copies that were set aside.
+    """Create the directory ``target``. ``sources`` are directories of stopped brokers, or single copies that were set aside.
 
     Raises `DirectoryError` before anything is written, and OSError.
     """
@@ -92,7 +93,7 @@ def rebuild(
     rebuilt.topics = len(state.topics)
     rebuilt.partitions = sum(topic.partition_count for topic in state.topics.values())
     rebuilt.notes += directories.notes(state)
-    # Above the epochs of all copies, also of those that were not chosen: their records are others at the same offsets.
+    # Above the epochs of all copies, including those that were not chosen, which have other records at the same offsets.
     epoch = max((copy.last_epoch for directory in brokers for copy in _all_copies(fs, directory)), default=0) + 1
     identity = DirectoryIdentity(rebuilt.cluster_id, rebuilt.node_id, uuid_text(random_uuid))
     with new_directory(fs, target) as growing:
@@ -101,7 +102,7 @@ def rebuild(
 
 
 def broker_of(source: str) -> str:
-    """The broker's directory that a source names, or that has the copy which it names."""
+    """Return the broker's directory: a source itself, or the directory that contains the copy."""
     parent, _, name = source.rstrip("/").rpartition("/")
     return (parent or ".") if _is_set_aside(name) else source.rstrip("/")
 
@@ -119,7 +120,7 @@ def _brokers_and_copies(fs: Filesystem, sources: Sequence[str]) -> tuple[list[st
         brokers[broker] = None
         copies.append(f"{source}/{METADATA_DIRECTORY}" if broker == source else source)
     named_aside = [path for path in copies if _is_set_aside(path.rpartition("/")[2])]
-    # A person who names a copy that was set aside wants it, also where another one has a newer leader epoch.
+    # A copy that was set aside is used if the operator names it, even if another one has a newer leader epoch.
     return list(brokers), named_aside or copies
 
 
@@ -131,7 +132,7 @@ def _identity(fs: Filesystem, directory: str) -> DirectoryIdentity:
 
 
 def _stored(fs: Filesystem, path: str) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches of a copy up to the first that is damaged or does not follow the one before."""
+    """Yield the batches of a copy before the first that is damaged or does not follow the one before."""
     expected: int | None = None
     for name in sorted(n for n in fs.list_dir(path) if parse_file_name(n, LOG_SUFFIX) is not None):
         with closing(fs.open(f"{path}/{name}")) as file:
@@ -143,7 +144,7 @@ def _stored(fs: Filesystem, path: str) -> Iterator[tuple[BatchHeader, Buffer]]:
 
 
 def _examined(fs: Filesystem, path: str) -> Copy | None:
-    """None for a copy without records."""
+    """Return the copy; None if it has no records."""
     below = snapshot_end(fs, path)
     end_offset, last_epoch = (0, 0) if below is None else below
     for header, _ in _stored(fs, path):
@@ -161,7 +162,7 @@ def _all_copies(fs: Filesystem, broker: str) -> Iterator[Copy]:
 
 
 def _other_copies(fs: Filesystem, brokers: Collection[str], paths: Sequence[str], chosen: Copy) -> Iterator[str]:
-    """A line for each copy that was set aside and has records that the chosen one has not."""
+    """Describe each copy that was set aside and has records that the chosen one lacks."""
     have: set[tuple[int, int, int]] = set()
     for aside in (copy for broker in brokers for copy in _all_copies(fs, broker)):
         if aside.path in paths or aside.path.endswith(f"/{METADATA_DIRECTORY}"):
@@ -182,6 +183,6 @@ def _fill(fs: Filesystem, log: Log, chosen: Copy | None, state: ClusterState, ep
             append_as_follower(log, raw, header.leader_epoch, now_ms)
         records = [metadata_record(no_op_record, no_op_record.NoOpRecord())]
     else:
-        # A controller of ottla begins its log at offset 0. Brokers whose copies begin elsewhere read it anew.
+        # A controller of ottla begins its log at offset 0. Brokers whose copies begin elsewhere fetch it from the start.
         records = state.snapshot()
     append_records(log, records, epoch, now_ms)

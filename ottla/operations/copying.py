@@ -16,11 +16,11 @@ COPIED = (
     "leader-epoch-checkpoint",
     "partition.metadata",
 )
-"""The endings of the names of a partition's files. Other files are not copied."""
+"""Suffixes of a partition's files. Other files are not copied."""
 PIECE_BYTES = 4 << 20
 
 Progress = Callable[[int, int], None]
-"""Called with the number of bytes that are done, and of all bytes."""
+"""Called with the number of bytes copied so far and in total."""
 
 
 def copy(fs: Filesystem, source: str, target: str, *, is_synced: bool = True) -> Iterator[bytes]:

@@ -31,8 +31,8 @@ class DirectoryAudit:
     """The result of a directory's audit.
 
     ``decided`` and ``open`` count the transactions in the coordinators' logs with and without an outcome. ``omitted`` counts torn
-    transactions beyond those that are kept. ``unreadable`` are messages: files that could not be read to their end, with the byte,
-    and logs that do not end where a clean stop has left them.
+    transactions that are not in ``torn``. ``unreadable`` has messages about files that could not be read to their end, with the
+    position, and about logs that do not end where a clean shutdown has left them.
     """
 
     decided: int
@@ -55,7 +55,7 @@ class _Reader:
         self._ends = read_known_ends(fs, directory)
 
     def batches(self, where: TopicPartition) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches of a log up to the first that is damaged."""
+        """Yield the batches of a log before the first damaged one."""
         for base_offset in self.logs[where]:
             path = f"{self._directory}/{where[0]}-{where[1]}/{file_name(base_offset, LOG_SUFFIX)}"
             with sound_batches(self._fs, path, base_offset) as sound:
@@ -68,7 +68,8 @@ class _Reader:
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
-    """The base offsets of each partition's segments, in ascending order. Raises `DirectoryError` if it is not a data directory."""
+    """Return the base offsets of each partition's segments, in ascending order. Raises `DirectoryError` if it is not a data
+    directory."""
     logs: dict[TopicPartition, list[int]] = {}
     names = fs.list_dir(directory)
     for name in names:
@@ -84,7 +85,7 @@ def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
 
 
 def size_bytes(fs: Filesystem, directory: str) -> int:
-    """The size of all logs together, in bytes. Raises `DirectoryError` and OSError."""
+    """Return the size of all logs, in bytes. Raises `DirectoryError` and OSError."""
     return sum(
         fs.open(f"{directory}/{topic}-{index}/{file_name(base, LOG_SUFFIX)}").size
         for (topic, index), bases in logs_of(fs, directory).items()
@@ -105,8 +106,8 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
                 history.apply(header, raw)
             views[where] = PartitionView(history, topics.get(where[0], (None, 0))[0])
     partition_count = len(views)
-    # Only the metadata of a sole broker of ottla say which partitions belong to this directory. Those of Apache Kafka, and of a
-    # broker of several, describe other brokers' partitions as well.
+    # Only the metadata of a single broker of ottla describes exactly the partitions of this directory. Those of Apache Kafka, and
+    # of a broker of a cluster, describe other brokers' partitions as well.
     is_ours = state.is_alone and KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_DIRECTORY}")
     for topic, (born_ms, count) in topics.items() if is_ours else ():
         for index in range(count):
@@ -129,7 +130,7 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
 
 
 def _topics(reader: _Reader, state: ClusterState) -> dict[str, tuple[int, int]]:
-    """The creation time in ms and the partition count of each topic, by name. Replays the metadata into ``state``."""
+    """Return the creation time in ms and the partition count of each topic, by name. Replays the metadata into ``state``."""
 
     def replayed() -> Iterator[tuple[BatchHeader, Buffer]]:
         for header, raw in reader.batches((METADATA_TOPIC, 0)):

@@ -1,4 +1,4 @@
-"""Hands a data directory over to Apache Kafka: partitions as they are, and the metadata as a KRaft bootstrap snapshot.
+"""Converts a data directory for Apache Kafka: partitions unchanged, and the metadata as a KRaft bootstrap snapshot.
 
 Apache Kafka adopts the partition directories that it finds if its metadata has their topics with the same ids. A new KRaft
 directory reads its first records from ``bootstrap.checkpoint``: feature levels, topics with their partitions, configs, and the next
@@ -39,13 +39,12 @@ from ottla.storage.replacement import check_not_replacing
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 KRAFT_VERSION = "kraft.version"
-"""This feature is not in a bootstrap snapshot, because the quorum's own log has its level."""
+"""This feature is not in a bootstrap snapshot, because the quorum's own log contains its level."""
 
 
 @dataclass(slots=True)
 class GraduationPlan:
-    """What to hand over to Apache Kafka. ``directories`` are names in the source, with their files and the files' sizes in
-    bytes."""
+    """The data for Apache Kafka. ``directories`` are names in the source, with their files and the files' sizes in bytes."""
 
     identity: DirectoryIdentity
     state: ClusterState
@@ -106,7 +105,7 @@ def _belongs(state: ClusterState, where: TopicPartition) -> bool:
 def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:
     """Read every log. Raises `DirectoryError` with file and offset.
 
-    The end of a newest segment may be torn after a crash. Apache Kafka cuts it at its start.
+    The end of a newest segment may be torn after a crash. Apache Kafka truncates it at its start.
     """
     for name, files in plan.directories.items():
         where = parse_directory_name(name)
@@ -129,8 +128,7 @@ def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) ->
 
 
 def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, progress: Progress) -> None:
-    """Copy the partitions and write the metadata. The target appears as a whole, or not at all. Raises `DirectoryError` or
-    OSError."""
+    """Copy the partitions and write the metadata. The target is created atomically. Raises `DirectoryError` or OSError."""
     if fs.list_dir(target):
         raise DirectoryError(f"{target} is not empty")
     with new_directory(fs, target) as growing:
@@ -158,10 +156,10 @@ def _write_bootstrap(fs: Filesystem, directory: str, plan: GraduationPlan) -> No
 
 
 def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
-    """Turn the directory itself into Apache Kafka's. Returns where ottla's own metadata were moved.
+    """Convert the directory itself for Apache Kafka. Returns the new path of ottla's own metadata.
 
-    The move of the metadata completes the hand-over. After a failure before it, the directory is ottla's as before. Raises
-    `DirectoryError` where the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
+    Moving the metadata completes the conversion. After an earlier failure the directory is ottla's as before. Raises
+    `DirectoryError` if the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
     """
     metadata, aside, path = f"{directory}/{METADATA_DIRECTORY}", f"{directory}.ottla-metadata", f"{directory}/{BOOTSTRAP_FILE}"
     if fs.is_dir(aside) is not None:
@@ -185,7 +183,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
 
 
 def bootstrap(records: list[LogRecord]) -> bytes:
-    """A KRaft snapshot: a header, the records and a footer."""
+    """Encode a KRaft snapshot: a header, the records and a footer."""
     parts = [_control(SNAPSHOT_HEADER, bytes(11), 0)]
     at = 1
     for start in range(0, len(records), RECORDS_PER_BATCH):

@@ -20,9 +20,9 @@ from ottla.storage.segment import LOG_SUFFIX
 
 @contextlib.contextmanager
 def locked(fs: Filesystem, directory: str) -> Iterator[None]:
-    """Hold the lock that a broker takes on its directory. Creates the directory where it does not exist.
+    """Hold the lock that a broker takes on its directory. Creates the directory if it does not exist.
 
-    Raises `DirectoryError` where a broker, or another command that works on the directory, has the lock.
+    Raises `DirectoryError` if a broker, or another command that works on the directory, holds the lock.
     """
     if Path(directory).exists() and not Path(directory).is_dir():
         raise DirectoryError(f"{directory} is no directory; name another")
@@ -46,10 +46,10 @@ def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_for_reading(directory: str) -> Iterator[None]:
-    """Hold shared locks, so that no broker starts to write into the directory. Nothing is written, not even a lock file.
+    """Hold shared locks, so that no broker starts to write to the directory. Nothing is written, not even a lock file.
 
-    A broker holds its lock as long as it runs. Raises `DirectoryError` where a broker has it, and where a reset, a restore or a
-    growth was interrupted.
+    A broker holds its lock as long as it runs. Raises `DirectoryError` if a broker holds it, and if a reset, a restore or a growth
+    was interrupted.
     """
     fs, lock = RealFilesystem(read_only=True), Path(directory, LOCK_FILE)
     if not lock.exists():
@@ -75,20 +75,20 @@ def _check_whole(fs: Filesystem, directory: str) -> None:
 
 
 def check_apart(source: str, target: str) -> None:
-    """Raises `DirectoryError` where one directory is inside the other: the operation would read what it writes."""
+    """Raises `DirectoryError` if one directory is inside the other, because the operation would read what it writes."""
     here, there = Path(source).resolve(), Path(target).resolve()
     if here == there or here in there.parents or there in here.parents:
         raise DirectoryError(f"{source} and {target} are one directory, or one lies in the other; name one outside")
 
 
 def log_dir_of(source: str) -> str:
-    """The directory whose lock protects ``source``, which is a log directory or a single partition's directory in it."""
+    """Return the directory whose lock protects ``source``, which is a log directory or a single partition's directory in it."""
     path = Path(source).resolve()
     return str(path.parent if parse_directory_name(path.name) is not None and any(path.glob("*" + LOG_SUFFIX)) else path)
 
 
 def check_plain_logs(directory: str) -> None:
-    """Raises `DirectoryError` where a log is not a regular file: a pipe would never end, and a link may lead anywhere."""
+    """Raises `DirectoryError` if a log is not a regular file: a pipe would never end, and a link may lead anywhere."""
     for partition in Path(directory).iterdir():
         if parse_directory_name(partition.name) is None:
             continue

@@ -1,7 +1,7 @@
-"""Reads the cluster's metadata in a directory, Apache Kafka's or ottla's: the newest snapshot, then the log behind it (KIP-630).
+"""Reads the cluster's metadata in a directory, Apache Kafka's or ottla's: the newest snapshot, then the later log (KIP-630).
 
-Apache Kafka deletes the log below a snapshot, so the log alone may lack topics, partitions and configs. A directory that was handed
-over to Apache Kafka, and on which it has not started yet, has neither a log nor such a snapshot, but a bootstrap snapshot.
+Apache Kafka deletes the log below a snapshot, so the log alone may lack topics, partitions and configs. A directory that was
+graduated, and on which Apache Kafka has not started yet, has neither a log nor such a snapshot, but a bootstrap snapshot.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class _Damaged(Exception):
 
 
 def read_metadata(fs: Filesystem, source: str, notes: list[str], directory: str | None = None) -> StoredMetadata:
-    """Topics, configs and other metadata, as far as the directory ``source`` has them. ``directory`` is another one of the log.
+    """Read topics, configs and other metadata of the directory ``source``. The log is in ``directory``, if given.
 
-    Records of unknown kinds and damaged batches are skipped. ``notes`` get the damaged batches, missing offsets, and a remark where
-    there are no metadata at all. Raises `DirectoryError` for a damaged bootstrap snapshot.
+    Records of unknown types and damaged batches are skipped. Damaged batches, missing offsets, and missing metadata are added to
+    ``notes``. Raises `DirectoryError` for a damaged bootstrap snapshot.
     """
     directory = directory or f"{source}/{METADATA_DIRECTORY}"
     names = fs.list_dir(directory)
@@ -73,7 +73,7 @@ def read_metadata(fs: Filesystem, source: str, notes: list[str], directory: str 
 
 
 def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: list[str]) -> tuple[ClusterState, int, bool]:
-    """The state from the newest whole snapshot, the offset behind the snapshot, and whether the snapshot has records."""
+    """Return the state from the newest complete snapshot, the snapshot's end offset, and whether it has records."""
     for (end_offset, _), name in _newest_first(names):
         path, state = f"{directory}/{name}", ClusterState(0)
         try:
@@ -84,7 +84,7 @@ def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: li
 
 
 def snapshot_end(fs: Filesystem, directory: str) -> tuple[int, int] | None:
-    """End offset and epoch of the newest whole snapshot in a directory of the log."""
+    """Return the end offset and epoch of the newest complete snapshot in a directory of the log."""
     for position, name in _newest_first(fs.list_dir(directory)):
         with suppress(_Damaged):
             _replay_snapshot(fs, f"{directory}/{name}", ClusterState(0))
@@ -93,7 +93,7 @@ def snapshot_end(fs: Filesystem, directory: str) -> tuple[int, int] | None:
 
 
 def _newest_first(names: Iterable[str]) -> list[tuple[tuple[int, int], str]]:
-    """The snapshots among the files of a directory, with their end offsets and epochs."""
+    """Return the snapshots among the files of a directory, with their end offsets and epochs."""
     return sorted(((position, n) for n in names if (position := parse_snapshot_name(n)) is not None), reverse=True)
 
 
@@ -110,7 +110,7 @@ def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
 def _replay_snapshot(fs: Filesystem, path: str, state: ClusterState) -> bool:
     """Read a snapshot into ``state``. Returns whether it has records.
 
-    Raises `_Damaged` where its footer is missing, a CRC is wrong, or anything follows the footer.
+    Raises `_Damaged` if its footer is missing, a CRC is wrong, or anything follows the footer.
     """
     has_records = has_ended = False
     with closing(fs.open(path)) as file:

@@ -1,7 +1,7 @@
 """The durable ends of a directory's logs: damage below them is not a torn end.
 
-A start uses the same rule (`storage.recovery`). Apache Kafka does not have it, and cuts a log at the first batch that it cannot
-read. So such a directory can neither be handed over nor adopted before a person has repaired it.
+Recovery uses the same rule (`storage.recovery`). Apache Kafka does not have it, and truncates a log at the first batch that it
+cannot read. So a directory with such damage can neither be graduated nor adopted before it was repaired.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ REMEDY = "restore the file, or give the damaged part up with 'ottla recover'"
 
 @dataclass(slots=True)
 class KnownEnds:
-    """``was_clean``: a clean stop has left the directory, so every log ends at its recovery point."""
+    """``was_clean``: the broker was shut down cleanly, so every log ends at its recovery point."""
 
     was_clean: bool
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
 
     def check_older(self, sound: SoundBatches) -> None:
-        """Raises `DirectoryError` where an older segment of a log is damaged. ``sound`` must have been read to its end."""
+        """Raises `DirectoryError` if an older segment of a log is damaged. ``sound`` must have been read to its end."""
         if not sound.is_whole:
             raise DirectoryError(f"{damage_of(sound)}; {REMEDY}")
 
     def check_newest(self, where: TopicPartition, sound: SoundBatches) -> int:
-        """How many bytes at the end of a log a crash has torn. ``sound`` is its newest segment, which must have been read to its
-        end.
+        """Return the number of torn bytes at the end of a log. ``sound`` is its newest segment, read to its end.
 
-        Raises `DirectoryError` for damage that a start would not cut.
+        Raises `DirectoryError` for damage that a start would not truncate.
         """
         point = self.recovery_points.get(where, 0)
         if sound.is_whole:
@@ -49,10 +48,9 @@ class KnownEnds:
         return sound.file.size - sound.end
 
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:
-        """Whether a whole log ends elsewhere than a clean stop has left it. ``sound`` is its newest segment, read to its end.
+        """Whether a complete log ends elsewhere than at the clean shutdown. ``sound`` is its newest segment, read to its end.
 
-        The log may go on behind its recovery point, because an older checkpoint was restored. A damaged offset leaves a gap
-        instead.
+        The log may end after its recovery point, because an older checkpoint was restored. A damaged offset leaves a gap instead.
         """
         point = self.recovery_points.get(where, 0)
         return self.was_clean and (sound.next_offset < point or (sound.next_offset > point > 0 and not sound.is_gapless))
@@ -61,7 +59,7 @@ class KnownEnds:
         return f"{sound.file.path}: the log ends at offset {sound.next_offset}; {self.expected(where)}"
 
     def expected(self, where: TopicPartition) -> str:
-        """What is known of a log's end, and what a person can do, as text."""
+        """Describe the expected end of a log and the remedy."""
         point = self.recovery_points.get(where, 0)
         if not point:
             return f"it was whole at the clean stop; {REMEDY}"
@@ -70,12 +68,12 @@ class KnownEnds:
 
 
 def read_known_ends(fs: Filesystem, directory: str) -> KnownEnds:
-    """Read what the last stop has stored. Raises OSError."""
+    """Read the state that the last shutdown has stored. Raises OSError."""
     points = read_offsets(fs, f"{directory}/{RECOVERY_POINTS}")
     return KnownEnds(fs.read_file(f"{directory}/{CLEAN_FILE}") is not None, points)
 
 
 def damage_of(sound: SoundBatches) -> str:
-    """Where a segment is damaged, as text. ``sound`` must have been read to its end."""
+    """Describe where a segment is damaged. ``sound`` must have been read to its end."""
     because = "" if sound.reason is None else f" ({sound.reason})"
     return f"{sound.file.path}: damaged after offset {sound.next_offset}, byte {sound.end} of {sound.file.size}{because}"

@@ -15,10 +15,10 @@ from ottla.storage.config import LogConfig
 from ottla.storage.reading import records_of
 
 RECORDS_PER_BATCH = 1_000
-"""How many records a batch of a metadata log or snapshot has."""
+"""Number of records in a batch of a metadata log or snapshot."""
 
 METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
-"""The metadata log has no retention, does not roll segments by time, and refuses no batch for its size."""
+"""The metadata log has no retention, does not roll segments by time, and accepts batches of any size."""
 
 DEFAULT_FEATURES = {
     "eligible.leader.replicas.version": 1,
@@ -33,13 +33,13 @@ DEFAULT_FEATURES = {
 
 
 METADATA_4_4 = 31
-"""The level 4.4-IV0 of ``metadata.version``, from which on a new directory has share.version 2 (ShareVersion)."""
+"""The level 4.4-IV0 of ``metadata.version``, from which a new directory has share.version 2 (ShareVersion)."""
 
 
 def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
-    """The feature levels after ``asked`` has replaced some of ``current``.
+    """Return the feature levels after ``asked`` has replaced some of ``current``.
 
-    With the metadata.version of a release before 4.4, share.version becomes one that such a broker knows, unless ``asked`` names
+    With the metadata.version of a release before 4.4, share.version becomes one that such a broker supports, unless ``asked`` has
     it.
     """
     changed = {**current, **asked}
@@ -63,7 +63,7 @@ def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_st
 
 
 def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
-    """The creation time in ms of the newest topic of each name, from the batches of the metadata log."""
+    """Return the creation time in ms of the newest topic of each name, from the batches of the metadata log."""
     born_ms: dict[str, int] = {}
     for header, raw in batches:
         for record in () if header.is_control else records_of(raw, header):

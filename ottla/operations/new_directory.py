@@ -1,4 +1,4 @@
-"""A directory that appears as a whole or not at all."""
+"""Creates a directory atomically."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ottla.storage.filesystem import Filesystem, sync_names
 
 @contextmanager
 def new_directory(fs: Filesystem, target: str) -> Iterator[str]:
-    """Give the path of an empty directory, which gets the name ``target`` at the end of the block.
+    """Yield the path of an empty directory, which is renamed to ``target`` at the end of the block.
 
-    An error in the block, or Ctrl-C, removes it. ``target`` must not exist or be empty. The caller syncs what it writes. Raises
+    An error in the block, or Ctrl-C, removes it. ``target`` must not exist or be empty. The caller must sync the files. Raises
     OSError.
     """
     growing = f"{target.rstrip('/')}.partial"
@@ -26,7 +26,7 @@ def new_directory(fs: Filesystem, target: str) -> Iterator[str]:
         fs.rename(growing, target)
         sync_names(fs, target)
     except BaseException:
-        # What is incomplete may have used the last free bytes of the disk.
+        # The incomplete directory may have used the last free bytes of the disk.
         with suppress(OSError):
             fs.remove_dir(growing)
         raise

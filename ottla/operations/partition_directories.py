@@ -1,7 +1,7 @@
-"""The partition directories of a cluster's brokers: which topics they belong to, and topics made of them alone.
+"""The partition directories of a cluster's brokers, and topics rebuilt from them.
 
-A directory has its topic's id in ``partition.metadata``. That is all it says of the topic: no configs, no replicas elsewhere, and
-no partition that was never written, because such a one has no directory.
+A directory has its topic's id in ``partition.metadata``. It does not show configs, replicas on other brokers, or partitions without
+records, which have no directory.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 ELR_VERSION = "eligible.leader.replicas.version"
 KRAFT_VERSION = "kraft.version"
-"""A feature that Kafka keeps in control records of the log and not among the other levels."""
+"""Kafka keeps this feature in control records of the log and not among the other levels."""
 
 
 @dataclass(slots=True, frozen=True)
 class Found:
-    """A partition's directory on one broker. ``name`` has the topic's name, which a stray directory's may cut off."""
+    """A partition's directory on one broker. ``name`` has the topic's name, which may be truncated in a stray directory."""
 
     node_id: int
     path: str
@@ -61,7 +61,7 @@ class PartitionDirectories:
             yield Found(node_id, f"{path}/{name}", parsed[0], parsed[1], topic_id, before is not None)
 
     def notes(self, state: ClusterState) -> Iterator[str]:
-        """A line for each directory that a start of its broker sets aside, and for each stray one that belongs to a topic again."""
+        """Describe each directory that its broker will set aside, and each stray one that belongs to an existing topic."""
         for found in self.found:
             topic = state.topics_by_id.get(found.topic_id)
             is_of_topic = topic is not None and found.index < topic.partition_count
@@ -75,9 +75,10 @@ class PartitionDirectories:
 
 
 def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, bytes], unknown: list[str]) -> ClusterState:
-    """The topics that partition directories show. ``unknown`` gets a line for each thing that they do not."""
+    """Rebuild the topics from partition directories. ``unknown`` collects a line for each fact that they do not show."""
     state = ClusterState(0)
-    # With eligible leader replicas a broker whose last stop the controller does not know could not lead what only it has.
+    # With eligible leader replicas a broker whose last shutdown the controller does not know could not lead partitions of which it
+    # has the only replica.
     state.features = {name: level for name, level in DEFAULT_FEATURES.items() if name not in (KRAFT_VERSION, ELR_VERSION)}
     by_topic: dict[tuple[str, bytes], dict[int, list[Found]]] = {}
     for found in directories.found:
@@ -118,10 +119,10 @@ def _listed(numbers: list[int]) -> str:
 def _partition(
     fs: Filesystem, found: list[Found], otherwise: list[int], directory_ids: Mapping[int, bytes]
 ) -> tuple[PartitionRegistration, int]:
-    """A partition without a leader, and the highest producer id in it.
+    """Return a partition without a leader, and the highest producer id in it.
 
-    Which replicas were in sync is not known. The one that is furthest counts as the last in sync: the controller elects it when its
-    broker has started, and the others copy what it has.
+    The in-sync replicas are unknown. The replica with the highest end counts as the last in sync: the controller elects it when its
+    broker has started, and the others copy its log.
     """
     read = {one.node_id: _read(fs, one.path) for one in found}
     replicas = tuple(sorted(read, key=lambda node_id: read[node_id][:2], reverse=True)) or tuple(otherwise)
@@ -137,7 +138,7 @@ def _partition(
 
 
 def _read(fs: Filesystem, path: str) -> tuple[int, int, int]:
-    """Leader epoch, end offset and highest producer id of a log, up to the first batch that is not whole."""
+    """Return leader epoch, end offset and highest producer id of a log, up to the first damaged batch."""
     epochs = LeaderEpochs(fs, path)
     epochs.load()
     epoch, end_offset, highest = max(epochs.latest, 0), 0, -1

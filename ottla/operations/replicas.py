@@ -1,7 +1,7 @@
-"""Which logs of a directory have replicas on other brokers, as far as the directory itself says.
+"""Finds the logs of a directory that have replicas on other brokers, as far as the directory shows.
 
-Such a log must not be changed by itself. Its followers, or its leader, would have other records at the same offsets, and no broker
-compares them.
+Such a log must not be changed alone: its followers, or its leader, would have other records at the same offsets, which no broker
+detects.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, read_identity
 
 NAMED = 3
-"""How many logs an error names."""
+"""Number of logs that an error names."""
 
 
 def check_is_alone(state: ClusterState, directory: str) -> None:
-    """Raises `DirectoryError` for a directory whose metadata is that of several brokers, by ``state``, the metadata."""
+    """Raises `DirectoryError` if ``state``, the metadata of the directory, is that of a cluster with several brokers."""
     if not state.is_alone:
         raise DirectoryError(
             f"{directory} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
@@ -28,7 +28,7 @@ def check_is_alone(state: ClusterState, directory: str) -> None:
 
 
 def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPartition]) -> None:
-    """Raises `DirectoryError` where one of the logs has, or may have, a replica on another broker."""
+    """Raises `DirectoryError` if one of the logs has, or may have, a replica on another broker."""
     identity = read_identity(fs, directory)
     if identity is None:
         return
@@ -36,7 +36,7 @@ def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPart
     whose = f"{directory} belongs to a broker whose controller is elsewhere, and does not say which logs have other replicas"
     if fs.is_dir(f"{directory}/{METADATA_DIRECTORY}"):
         state = read_metadata(fs, directory, []).state
-        # The copy of a broker of several may lack the newest topics.
+        # A broker's copy of the cluster's metadata may lack the newest topics.
         is_copy = identity.node_id in state.registrations.brokers
         replicated = [where for where in replicated if _is_replicated(state, *where, is_copy=is_copy)]
         more = "" if len(replicated) <= NAMED else f" and {len(replicated) - NAMED} more"

@@ -1,4 +1,4 @@
-"""What a cluster stores beside its topics and an adoption takes over: quotas, credentials, configs of groups and client metrics."""
+"""Metadata that an adoption imports with the topics: quotas, credentials, configs of groups and client metrics."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ottla.storage.identity import DirectoryError
 
 CONFIGURED = {GROUP_RESOURCE: "configs of groups", CLIENT_METRICS_RESOURCE: "subscriptions to client metrics"}
 NAMED_IN_A_NOTE = 3
-"""How many of the target's own entries a note names."""
+"""Number of the target's own entries that a note names."""
 
 
 @dataclass(slots=True)
 class KeptEntries:
-    """The entries to take over. ``configs`` are by type and name of the resource."""
+    """The entries to import. ``configs`` are by type and name of the resource."""
 
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     credentials: ScramCredentials = field(default_factory=ScramCredentials)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
 
     def by_kind(self) -> dict[str, Collection[object]]:
-        """The names of the entries, by the words that notes use for their kind."""
+        """Return the names of the entries, by the label that notes use for their kind."""
         kinds: dict[str, Collection[object]] = {
             "quotas of clients and users": self.client_quotas.by_entity,
             "credentials of users": self.credentials.by_user,
@@ -33,7 +33,7 @@ class KeptEntries:
         return kinds | {words: [name for of, name in self.configs if of == kind] for kind, words in CONFIGURED.items()}
 
     def counts(self) -> str:
-        """The number of entries of each kind, as text; empty where there are none."""
+        """Format the number of entries of each kind; empty if there are none."""
         return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
 
 
@@ -43,7 +43,8 @@ def kept_by(state: ClusterState) -> KeptEntries:
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
-    """Notes on what is taken over, what stays behind because only single topics are adopted, and what is never taken over."""
+    """Return notes on the entries that are imported, those that are not because single topics were chosen, and those that never
+    are."""
     counts, notes = kept_by(state).counts(), []
     if counts:
         notes.append(f"taken over as well: {counts}" if is_taken else f"stays behind, as topics are named: {counts}")
@@ -56,7 +57,7 @@ def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
 def keep_own(kept: KeptEntries, state: ClusterState, target: str) -> list[str]:
     """Remove entries from ``kept`` that ``target`` has as well. Returns a note for each kind of such entries.
 
-    Raises `DirectoryError` where the remaining entries exceed the target's limits.
+    Raises `DirectoryError` if the remaining entries exceed the target's limits.
     """
     own, notes = kept_by(state), []
     for (words, names), owned in zip(kept.by_kind().items(), own.by_kind().values(), strict=True):

@@ -1,11 +1,12 @@
-"""``ottla recover``: finds the damaged parts of logs in a directory at rest, and replaces them by batches without records.
+"""``ottla recover``: finds the damaged parts of logs in the directory of a stopped broker, and replaces them by batches without
+records.
 
-A broker never steps over damaged bytes of a log, so they stay an error until the file is restored, or a person gives up what was
-in them. Giving up keeps every whole batch, also behind the damage. An empty batch takes the place of the lost offsets, as after
-compaction, so that no offset is missing: ottla, Apache Kafka and their clients read on behind it. The markers of aborted
-transactions are written anew: without them a client would take later records of the same producers for aborted.
+A broker never skips damaged bytes of a log, so they remain an error until the file is restored, or an operator discards them.
+Discarding keeps every complete batch, also after the damage. An empty batch replaces the lost offsets, as after compaction, so that
+ottla, Apache Kafka and their clients can read on. The markers of aborted transactions are written again: without them a client
+would treat later records of the same producers as aborted.
 
-The indexes of a changed segment are removed. The next start of either broker makes them anew, because only it knows the producers.
+The indexes of a changed segment are removed. The next start rebuilds them, because only it knows the producers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches, whole_batches
 
 TEMPORARY_SUFFIX = ".tmp"
-"""The next start removes a file with this suffix that a kill has left."""
+"""Suffix of a temporary file. The next start removes one that a kill has left."""
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _UNKNOWN_TIMESTAMP = -1
 
@@ -39,7 +40,7 @@ _UNKNOWN_TIMESTAMP = -1
 class Hole:
     """The bytes [``begin``, ``end``) of a segment's file are damaged, and the offsets [``first_offset``, ``next_offset``) lost.
 
-    Where a file was cut, the hole has no bytes. ``reason`` says what is wrong with the first batch.
+    If a file was truncated, the hole has no bytes. ``reason`` describes the error of the first batch.
     """
 
     begin: int
@@ -62,14 +63,14 @@ class DamagedSegment:
 
     @property
     def may_be_changed(self) -> bool:
-        """Whether the holes can be given up. The cluster cannot do without a part of its metadata."""
+        """Whether the holes can be discarded. The cluster's metadata must be complete."""
         return self.where[0] != METADATA_TOPIC
 
 
 def examine(fs: Filesystem, directory: str, chosen: set[TopicPartition], on_read: OnRead = lambda _: None) -> list[DamagedSegment]:
     """Read every batch of the chosen logs, or of all if none is chosen. Raises `DirectoryError` and OSError.
 
-    Bytes at the end of a log that a start after a crash cuts off are no damage.
+    Bytes at the end of a log that a start after a crash truncates are not damage.
     """
     logs, ends = logs_of(fs, directory), read_known_ends(fs, directory)
     for topic, index in sorted(chosen - logs.keys()):
@@ -94,8 +95,8 @@ def _of_log(
 
 
 def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict[int, int]) -> list[Hole]:
-    """``following`` is the offset at which the next segment begins, None for the last one. ``known_end`` is an offset up to which
-    the disk had the log. ``epochs`` get the producers' newest epochs."""
+    """Return the holes of a segment. ``following`` is the base offset of the next segment, None for the last one. ``known_end`` is
+    an offset up to which the disk had the log. ``epochs`` collects the producers' newest epochs."""
     file, holes = segment.log, list[Hole]()
     position, expected = 0, segment.base_offset
     while True:
@@ -118,10 +119,10 @@ def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict
 def _sound_part(
     file: File, position: int, expected: int, following: int | None, known_end: int, epochs: dict[int, int]
 ) -> tuple[int, int, str | None]:
-    """Where the sound batches from a file position on end: position, offset, and what is wrong there; None at the file's end.
+    """Find the end of the valid batches from a file position on: position, offset, and the error there; None at the file's end.
 
-    No CRC covers the offsets of a batch. So where a batch leaves a gap, and the next one has the offsets that would follow without
-    the gap, the first of the two is the damaged one.
+    No CRC covers the offsets of a batch. So if a batch leaves a gap, and the next one has the offsets that would follow without the
+    gap, the first of the two is the damaged one.
     """
     gap: tuple[int, int, BatchHeader] | None = None
     sound = SoundBatches(file, expected, position, limit=following)
@@ -143,7 +144,7 @@ def _sound_part(
 
 
 def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
-    """Replace the holes of a segment by empty batches. A kill leaves the segment as it was, or changed. Raises OSError."""
+    """Replace the holes of a segment by empty batches, atomically even if the process is killed. Raises OSError."""
     partition = f"{directory}/{damaged.where[0]}-{damaged.where[1]}"
     known_end = read_known_ends(fs, directory).recovery_points.get(damaged.where, 0)
     leader_epochs = LeaderEpochs(fs, partition)
@@ -160,7 +161,7 @@ def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
             position = hole.end
         _copy(reading, writing, position, reading.size)
         writing.sync()
-    # A start makes missing indexes anew. Those of before would lead astray, so they go first.
+    # A start rebuilds missing indexes. The old ones would be wrong, so they are removed first.
     for suffix in _SUFFIXES:
         fs.unlink(f"{partition}/{file_name(damaged.base_offset, suffix)}")
     sync_names(fs, partition)
@@ -169,7 +170,7 @@ def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
 
 
 def _aborted(fs: Filesystem, partition: str, base_offset: int) -> list[AbortedTxn]:
-    """The aborted transactions that end in a segment, as far as its index says."""
+    """Return the aborted transactions that end in a segment, by its index."""
     with closing(Segment(fs, partition, base_offset, 0)) as segment:
         return list(segment.txn_index) if segment.txn_index.load(base_offset) else []
 
@@ -180,11 +181,12 @@ def _copy(reading: File, writing: File, begin: int, end: int) -> None:
 
 
 Filler = tuple[int, int, int | None]
-"""The offsets [first, next) of a batch, and the producer whose abort it is; None for an empty one."""
+"""The offsets [first, next) of a batch, and the producer whose abort marker it is; None for an empty batch."""
 
 
 def _fillers(hole: Hole, known_end: int, aborted: list[AbortedTxn]) -> Iterator[Filler]:
-    """The batches that take the place of a hole. None has offsets on both sides of ``known_end``: a start takes that for damage."""
+    """Yield the batches that replace a hole. None has offsets on both sides of ``known_end``, because a start would treat that as
+    damage."""
     at = hole.first_offset
     ends = {entry.last_offset: entry.producer_id for entry in aborted}
     stops = sorted({*ends, known_end, hole.next_offset})

@@ -10,7 +10,7 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.walk import SoundBatches
 
 REPORTED_BYTES = 4 << 20
-"""After how many bytes progress is reported."""
+"""Number of bytes after which progress is reported."""
 
 OnRead = Callable[[int], None]
 """Called with the number of bytes that were read since the last call."""
@@ -18,7 +18,7 @@ OnRead = Callable[[int], None]
 
 @contextmanager
 def sound_batches(fs: Filesystem, path: str, base_offset: int) -> Iterator[SoundBatches]:
-    """The batches of a segment. The file is closed at the end of the context."""
+    """Yield the batches of a segment. The file is closed at the end of the context."""
     file = fs.open(path)
     try:
         yield SoundBatches(file, base_offset)
@@ -27,7 +27,7 @@ def sound_batches(fs: Filesystem, path: str, base_offset: int) -> Iterator[Sound
 
 
 def read_through(sound: SoundBatches, on_read: OnRead) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The sound batches of a segment. Bytes behind them count as read at the end, so that the reported sum is the file's size."""
+    """Yield the valid batches of a segment. Bytes after them count as read at the end, so that the sum is the file's size."""
     reported = 0
     for _, header, raw in sound:
         yield header, raw

@@ -1,7 +1,7 @@
-"""Snapshots: copies of a data directory whose broker does not run. For tests that start from an earlier state.
+"""Snapshots: copies of the data directory of a stopped broker, for tests that start from an earlier state.
 
-A snapshot is a data directory after a clean stop, with a manifest that has the size and checksum of each file. So a restore detects
-every file that has changed or is missing.
+A snapshot is a data directory after a clean shutdown, with a manifest that has the size and checksum of each file, so that a
+restore detects every file that has changed or is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.storage.replacement import is_broker_data
 
 MANIFEST_FILE = "ottla-snapshot.json"
 VERSION = 1
-"""The version of the manifest. A later version of ottla whose files this one cannot read gives its manifests a higher number."""
+"""The version of the manifest, which increases when this version of ottla could not read the files of a later one."""
 _PATH = re.compile(r"([^/\0]+)(/[^/\0]+)?")
 
 
@@ -38,9 +38,9 @@ class Manifest(msgspec.Struct):
 
 
 def take_snapshot(fs: Filesystem, directory: str, target: str, node_id: int, *, is_synced: bool) -> None:
-    """Copy the data of node ``node_id`` to ``target``, which does not exist. It appears as a whole, or not at all.
+    """Copy the data of node ``node_id`` to ``target``, which does not exist and is created atomically.
 
-    Raises `DirectoryError` for a directory without a clean stop, and OSError.
+    Raises `DirectoryError` for a directory without a clean shutdown, and OSError.
     """
     growing = growing_snapshot(target)
     try:
@@ -55,7 +55,7 @@ def take_snapshot(fs: Filesystem, directory: str, target: str, node_id: int, *, 
 
 
 def growing_snapshot(target: str) -> str:
-    """The directory in which a snapshot is made. A killed process may leave it, and the next snapshot of the name removes it."""
+    """Return the temporary directory of a snapshot. A killed process may leave it, and the next snapshot of the name removes it."""
     return f"{target}.ottla-partial"
 
 
@@ -75,7 +75,7 @@ def _fill(fs: Filesystem, directory: str, growing: str, node_id: int, *, is_sync
 
 
 def _files(fs: Filesystem, directory: str) -> Iterator[str]:
-    """The paths, relative to the directory, of all files that a broker has created there."""
+    """Yield the paths, relative to the directory, of all files that a broker has created there."""
     for name in filter(is_broker_data, fs.list_dir(directory)):
         if fs.is_dir(f"{directory}/{name}"):
             yield from (f"{name}/{file}" for file in fs.list_dir(f"{directory}/{name}"))
@@ -101,7 +101,7 @@ def _sync_directories(fs: Filesystem, directory: str, manifest: Manifest) -> Non
 
 
 def restore_snapshot(fs: Filesystem, source: str, target: str, node_id: int, *, is_synced: bool) -> None:
-    """Copy a snapshot to ``target``, except for the file that says which cluster the snapshot was taken of.
+    """Copy a snapshot to ``target``, except for the file with the cluster id.
 
     Raises OSError, and `DirectoryError` for a snapshot that is damaged, or not of node ``node_id``.
     """
