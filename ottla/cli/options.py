@@ -25,6 +25,8 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
 """The variable with the ready file of ``serve`` and ``health``, so that a container's health check uses the right port."""
+CLIENT_ID = "ottla-cli"
+"""The client id of commands. With it, a broker of ottla describes stray directories in DescribeLogDirs."""
 DEFAULT_TIMEOUT_S = 10.0
 LISTED_IN_PART = "If a broker does not answer, list those of the other brokers and exit with 2."
 
@@ -109,7 +111,7 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 
     interrupt_on_ctrl_c()
     try:
-        with KafkaClient(bootstrap, timeout_s, client_id="ottla-cli") as cluster:
+        with KafkaClient(bootstrap, timeout_s, client_id=CLIENT_ID) as cluster:
             yield cluster
     except ClientError as error:
         raise Refused(str(error)) from None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ottla import Broker
 from ottla.cli import main
@@ -60,11 +62,14 @@ def test_stray_directory_is_named_and_its_records_are_read_again(tmp_path: Path,
         for number in range(10):
             producer.produce("orders", b"%d" % number, partition=0)
         assert producer.flush(WAIT_S) == 0
+        shutil.copytree(tmp_path / "orders-0", tmp_path / "copy")
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        admin.delete_topics(["orders"])["orders"].result(WAIT_S)
         broker.stop()
         # As after a loss of the metadata log: the directory's topic id belongs to no topic.
-        (tmp_path / "orders-0").rename(tmp_path / "lost-0")
+        (tmp_path / "copy").rename(tmp_path / "orders-0")
         broker.start()
-        (stray,) = tmp_path.glob("lost-0.*-stray")
+        (stray,) = tmp_path.glob("orders-0.*-stray")
 
         def is_measured() -> bool:
             assert main(["health", "--bootstrap", broker.bootstrap]) == 0

@@ -30,8 +30,8 @@ from ottla.storage.log_dir import LogDirectory
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
 """The client id with which ``ottla.cli.health_check`` requests the problems of logs, and stray directories."""
-CLUSTER_CLIENT_ID = "ottla-client"
-"""The client id with which ``ottla.client.strays`` requests stray directories."""
+CLUSTER_CLIENT_ID = "ottla-cli"
+"""The client id of commands, with which ``ottla cluster`` requests stray directories."""
 
 
 class Ports(Protocol):

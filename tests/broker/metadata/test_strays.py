@@ -10,8 +10,8 @@ import pytest
 
 from ottla.broker.handlers.describe_log_dirs import CLUSTER_CLIENT_ID, HEALTH_CLIENT_ID
 from ottla.broker.metrics.exposition import collect
-from ottla.cli import health_check
-from ottla.client import connection, strays
+from ottla.cli import health_check, options
+from ottla.client import strays
 from ottla.operations.stray_reports import LINE_PREFIX, STRAYS_NAMED
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import METADATA_TOPIC
@@ -75,7 +75,7 @@ def test_other_clients_get_directories_only(broker: SimulatedBroker) -> None:
 
 def test_both_sides_know_the_same_names() -> None:
     assert health_check.CLIENT_ID.decode() == HEALTH_CLIENT_ID
-    assert connection.CLIENT_ID == CLUSTER_CLIENT_ID
+    assert options.CLIENT_ID == CLUSTER_CLIENT_ID
     assert health_check.STRAY == strays.PREFIX == LINE_PREFIX
 
 
