@@ -157,7 +157,7 @@ class ShareRound:
         self._directory, self._seed = directory, seed
         self.data_dir = directory / "data"
         self.cluster = Cluster(3, data_dir=self.data_dir, settings=SHARE_SETTINGS)
-        self._history = ShareHistory(DELIVERY_LIMIT)
+        self._history = ShareHistory(DELIVERY_LIMIT, LOCK_MS / 1000)
         self._members: Members | None = None
         self._feed: Feed | None = None
         self._observer: Observer | None = None

@@ -60,6 +60,8 @@ class ShareHistory:
     """
 
     delivery_limit: int
+    lock_s: float
+    """How long a member has a record, unless it renews the lock."""
     sent: set[str] = field(default_factory=set)
     produced: dict[Place, str] = field(default_factory=dict)
     deliveries: list[Delivery] = field(default_factory=list)

@@ -7,12 +7,12 @@ import pytest
 from tests.chaos.share.checker import check
 from tests.chaos.share.history import ShareHistory, StartOffsets
 
-LIMIT = 5
+LIMIT, LOCK_S = 5, 30.0
 
 
 def history_of(*lines: str, produced: int = 1) -> ShareHistory:
     """What one member has said, with times in seconds, of records that were all produced to partition 0."""
-    history = ShareHistory(LIMIT)
+    history = ShareHistory(LIMIT, LOCK_S)
     history.produced = {(0, offset): f"v{offset}" for offset in range(produced)}
     history.sent = set(history.produced.values())
     history.lags = {0: 0}
@@ -86,6 +86,21 @@ def test_count_that_was_released_stays_over_a_failure() -> None:
     history = history_of(*released, "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
     history.disruptions = [(3, 4)]
     assert check(history) == ["count gone back: (0, 0) has delivery 1 after delivery 2 was released"]
+
+
+@pytest.mark.parametrize("kind", ["ACCEPT", "RELEASE"])
+@pytest.mark.parametrize(
+    ("count", "answered_s", "is_disrupted", "found"),
+    [(LIMIT, 33, True, False), (LIMIT, 29, True, True), (LIMIT, 33, False, True), (LIMIT - 1, 33, True, True)],
+)
+def test_acknowledgement_of_a_record_that_was_given_up_meanwhile_counts_for_nothing(
+    kind: str, count: int, answered_s: int, is_disrupted: bool, found: bool
+) -> None:
+    lines = [f"got 1 2 0 0 {count} v0", f"want 28 0 0 {count} {kind}", f"done {answered_s} 0 0 {count} {kind}"]
+    history = history_of(*lines, f"got 40 41 0 0 {count} v0", f"want 42 0 0 {count} ACCEPT")
+    history.disruptions = [(30, 45)] if is_disrupted else []
+    planted = "delivered after its acknowledgement" if kind == "ACCEPT" else "after delivery"
+    assert any(planted in line for line in check(history)) is found
 
 
 def test_delivery_beyond_the_limit_is_found() -> None:
