@@ -104,6 +104,8 @@ class Feed:
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
             self.failures.append(f"a record was not produced: {error}")
+        elif message.offset() is None:
+            self._history.unplaced.add(message.value().decode())
         else:
             self._history.produced[message.partition(), message.offset()] = message.value().decode()
 
@@ -250,7 +252,7 @@ class ShareRound:
         report = self._report
         acknowledged = Counter(ack.kind.lower() for ack in history.acknowledgements if ack.is_confirmed)
         acknowledged["refused"] = sum(ack.error is not None for ack in history.acknowledgements)
-        report.count("records", Counter(produced=len(history.produced)))
+        report.count("records", Counter(produced=len(history.produced) + len(history.unplaced)))
         report.count("acknowledgements", acknowledged)
         report.count("deliveries", Counter(f"count {delivery.number}" for delivery in history.deliveries))
         report.count("errors of members", Counter(trouble.partition(": ")[2][:110] for trouble in history.troubles))

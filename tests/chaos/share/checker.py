@@ -60,9 +60,15 @@ def none_lost(history: ShareHistory) -> Iterator[str]:
             yield f"not finished: {lag} records of partition {partition}"
     ended = {ack.place for ack in history.acknowledgements if ack.kind in (ACCEPT, REJECT)}
     highest: Counter[Place] = Counter()
+    places = {value: place for place, value in history.produced.items()}
     for delivery in history.deliveries:
         highest[delivery.place] = max(highest[delivery.place], delivery.number)
-    for place, value in sorted(history.produced.items()):
+        places.setdefault(delivery.value, delivery.place)
+    for value in sorted(history.unplaced - places.keys()):
+        yield f"lost: {value}, which was never delivered"
+    for place, value in sorted(
+        (places[value], value) for value in (*history.produced.values(), *(history.unplaced & places.keys()))
+    ):
         if place not in ended and highest[place] + HIDDEN_DELIVERIES < history.delivery_limit:
             yield f"lost: {value} at {place} was delivered {highest[place]} times, and neither accepted nor rejected"
 

@@ -64,6 +64,8 @@ class ShareHistory:
     """How long a member has a record, unless it renews the lock."""
     sent: set[str] = field(default_factory=set)
     produced: dict[Place, str] = field(default_factory=dict)
+    unplaced: set[str] = field(default_factory=set)
+    """Values that were acknowledged without an offset, as a retry is that the leader takes for a duplicate."""
     deliveries: list[Delivery] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     start_offsets: list[StartOffsets] = field(default_factory=list)

@@ -54,6 +54,16 @@ def test_record_that_was_never_delivered_is_found() -> None:
     ]
 
 
+def test_record_that_was_acknowledged_without_an_offset_must_be_delivered_too() -> None:
+    history = history_of(*ACCEPTED, "got 1 2 0 7 1 v7", "want 3 0 7 1 ACCEPT", "got 1 2 0 8 1 v8")
+    history.unplaced = {"v7", "v8", "v9"}
+    history.sent |= history.unplaced
+    assert check(history) == [
+        "lost: v9, which was never delivered",
+        "lost: v8 at (0, 8) was delivered 1 times, and neither accepted nor rejected",
+    ]
+
+
 def test_record_that_was_released_and_did_not_return_is_found() -> None:
     lines = check(history_of("got 1 2 0 0 1 v0", "want 3 0 0 1 RELEASE", "done 4 0 0 1 RELEASE"))
     assert lines == ["lost: v0 at (0, 0) was delivered 1 times, and neither accepted nor rejected"]
