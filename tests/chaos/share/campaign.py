@@ -56,7 +56,7 @@ POISON_EACH = 50
 OBSERVED_EACH_S = 0.2
 ASK_TIMEOUT_S = 2.0
 FINISH_S = 90.0
-"""How long the group may take at the end until no record is left."""
+"""How long the group may stand still at the end while records are left."""
 
 
 class Feed:
@@ -231,11 +231,12 @@ class ShareRound:
         """Wait until no record is left."""
         assert self._observer is not None
         deadline, lags = time.monotonic() + FINISH_S, dict[int, int]()
-        while time.monotonic() < deadline:
+        while lags != dict.fromkeys(range(PARTITIONS), 0) and time.monotonic() < deadline:
+            before = lags
             with suppress(OSError, ClientError):
                 lags = self._observer.lags()
-            if lags == dict.fromkeys(range(PARTITIONS), 0):
-                break
+            if lags != before:
+                deadline = time.monotonic() + FINISH_S
             time.sleep(0.2)
         self._history.lags = lags
         return [f"the lag of partition {index} is not known" for index in range(PARTITIONS) if index not in lags]
