@@ -37,7 +37,7 @@ FAULTS_A_ROUND = 12
 SETTINGS = {name: value for name, value in several.SETTINGS.items() if name != "min.insync.replicas"}
 """One in-sync replica is enough, as one broker's topics have it."""
 FACTORS = (1, 2, 3)
-GROWTH_OPERATIONS = 150
+GROWTH_OPERATIONS = 70
 """About as many operations on the disk as the command needs."""
 LIFE_S = (0.3, 2.5)
 """How long a broker serves before something happens to it."""
@@ -142,7 +142,7 @@ class GrowthRound(several.ClusterRound):
         time.sleep(rng.uniform(*LIFE_S))
         self._end_of_the_broker()
         self._before = observe.identities(self.broker.data_dir)
-        for _ in range(rng.randrange(4)):
+        for _ in range(rng.randint(1, 4)):
             if not self._run_growth(rng.randrange(GROWTH_OPERATIONS), factor):
                 return factor
             if not is_growing(RealFilesystem(), str(self.broker.data_dir)) and rng.random() < 0.5 and self._is_of_one_broker():

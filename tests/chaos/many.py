@@ -33,6 +33,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, Shown, check, outcomes
 from ottla.simulation.history import History
+from ottla.testing import cluster_handle
 from ottla.testing.cluster_handle import CONTROLLER, Cluster
 from tests.chaos import campaigns, observe, several
 from tests.chaos.clients import TOPICS, Clients
@@ -40,24 +41,28 @@ from tests.chaos.director import ALL_PARTITIONS, PARTITIONS
 
 MANY = "many"
 FACTOR = 3
-SESSION_MS = 6_000
+SESSION_MS = 15_000
 SETTINGS = several.SETTINGS | {
     # Nine brokers and the clients share two cores, so that heartbeats come late.
     "broker.session.timeout.ms": SESSION_MS,
-    "broker.heartbeat.interval.ms": 500,
-    "replica.lag.time.max.ms": 10_000,
+    "broker.heartbeat.interval.ms": 1_000,
+    "replica.lag.time.max.ms": 20_000,
     "leader.imbalance.check.interval.seconds": 10,
 }
 FAULTS_A_ROUND = 50
 TRANSACTION_MS = 20_000
 """The time-out of transactions. Those of the other campaigns would end by it, and none would be committed."""
 SETTLE_S = TRANSACTION_MS / 1000 + 30.0
+WORKERS = ("confluent-1", "aiokafka", "java")
+"""Fewer than on three brokers, which leave more of the processors to clients."""
 FILLED_TOPICS = 10
 RECORDS_PER_S = 150
 DELIVERY_S = 150.0
 """How long the idempotent producer tries to deliver a record."""
-IN_SYNC_S = 120.0
-BALANCED_S = 90.0
+IN_SYNC_S = 300.0
+BALANCED_S = 120.0
+PATIENCE_S = 300.0
+"""How long a start, a stop or a change of the cluster may take."""
 MOVED_AT_ONCE = 20
 """How many partitions one reassignment moves."""
 
@@ -147,6 +152,8 @@ class ManyRound(several.ClusterRound):
         self._deck = DECK
         self._rng = random.Random(seed)
         self._seed = seed
+        # A handle's limits are for three brokers.
+        cluster_handle.START_TIMEOUT_S = cluster_handle.STOP_TIMEOUT_S = cluster_handle.CHANGE_TIMEOUT_S = PATIENCE_S
         self._report = report
         self._measures = report.measures
         data_dir = directory / "data"
@@ -158,7 +165,7 @@ class ManyRound(several.ClusterRound):
         each = max(1, (partitions - len(ALL_PARTITIONS) - 3) // FILLED_TOPICS)
         self._filled = [(f"fill-{number}", index) for number in range(FILLED_TOPICS) for index in range(each)]
         self._away_s = SESSION_MS / 1000 + several.OVER_SESSION_S
-        workers = {name: worker for name, worker in several.CLUSTER_WORKERS.items() if java or name != "java"}
+        workers = {name: several.CLUSTER_WORKERS[name] for name in WORKERS if java or name != "java"}
         self.clients = Clients(directory, self.cluster.bootstrap, seed, workers, TRANSACTION_MS)
         self._actors = [actor.split(":")[1] for _, actors in workers.values() for actor in actors]
         self._kept: list[str] = []
@@ -220,16 +227,16 @@ class ManyRound(several.ClusterRound):
             topics[topic].append(ReassignablePartition(partition_index=index, replicas=replicas))
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=t, partitions=p) for t, p in topics.items()])
         self._note(f"  {len(moved)} partitions")
-        with KafkaClient(self.cluster.bootstrap, 10.0, client_id="chaos") as client:
-            brokers = client.brokers
 
-            def attempt() -> bool:
-                answer = brokers.ask(brokers.controller(), request)
+        def attempt() -> bool:
+            with suppress(ClientError), KafkaClient(self.cluster.bootstrap, 60.0, client_id="chaos") as client:
+                answer = client.brokers.ask(client.brokers.controller(), request)
                 # A topic of a coordinator may not be there yet.
                 fine = {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
                 return {answer.error_code, *(p.error_code for t in answer.responses for p in t.partitions)} <= fine
+            return False
 
-            self.cluster.wait_for(attempt, 60.0)
+        self.cluster.wait_for(attempt, PATIENCE_S)
 
     # what there is
 
@@ -291,7 +298,9 @@ class ManyRound(several.ClusterRound):
             if mib > (CONTROLLER_MIB if node == CONTROLLER else BROKER_MIB):
                 report.findings.append(f"{self._seed}: node {node} has {mib} MiB")
         self._measure(f"{filler.sent:,} records into {len(self._filled):,} partitions, {filler.failed.total():,} not delivered")
-        filled = observe.shown(cluster.bootstrap, self._filled, committed=False)
+        filled: Shown = {}
+        for name in sorted({topic for topic, _ in self._filled}):
+            filled |= observe.shown(cluster.bootstrap, [where for where in self._filled if where[0] == name], committed=False)
         report.findings += [f"{self._seed}: {finding}" for finding in filler.findings(filled)]
         seen = self._observed(history, ends)
         began_s = time.monotonic()
