@@ -1,4 +1,4 @@
-"""One reading of a page's values: how long it may take, and the client by which it asks the broker."""
+"""The deadline for reading a page's values, and the client that it applies to."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from ottla.control.faults.matching import CONSOLE_CLIENT_ID
 from ottla.control.pages import Reach
 
 TIMEOUT_S: Final = 3.0
-"""How long a page waits for an answer of the broker, in seconds."""
+"""Timeout of a page's request to the broker, in seconds."""
 READING_TIMEOUT_S: Final = 10.0
-"""How long one reading of a page's values may take, in seconds. It may ask for many things, each of which may take `TIMEOUT_S`."""
+"""Timeout of one reading of a page's values, in seconds. It may send many requests, each of which may take `TIMEOUT_S`."""
 
 
 _RECORDS: Final = threading.Lock()
-"""Held by the one page that reads records."""
+"""Held by the only page that reads records."""
 _CHECK_S: Final = 0.1
-"""How often a page that waits for another one looks whether it must end, in seconds."""
+"""Interval, in seconds, at which a page that waits for another one checks its deadline."""
 
 
 class Late(ClientError):
-    """A reading has taken too long, or nobody wants its values any more."""
+    """A reading has taken too long, or its page was closed."""
 
 
 class Deadline:
-    """When a page's present reading must end. It ends at once where the browser has left or the control API is closed."""
+    """The deadline of a page's current reading, which also ends if the browser disconnects or the control API closes."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self.begin()
 
     def begin(self) -> None:
-        """A new reading begins now."""
+        """Start a new reading."""
         self._end_s = time.monotonic() + READING_TIMEOUT_S
 
     def check(self) -> None:
-        """Raises `Late`."""
+        """Raise `Late` if the reading must end."""
         if time.monotonic() >= self._end_s or self._reach.is_closed.is_set() or self._reach.has_left():
             raise Late(f"the broker has not given all that this page shows within {READING_TIMEOUT_S:.0f} s")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Read records while no other page does: a batch of some KiB may inflate to `MAX_INFLATED_BYTES`. Raises `Late`."""
+        """Read records while no other page does, because a batch of some KiB may inflate to `MAX_INFLATED_BYTES`. Raises `Late`."""
         while not _RECORDS.acquire(timeout=_CHECK_S):
             self.check()
         try:
@@ -71,8 +71,8 @@ class _Transport(SocketTransport):
 
 
 def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
-    """A client that calls ``check`` before each request; what ``check`` raises ends what is asked for. It reaches the broker whose
-    process this is also where the advertised address does not exist."""
+    """Return a client that calls ``check`` before each request, which may raise. It reaches this process's broker even if the
+    advertised address does not exist."""
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:
         return _Transport(reach.from_within.get(address, address), timeout_s, check)

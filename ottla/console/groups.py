@@ -1,4 +1,4 @@
-"""The pages ``groups`` and ``group``: how far groups are behind, and why."""
+"""The pages ``groups`` and ``group``: the lag of groups, and its reasons."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 
 LINES_SHOWN: Final = 40
-"""How many lines say why a group waits."""
+"""Maximum number of lines that explain why a group waits."""
 HOLDERS_SHOWN: Final = 20
-"""How many of the transactions that hold a group are linked to."""
+"""Maximum number of linked transactions that hold back a group."""
 MEMBERS_SHOWN: Final = 100
 ASSIGNED_SHOWN: Final = 50
-"""How many partitions of each member are shown."""
+"""Maximum number of partitions shown for each member."""
 METADATA_SHOWN: Final = 200
-"""How many characters of a commit's metadata are shown."""
+"""Maximum number of characters shown of a commit's metadata."""
 
 
 def groups(asked: Asked) -> dict[str, Any]:
@@ -35,18 +35,18 @@ def groups(asked: Asked) -> dict[str, Any]:
 
 
 def _row(asked: Asked, listing: GroupListing) -> dict[str, Any]:
-    """``uncommitted`` counts the partitions that a member owns and for which nothing is committed.
+    """Return the row of a group. ``uncommitted`` is the number of partitions that a member owns without a committed offset.
 
-    ``problem`` says why a group's lag is not known. The other groups are shown all the same.
+    ``problem`` is the reason why a group's lag is unknown. The other groups are shown all the same.
     """
     lag, uncommitted, problem = None, 0, ""
     try:
-        # A reading that is late asks nothing more: each question would cost a connection.
+        # A late reading sends no more requests, because each would cost a connection.
         asked.deadline.check()
         total = total_lag(client_groups.positions(asked.client.brokers, listing))
         lag, uncommitted = total.known, total.uncommitted
     except ClientError as error:
-        # It has just ended, or its coordinator is moving or does not answer, or those before it have taken too long.
+        # The group has just ended, or its coordinator is moving or does not respond, or earlier groups have taken too long.
         problem = str(error)
     return {
         "group_id": listing.group_id,
@@ -93,7 +93,7 @@ def _member(member: GroupMember) -> dict[str, Any]:
 
 
 def _assignment(assignment: Mapping[str, Sequence[int]]) -> dict[str, list[int | str]]:
-    """The first partitions of an assignment, and how many more topics it has. A topic without partitions counts as one."""
+    """Return the first partitions of an assignment, and the number of further topics. A topic without partitions counts as one."""
     shown: dict[str, list[int | str]] = {}
     left = ASSIGNED_SHOWN
     for topic, indexes in assignment.items():

@@ -17,24 +17,24 @@ from ottla.protocol.inflating import Allowance
 
 MESSAGES_SHOWN: Final = 100
 OFFSETS_SEARCHED: Final = 20_000
-"""How many offsets one reading searches for them: few of a partition's records may be of the wanted kind."""
+"""Maximum number of offsets that one reading searches for them, because only few records may be visible."""
 BYTES_READ: Final = 32 << 20
-"""How many bytes the batches of one page may inflate to. A small batch may inflate to 256 MiB, and would be inflated anew for each
-reading of the page."""
+"""Maximum number of bytes that the batches of one page may inflate to. A small batch may inflate to 256 MiB, at each reading of the
+page again."""
 BYTES_SHOWN: Final = 1_000
-"""How many bytes of a key or a value are shown."""
+"""Maximum number of bytes shown of a key or a value."""
 HEADERS_SHOWN: Final = 20
-"""How many headers of a record are shown."""
+"""Maximum number of headers shown of a record."""
 HEADER_BYTES_SHOWN: Final = 200
-"""How many characters of a header's name and bytes of its value are shown."""
+"""Maximum number of characters of a header's name, and bytes of its value, that are shown."""
 
 
 def messages(asked: Asked) -> dict[str, Any]:
-    """The records of a partition from the query's offset ``start`` on; without one the newest.
+    """Return the records of a partition from the query's offset ``start`` on, by default the newest.
 
-    ``next_offset`` is where the next page begins, None behind the last. ``stopped_at`` is where the search for records has ended
-    before there were enough for a page, None where it has not. ``too_large`` says where a batch was left out, or where the page
-    ends early, because of `BYTES_READ`.
+    ``next_offset`` is the start of the next page, None after the last. ``stopped_at`` is where the search ended before there were
+    enough records for a page, else None. ``too_large`` says where a batch was left out, or where the page ends early, because of
+    `BYTES_READ`.
     """
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"
@@ -63,7 +63,7 @@ def messages(asked: Asked) -> dict[str, Any]:
     too_large: BatchTooLarge | None = None
     with asked.deadline.alone():
         try:
-            # Each is cut as it comes, so that no more than one batch of large values is held.
+            # Each record is cut as it arrives, so that at most one batch of large values is in memory.
             records.extend(shown(record) for record in islice(found, MESSAGES_SHOWN))
         except BatchTooLarge as error:
             too_large = error
@@ -114,12 +114,12 @@ def shown(record: ConsumedRecord) -> dict[str, Any]:
 
 
 def _bytes(value: bytes | None, most_bytes: int) -> dict[str, Any] | None:
-    """Bytes as a person reads them: as text where they are UTF-8, else in hexadecimal digits; None for null."""
+    """Convert bytes for display: as text if they are UTF-8, else in hexadecimal digits; None for null."""
     if value is None:
         return None
     first = value[:most_bytes]
     try:
-        # The cut may go through a character, of which an incremental decoder waits for the rest.
+        # The cut may be inside a character. An incremental decoder waits for the rest of it.
         text, kind = getincrementaldecoder("utf-8")().decode(first, final=len(first) == len(value)), "text"
     except UnicodeDecodeError:
         text, kind = first.hex(" "), "hex"

@@ -14,9 +14,9 @@ from ottla.control.command import Steered
 from ottla.storage.log import Log
 
 NEWEST_SHOWN: Final = 20
-"""How many of the transactional ids with the newest events are shown."""
+"""Maximum number of transactional ids shown, those with the newest events."""
 HELD_SHOWN: Final = 20
-"""How many partitions are shown whose readers an open transaction holds back."""
+"""Maximum number of partitions shown whose readers are held back by an open transaction."""
 
 
 def overview(asked: Asked) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _own(steered: Steered) -> dict[str, Any]:
         "strays": to_builtins(broker.strays.summary()),
         "unexpected_errors": broker.unexpected_errors,
         "faults": len(steered.faults),
-        # A clock that nobody moves is not shown: the page would change with each second.
+        # The machine's clock is not shown, because the page would change every second.
         "clock_ms": None if steered.clock is None else steered.clock.now_ms(),
         "newest": steered.history.newest(NEWEST_SHOWN),
     }
@@ -63,7 +63,8 @@ def _of_partitions(asked: Asked) -> dict[str, Any]:
 
 
 def _looked_at(log: Log) -> tuple[int, dict[str, Any] | None]:
-    """The size of a partition in bytes, and how far readers get where an open transaction holds them back."""
+    """Return the size of a partition in bytes, and its last stable offset and high watermark if an open transaction holds readers
+    back."""
     stable, high_watermark = log.last_stable_offset, log.high_watermark
     if stable >= high_watermark:
         return log.size_bytes, None

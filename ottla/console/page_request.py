@@ -1,4 +1,4 @@
-"""What a page of the console asks with."""
+"""The request of a console page: its query, and access to the broker."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ottla.control.timeline import client_text
 from ottla.protocol.errors import KafkaError
 
 MAX_DIGITS: Final = 18
-"""A number in a query may have so many digits, so that it fits into an offset."""
+"""Maximum number of digits of a number in a query, so that it fits into an offset."""
 PARTITIONS_OF_A_TURN: Final = 500
-"""How many partitions one turn of the event loop looks at, which takes it some ms."""
+"""Number of partitions that one turn of the event loop reads, which takes some ms."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a page's query, a client of the broker, what reads the broker on its event loop, and when the reading must
-    end."""
+    """The parameters of a page's query, a client of the broker, the function that reads on the broker's event loop, and the
+    deadline."""
 
     query: Mapping[str, str]
     client: KafkaClient
@@ -33,7 +33,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     deadline: Deadline
 
     def number(self, name: str, default: int = 0) -> int:
-        """The number of a parameter. Raises `CommandRefused`."""
+        """Return the number in a parameter. Raises `CommandRefused`."""
         text = self.query.get(name, "")
         if not text:
             return default
@@ -42,13 +42,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
     def required(self, name: str) -> str:
-        """A parameter that must be there. Raises `CommandRefused`."""
+        """Return a required parameter. Raises `CommandRefused`."""
         if not self.query.get(name):
             raise CommandRefused(400, f"{name} is missing")
         return self.query[name]
 
     def in_turns(self, items: Sequence[T], read: Callable[[Steered, T], R], of_a_turn: int) -> list[R]:
-        """What ``read`` gives for each of the items. Between two turns of the event loop the broker serves its clients.
+        """Return the result of ``read`` for each item. The broker serves its clients between two turns of the event loop.
 
         Raises `Late`.
         """
@@ -65,13 +65,13 @@ def refusal(error: KafkaError) -> CommandRefused:
 
 
 def now_of(steered: Steered) -> int:
-    """The broker's time in ms. Of a clock that runs it is in whole seconds: what a page shows of it changes, and is drawn, once a
-    second at most. A clock that is moved by hand changes nothing by itself, and is given to the millisecond."""
+    """Return the broker's time in ms. A running clock is rounded down to seconds, so that a page changes and is redrawn at most
+    once a second. A manual clock changes nothing by itself, so it is exact."""
     now_ms = steered.serving.broker.clock.now_ms()
     return now_ms if steered.clock is not None else now_ms // 1_000 * 1_000
 
 
 def clients_of(steered: Steered, transactional_ids: Iterable[str]) -> dict[str, str]:
-    """The client that has each of the ids, where it is known."""
+    """Return the current owner of each id, if it is known."""
     holders = {one: steered.history.holder(one) for one in transactional_ids}
     return {one: client_text(holder.client_id, holder.client_host) for one, holder in holders.items() if holder is not None}

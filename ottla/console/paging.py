@@ -1,4 +1,4 @@
-"""One part of a long list, so that a page of the console is small whatever the broker holds."""
+"""Returns part of a long list, so that a console page is small however much data the broker has."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import msgspec
 from ottla.console.page_request import Asked
 
 ROWS_SHOWN: Final = 100
-"""How many rows of a list one page of the console has."""
+"""Number of rows of a list on one page of the console."""
 
 T = TypeVar("T")
 
 
 def first_of(listed: Sequence[T], most: int) -> list[T | str]:
-    """The first of a list, at most so many, and behind them how many more there are."""
+    """Return the first ``most`` items of a list, followed by the number of further ones."""
     more = len(listed) - most
     return list(listed) if more <= 0 else [*listed[:most], f"and {more:,} more"]
 
 
 class PageRows(msgspec.Struct, frozen=True, kw_only=True):
-    """``rows`` begin at the number ``start`` of ``total``."""
+    """Rows from number ``start`` on, of ``total`` rows."""
 
     start: int
     limit: int
@@ -31,13 +31,13 @@ class PageRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def matching(listed: Sequence[T], asked: Asked, name: Callable[[T], str]) -> Sequence[T]:
-    """Those whose name contains the query's ``match``."""
+    """Return the items whose name contains the query's ``match``."""
     match = asked.query.get("match", "")
     return [one for one in listed if match in name(one)] if match else listed
 
 
 def part_of(listed: Sequence[T], asked: Asked) -> PageRows:
-    """The rows from the query's number ``start`` on. Raises `Refused`."""
+    """Return the rows from the query's number ``start`` on. Raises `CommandRefused`."""
     start = asked.number("start")
     if start >= len(listed):
         # The list may have become shorter since the page was opened.

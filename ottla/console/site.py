@@ -25,41 +25,41 @@ from ottla.protocol.primitives import count_apart
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
 MAX_PAGES: Final = 5
-"""How many pages may be open at once. Each has a connection of the control API; the others stay free for commands. A browser has
-six connections to one host, and needs one of them for the commands of its pages."""
+"""Maximum number of open pages. Each has a connection to the control API; the others are reserved for commands. A browser has six
+connections to one host, and needs one of them for the commands of its pages."""
 INTERVAL_S: Final = 0.25
-"""How long after a page's values were read they are read again, in seconds."""
+"""Delay between two readings of a page's values, in seconds."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
-"""How long a page waits for a place, in seconds."""
+"""Maximum wait, in seconds, of a new page for another one to close."""
 REST: Final = 3.0
-"""How many times as long as the reading took the next reading waits at least: values that take long are read less often."""
+"""The delay is at least this multiple of the last reading's duration, so that slow values are read less often."""
 LONGEST_INTERVAL_S: Final = 10.0
 MAX_EVENT_BYTES: Final = 4 << 20
-"""How large the values of a page may be, in bytes. Each page has limits of its own, but no limit for the length of all names."""
+"""Maximum size of a page's values, in bytes. Each page has limits of its own, but no limit for the length of all names."""
 SILENCE_S: Final = 5.0
-"""After so many seconds without a change a comment is sent, by which a page that was closed is noticed."""
+"""Seconds without a change after which a comment is sent, which detects a closed page."""
 NOT_FOUND: Final = (Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND)
 KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 log = structlog.get_logger()
 NewClient = Callable[[Reach, Callable[[], None]], KafkaClient]
-"""Makes a client that calls the function before each request."""
+"""Creates a client that calls the function before each request."""
 
 
 @cache
 def all_files() -> Mapping[str, PageFile]:
-    """The files of the pages by their names, without those of other kinds, such as an editor's."""
+    """Return the files of the pages by name, without files of other types, such as an editor's."""
     kinds = {one: KINDS.get(one.name.rpartition(".")[2]) for one in (files("ottla.console") / "pages").iterdir() if one.is_file()}
     return {one.name: PageFile(kind=kind, content=one.read_bytes()) for one, kind in kinds.items() if kind is not None}
 
 
 def _is_missing(error: ClientError) -> bool:
-    """Whether what a page is about does not exist, so that the page shows no older values of it."""
+    """Whether the subject of a page does not exist, so that the page shows no older values of it."""
     return isinstance(error, KafkaAnswered) and (isinstance(error, UnknownTopic) or error.code in NOT_FOUND)
 
 
 class OpenPage:
-    """The events of one open page: its values whenever they have changed, or why there are none."""
+    """The events of one open page: its values whenever they have changed, or the reason why there are none."""
 
     def __init__(
         self, read: Callable[[Asked], Any], query: Mapping[str, str], reach: Reach, client_of: NewClient, closed: Callable[[], None]
@@ -94,7 +94,7 @@ class OpenPage:
         raise StopIteration
 
     def _may_go_on(self) -> bool:
-        """Wait until the values are to be read again. False where nobody wants them any more."""
+        """Wait for the next reading. Returns False if the page was closed."""
         while (left_s := self._next_s - time.monotonic()) > 0:
             if self._reach.is_closed.wait(min(left_s, INTERVAL_S)) or self._reach.has_left():
                 return False
@@ -103,12 +103,12 @@ class OpenPage:
     def _event(self) -> bytes:
         self._deadline.begin()
         try:
-            # A broker that is paused is not asked as a client: it would not answer.
+            # A paused broker gets no client requests, because it would not respond.
             self._reach.on_loop(lambda steered: None)
             if self._client is None:
                 self._client = self._client_of(self._reach, self._deadline.check)
             asked = Asked(query=self._query, client=self._client, on_loop=self._reach.on_loop, deadline=self._deadline)
-            # The event loop decodes requests meanwhile, on its own thread.
+            # Meanwhile the event loop decodes requests in its own thread.
             values = count_apart(lambda: self._read(asked))
             data = msgspec.json.encode(values)
             if len(data) > MAX_EVENT_BYTES:
@@ -119,13 +119,13 @@ class OpenPage:
         except CommandRefused as error:
             refused = error
         except ClientError as error:
-            # The next reading begins with new connections: the broker may have been restarted.
+            # The next reading starts with new connections, because the broker may have been restarted.
             self._drop_client()
             refused = CommandRefused(404 if _is_missing(error) else 409, str(error))
         except KafkaError as error:
             refused = refusal(error)
         except Exception:
-            # A bug. The page is asked for again, so it ends, and does not say so four times a second.
+            # A bug. The browser requests the page again, so it ends here, instead of logging this four times a second.
             log.exception("console_page_failed", query=dict(self._query))
             self._has_failed = True
             refused = CommandRefused(500, "this page has failed; the broker's log says why")
@@ -144,7 +144,7 @@ class OpenPage:
 
 
 class Console:
-    """Implements `control.pages.Pages`. Each open page has a client of its own, and reads on the thread of its request."""
+    """Implements `control.pages.Pages`. Each open page has a client of its own, and reads in the thread of its request."""
 
     prefix = PREFIX
 
@@ -156,16 +156,16 @@ class Console:
         return all_files().get(path.removeprefix(PREFIX) or "index.html")
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage:
-        """Raises `CommandRefused`."""
+        """Return the events of a page. Raises `CommandRefused`."""
         read = VALUES.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
         if read is None:
             raise CommandRefused(404, f"there is no {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
-        # A page that its reader has just left for this one gives its place back within an interval.
+        # A page that its reader has just left for this one ends within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are open already; close one of them")
         return OpenPage(read, query, reach, self._client_of, self._places.release)
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the control API's port here, where both are known.
+    # Lets mypy check the class against the control API's port here, because both are known.
     _PORT: type[Pages] = Console

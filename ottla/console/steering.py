@@ -1,4 +1,4 @@
-"""The page ``steering``: the faults and the clock. It changes them by the commands of the control API."""
+"""The page ``steering``: the faults and the clock. It changes them with commands of the control API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.control.command import Steered
 from ottla.control.faults.added_fault import AddedFault, FaultView
 
 HITS_SHOWN: Final = 3
-"""How many of the newest hits of a fault are shown."""
+"""Maximum number of hits shown of a fault, the newest ones."""
 
 
 def steering(asked: Asked) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def steering(asked: Asked) -> dict[str, Any]:
 
 
 def _view(added: AddedFault) -> FaultView:
-    """A fault with its newest hits, without the requests: those are what `GET /v1/faults` is for."""
+    """Return a fault with its newest hits, without their requests, which `GET /v1/faults` returns."""
     view = added.view()
     newest = [msgspec.structs.replace(hit, request={}) for hit in view.newest_hits[-HITS_SHOWN:]]
     return msgspec.structs.replace(view, newest_hits=newest)

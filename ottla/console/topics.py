@@ -1,4 +1,4 @@
-"""The pages ``topics`` and ``topic``: what lies in the partitions, and how far readers get."""
+"""The pages ``topics`` and ``topic``: the size of partitions, and the offsets up to which readers can read them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ottla.protocol.topic_partition import MAX_PARTITION, TopicPartition
 from ottla.storage.log import Log
 
 RANGES_SHOWN: Final = 100
-"""How many of a partition's newest aborted transactions its ribbon has."""
+"""Maximum number of a partition's newest aborted transactions in its ribbon."""
 MARKERS_SHOWN: Final = 100
-"""How many of a partition's newest markers its ribbon has."""
+"""Maximum number of a partition's newest markers in its ribbon."""
 MARKERS_SEARCHED: Final = 2_000
-"""In how many of a partition's newest offsets markers are searched."""
+"""Number of a partition's newest offsets that are searched for markers."""
 
 
 def topics(asked: Asked) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _rows(asked: Asked, listings: Sequence[TopicListing]) -> list[dict[str, Any]
 
 
 def _sizes(steered: Steered, place: TopicPartition) -> tuple[int, int, int]:
-    """How many offsets a partition has, how many of them wait for an open transaction, and its bytes."""
+    """Return the number of offsets of a partition, the number of those after its last stable offset, and its bytes."""
     partition = steered.serving.broker.partitions.known(*place)
     if partition is None:
         return 0, 0, 0
@@ -60,10 +60,10 @@ def _sizes(steered: Steered, place: TopicPartition) -> tuple[int, int, int]:
 
 
 def topic(asked: Asked) -> dict[str, Any]:
-    """The partitions of one topic, with what their ribbons are drawn of."""
+    """Return the partitions of one topic, with the data of their ribbons."""
     name = asked.required("name")
     part = part_of(sorted(asked.client.brokers.partitions(name)), asked)
-    # A turn reads the files of one partition only: it may take the event loop some ms.
+    # A turn reads the files of one partition only, because it may take the event loop some ms.
     rows = asked.in_turns(part.rows, lambda steered, index: _partition(steered, name, index), 1)
     return {"name": name, "part": msgspec.structs.replace(part, rows=rows)}
 
@@ -80,7 +80,7 @@ def _partition(steered: Steered, topic: str, index: int) -> dict[str, Any]:
 
 
 def ribbon(log: Log) -> dict[str, Any]:
-    """What a partition's ribbon is drawn of."""
+    """Return the data of a partition's ribbon."""
     newest = islice((one for segment in reversed(log.segments) for one in reversed(segment.txn_index)), RANGES_SHOWN)
     aborted = [one for one in newest if one.last_offset >= log.log_start_offset]
     return {
@@ -95,10 +95,10 @@ def ribbon(log: Log) -> dict[str, Any]:
 
 
 def _markers(log: Log) -> list[int]:
-    """The offsets of the newest control batches."""
+    """Return the offsets of the newest control batches."""
     first = max(log.log_start_offset, log.log_end_offset - MARKERS_SEARCHED)
     if not log.producers.has_any or first >= log.log_end_offset:
-        # Whoever has a marker here is known as a producer, until it expires.
+        # A producer with a marker here is known until it expires.
         return []
     offsets: list[int] = []
     for at in range(log.segment_at(first), len(log.segments)):
@@ -110,7 +110,7 @@ def _markers(log: Log) -> list[int]:
 
 
 def partition_of(asked: Asked) -> int:
-    """The partition of a query. Raises `CommandRefused`."""
+    """Return the partition in a query. Raises `CommandRefused`."""
     index = asked.number("partition")
     if index > MAX_PARTITION:
         raise CommandRefused(400, f"the largest number of a partition is {MAX_PARTITION:,}")

@@ -1,4 +1,4 @@
-"""The pages ``transactions`` and ``transaction``: what each transactional id does, and what became of its transactions."""
+"""The pages ``transactions`` and ``transaction``: the state of each transactional id, and its past transactions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ottla.control.timeline import holder_text, merged
 from ottla.protocol.topic_partition import TopicPartition
 
 EVENTS_SHOWN: Final = 100
-"""How many of the newest events of a transactional id are shown."""
+"""Maximum number of a transactional id's newest events that are shown."""
 PARTITIONS_SHOWN: Final = 40
-"""How many partitions of a transaction, and of each event, are shown."""
+"""Maximum number of partitions shown of a transaction, and of each event."""
 LIMITS: Final = TimelineLimits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
-"""How much of the logs one reading looks through for them, which takes it a second at most."""
+"""The part of the logs that one reading searches for them, which takes at most a second."""
 
 
 def transactions(asked: Asked) -> dict[str, Any]:
-    """Open transactions come first."""
+    """List the transactional ids, those with open transactions first."""
     silent: list[ClientError] = []
     listed = sorted(asked.client.transactions(silent=silent), key=lambda one: (one.state not in OPEN_STATES, one.transactional_id))
     part = part_of(matching(listed, asked, lambda one: one.transactional_id), asked)
@@ -78,7 +78,7 @@ def transaction(asked: Asked) -> dict[str, Any]:
 
 
 def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescription:
-    """An id that has a timeline, though its coordinator does not have the id any more."""
+    """Describe an id that has a timeline, but is no longer known to its coordinator."""
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
     return TransactionDescription(
         transactional_id=transactional_id,

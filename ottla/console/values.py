@@ -1,6 +1,6 @@
 """The values of the pages, by the pages' names.
 
-They are read as the command line reads them, with `ottla.client`. What no client can be told is read on the broker's event loop.
+They are read with `ottla.client`, like the command line does. Values that no client can get are read on the broker's event loop.
 """
 
 from __future__ import annotations
