@@ -17,7 +17,7 @@ STEPS_PER_ADVANCE = 500
 MAX_ADVANCE_MS = 10 * 365 * 86_400_000
 SETTLE_POLL_S = 0.0005
 SETTLE_POLLS = 20_000
-"""How often a step polls whether the work that it started is done, before the next step. Takes about ten seconds."""
+"""Maximum number of polls, after each step, for the end of the work that it started. They take about ten seconds."""
 
 
 class ManualClock:

@@ -37,7 +37,7 @@ COMMAND_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 3.0
 """Timeout of a read on the event loop, in seconds. A page retries; a held loop answers no read."""
 PAUSE_TIMEOUT_S = 5.0
-"""How long a pause waits for a busy event loop, in seconds."""
+"""Timeout of a pause while the event loop is busy, in seconds."""
 MAX_WAITING = MAX_CONNECTIONS // 2
 """Maximum number of requests that may wait. Half of the connections are reserved for requests that return at once, such as one that
 ends a wait."""

@@ -74,7 +74,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     answer: dict[str, Any] | None = None
     """A whole response, by the field names in Kafka's schema. Omitted fields have their defaults."""
     cut: Moment | None = None
-    """When the connection is closed: before the request takes effect, or after it."""
+    """Closes the connection before the request takes effect, or after it."""
     drop_request: bool = False
     """Whether the request has no effect and gets no response."""
     drop_answer: bool = False

@@ -33,7 +33,7 @@ VALID_PREVIOUS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
 
 
 HANDED_OUT_WAIT_MS = 1_000
-"""How long the first generation waits, in ms, for clients that were given a member id and have not joined with it yet.
+"""Time in ms that the first generation waits for clients that were given a member id and have not joined with it yet.
 
 This comes on top of group.initial.rebalance.delay.ms.
 """

@@ -27,7 +27,7 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long in ms a new member is kept during its first rebalance. It cannot send heartbeats meanwhile, so its session timeout does
+"""Time in ms that a new member is kept during its first rebalance. It cannot send heartbeats meanwhile, so its session timeout does
 not apply."""
 MAX_MEMBER_PROTOCOLS = 1_000
 """Maximum number of assignors that a member may offer. Clients have a handful."""
