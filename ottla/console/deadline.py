@@ -22,7 +22,7 @@ READING_TIMEOUT_S: Final = 10.0
 
 
 _RECORDS: Final = threading.Lock()
-"""Held by the only page that reads records."""
+"""Ensures that only one page reads records at a time."""
 _CHECK_S: Final = 0.1
 """Interval, in seconds, at which a page that waits for another one checks its deadline."""
 
@@ -39,7 +39,7 @@ class Deadline:
         self.begin()
 
     def begin(self) -> None:
-        """Start a new reading."""
+        """Restart the deadline for a new reading."""
         self._end_s = time.monotonic() + READING_TIMEOUT_S
 
     def check(self) -> None:

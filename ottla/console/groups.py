@@ -24,7 +24,7 @@ MEMBERS_SHOWN: Final = 100
 ASSIGNED_SHOWN: Final = 50
 """Maximum number of partitions shown for each member."""
 METADATA_SHOWN: Final = 200
-"""Maximum number of characters shown of a commit's metadata."""
+"""Maximum number of characters shown for a commit's metadata."""
 
 
 def groups(asked: Asked) -> dict[str, Any]:

@@ -19,12 +19,12 @@ MESSAGES_SHOWN: Final = 100
 OFFSETS_SEARCHED: Final = 20_000
 """Maximum number of offsets that one reading searches for them, because only few records may be visible."""
 BYTES_READ: Final = 32 << 20
-"""Maximum number of bytes that the batches of one page may inflate to. A small batch may inflate to 256 MiB, at each reading of the
-page again."""
+"""Maximum number of bytes that the batches of one page may inflate to. A small batch may inflate to 256 MiB, and does so at each
+reading."""
 BYTES_SHOWN: Final = 1_000
-"""Maximum number of bytes shown of a key or a value."""
+"""Maximum number of bytes shown for a key or a value."""
 HEADERS_SHOWN: Final = 20
-"""Maximum number of headers shown of a record."""
+"""Maximum number of headers shown for a record."""
 HEADER_BYTES_SHOWN: Final = 200
 """Maximum number of characters of a header's name, and bytes of its value, that are shown."""
 

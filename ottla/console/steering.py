@@ -11,7 +11,7 @@ from ottla.control.command import Steered
 from ottla.control.faults.added_fault import AddedFault, FaultView
 
 HITS_SHOWN: Final = 3
-"""Maximum number of hits shown of a fault, the newest ones."""
+"""Maximum number of hits shown for a fault, the newest ones."""
 
 
 def steering(asked: Asked) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ottla.protocol.topic_partition import TopicPartition
 EVENTS_SHOWN: Final = 100
 """Maximum number of a transactional id's newest events that are shown."""
 PARTITIONS_SHOWN: Final = 40
-"""Maximum number of partitions shown of a transaction, and of each event."""
+"""Maximum number of partitions shown for a transaction and for each event."""
 LIMITS: Final = TimelineLimits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
 """The part of the logs that one reading searches for them, which takes at most a second."""
 

@@ -15,7 +15,7 @@ from ottla.storage.filesystem import Filesystem
 START_MS = 1_700_000_000_000
 OPEN_FILE_LIMIT = 1 << 20
 FREE_PORT = 9092
-"""The port of a listener on port 0."""
+"""The port that a listener on port 0 gets."""
 
 
 class SimulatedEnv:

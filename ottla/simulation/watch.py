@@ -92,7 +92,7 @@ class Watch:
             self._finding(f"{name} is producer {now[0]} epoch {now[1]}; a client was told {told[0]} epoch {told[1]} before")
 
     def lost_identities(self, nodes: list[Node[BrokerServer]]) -> list[str]:
-        """Return one line for each transactional id that a client has seen in a response and no broker knows any longer."""
+        """Return one line for each transactional id that a client has seen in a response but no broker knows."""
         known = {
             name for node in nodes if node.server is not None for shard in node.server.transactions.shards() for name in shard.ids
         }

@@ -34,8 +34,8 @@ Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """``request`` is the part to carry out. If it is None, ``response`` is the final response; otherwise ``complete`` creates that
-    from the handler's response."""
+    """``request`` is the part to carry out. If it is None, ``response`` is the final response; otherwise ``complete`` turns the
+    handler's response into the final one."""
 
     request: Any
     response: Any

@@ -103,7 +103,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``, because nothing commits without them."""
+        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``, because no record is committed without
+        them."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):

@@ -296,7 +296,7 @@ class SharePartition:
 
 
 def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
-    """Return the status of a persisted record. ACQUIRED is never persisted; it and unknown states count as available."""
+    """Return the status of a persisted record. ACQUIRED, which is never persisted, and unknown states count as available."""
     if state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED):
         return RecordStatus(RecordState(state), delivery_count)
     return RecordStatus(RecordState.AVAILABLE, delivery_count)

@@ -50,7 +50,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.producer_epoch >= EXHAUSTED_EPOCH
 
     def logged(self) -> TxnMetadata:
-        """The state without fields that are not logged, as a restart would restore it."""
+        """The state that a restart would restore, without fields that are not logged."""
         return msgspec.structs.replace(self, last_epoch=NO_PRODUCER_EPOCH)
 
 

@@ -80,7 +80,7 @@ class Actor:
     # writers
 
     def write(self) -> Steps[None]:
-        """Write transactions one after the other. After an error that a producer does not survive, continue with a new producer."""
+        """Write transactions one after the other. After an error that is fatal for a producer, continue with a new one."""
         while not self._is_done() and self.setting.budget > 0:
             try:
                 if self._producer is None:

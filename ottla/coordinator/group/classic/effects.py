@@ -7,7 +7,7 @@ from ottla.coordinator.result import Effect
 
 
 class ReplaceGroup(Effect, frozen=True):
-    """Put a draft into force, as a new group or in place of the group from which it was copied."""
+    """Store a draft, as a new group or in place of the group from which it was copied."""
 
     group: ClassicGroup
 

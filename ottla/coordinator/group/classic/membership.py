@@ -48,7 +48,7 @@ class ClassicMembership:
         self._new_id = new_id
 
     def _put(self, group: ClassicGroup) -> None:
-        """Put a group, or a draft of it, into force. A group without members or log records is removed."""
+        """Store a group, or a draft that replaces it. A group with neither members nor log records is removed."""
         if group.is_forgettable:
             self.groups.pop(group.group_id, None)
         else:
@@ -91,7 +91,7 @@ class ClassicMembership:
             return out
         self._join_new(group, request, now_ms, out)
         if is_new:
-            # The effect puts the group into force, because an empty group of another type may first have to be removed from the
+            # The effect stores the group, because an empty group of another type may first have to be removed from the
             # log.
             out.effects.append(ReplaceGroup(group))
         else:

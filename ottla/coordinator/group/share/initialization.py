@@ -90,7 +90,7 @@ def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
 
 
 def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: GroupTopics) -> list[LogRecord]:
-    """Mark ``partitions`` as initialized, except those that were deleted meanwhile."""
+    """Move ``partitions`` from initializing to initialized, except those that were deleted meanwhile."""
     states = group.states or StatePartitions()
     awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
     named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in awaited.items() if p}
@@ -103,7 +103,7 @@ def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: GroupT
 
 
 def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[LogRecord]:
-    """Unmark partitions that the share coordinator refused. The next heartbeat requests them again."""
+    """Remove partitions that the share coordinator refused to initialize. The next heartbeat requests them again."""
     if group.states is None or not group.states.initializing:
         return []
     changed = msgspec.structs.replace(group.states, initializing=without(group.states.initializing, partitions))
@@ -111,10 +111,10 @@ def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[Lo
 
 
 def state_lost(group: ShareGroup, topic_id: bytes, partition: int) -> list[LogRecord]:
-    """Unmark an initialized state that the share coordinator lost, for example in a power cut. The next heartbeat requests it
-    again.
+    """Remove a partition whose initialized state the share coordinator lost, for example in a power cut.
 
-    The topic stays initialized, so the partition starts at offset 0: records are delivered again, and none is skipped.
+    The next heartbeat requests the state again. The topic stays in the map of initialized topics, so the partition starts at offset
+    0: records are delivered again, and none is skipped.
     """
     states = group.states
     topic = None if states is None else states.initialized.get(topic_id)

@@ -21,7 +21,8 @@ STANDBYS_CONFIG = "num.standby.replicas"
 RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
 ASSIGNOR_NAME = "sticky"
 MAX_SUBTOPOLOGIES = 500
-"""Maximum number of subtopologies of a topology. Each takes about 20 us in a single step. An application has a handful."""
+"""Maximum number of subtopologies of a topology. Each adds about 20 us during which no other request is served. An application has
+a handful."""
 MAX_TOPOLOGY_ELEMENTS = 5_000
 """Maximum number of topic names, topic configs, copartition groups and their members in all subtopologies together."""
 MAX_CLIENT_TAGS = 1_000
