@@ -15,7 +15,7 @@ POLL_MS = 500
 
 @dataclass(slots=True)
 class Findings:
-    """What read_committed consumers see of the shop, and what they do not see."""
+    """Counts of records that read_committed consumers see, and of those that are hidden from them."""
 
     purchases: int
     invoices: int

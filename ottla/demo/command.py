@@ -1,4 +1,4 @@
-"""``ottla demo``: plays the shop with failures, and proves that every purchase was handled once."""
+"""``ottla demo``: runs the shop with failures, and proves that every purchase was handled once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs all jobs of the pipeline on a broker that is started for them: generate, shop, totals, export, audit."""
+"""Runs all jobs of the pipeline on a new broker: generate, shop, totals, export, audit."""
 
 from __future__ import annotations
 

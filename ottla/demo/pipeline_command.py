@@ -1,4 +1,4 @@
-"""``ottla pipeline demo``: runs all jobs of the pipeline on a broker that is started for them."""
+"""``ottla pipeline demo``: runs all jobs of the pipeline on a new broker."""
 
 from __future__ import annotations
 

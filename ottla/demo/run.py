@@ -55,7 +55,7 @@ class Shop:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def follow(self, worker: subprocess.Popen[str], until: Callable[[str], bool]) -> bool:
-        """Read a worker's events until one matches. Returns False when the worker ended before."""
+        """Read a worker's events until one matches. Returns False if the worker ended before."""
         assert worker.stdout is not None
         for line in worker.stdout:
             message = json.loads(line)
@@ -70,7 +70,7 @@ class Shop:
         return False
 
     def run_and_kill(self) -> None:
-        """Run a worker, and kill it with half a transaction written."""
+        """Run a worker, and kill it when half a transaction is written."""
         worker = self.worker(ShopPlan(abort_every=7, die_at=4))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             worker.send_signal(signal.SIGKILL)
@@ -79,12 +79,12 @@ class Shop:
         _end(worker)
 
     def run_zombie(self) -> None:
-        """Stop a worker for too long, so that another takes over and the first is fenced when it wakes."""
+        """Stop a worker until another one has its transactional id, so that the first is fenced when it continues."""
         zombie = self.worker(ShopPlan(sleep_at=3))
         if not self.follow(zombie, lambda event: event == "in_the_middle"):
             _end(zombie)
             return
-        # The process is really stopped: its heartbeats stop too, and the group gives its partitions to another.
+        # SIGSTOP also stops the heartbeats, so the group assigns the partitions to the other worker.
         zombie.send_signal(signal.SIGSTOP)
         self._show_progress("worker paused, another takes over")
         heir = self.worker(ShopPlan(abort_every=5, die_at=6))
@@ -185,7 +185,7 @@ def _table(findings: Findings, shop: Shop, seconds: float) -> Table:
 
 
 def _document(findings: Findings, shop: Shop, *, proven: bool) -> dict[str, Any]:
-    """The table and the verdict as a document for programs."""
+    """Return the table and the verdict as a JSON document."""
     happened = {"workers_killed": shop.killed, "zombies_fenced": shop.fenced, "aborted": shop.aborted, "restarts": shop.restarts}
     return dataclasses.asdict(findings) | happened | {"proven": proven}
 
@@ -212,8 +212,7 @@ def _play(console: Console, broker: Broker, purchases: int, *, as_json: bool) ->
 
 
 def run(*, port: int, purchases: int, data_dir: str | None, as_json: bool = False, console: Console | None = None) -> int:
-    """Run the demo. Returns the exit code, which is 0 when the table is right. On a terminal the broker then serves until
-    Ctrl-C."""
+    """Run the demo and return the exit code, 0 if the table is right. On a terminal the broker then runs until Ctrl-C."""
     console = console or Console(stderr=as_json)
     broker = Broker(data_dir=data_dir, port=port)
     try:

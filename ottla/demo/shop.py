@@ -1,8 +1,8 @@
 """The shop's worker: it reads purchases, writes an invoice and a shipment for each, and commits its offsets in the same
 transaction.
 
-The worker is a process of its own, so that it can be killed, stopped and fenced: ``python -m ottla.demo.shop BOOTSTRAP
-TRANSACTIONAL_ID PLAN``. It prints one line for each end of a transaction.
+The worker has its own process, so that it can be killed, stopped and fenced: ``python -m ottla.demo.shop BOOTSTRAP TRANSACTIONAL_ID
+PLAN``. It prints one line for each end of a transaction.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ BATCH = 50
 FENCED_EXIT = 3
 CALL_TIMEOUT_S = 30.0
 IDLE_S = 1.5
-# librdkafka 2.x can lose its only broker for good when it re-bootstraps while that broker restarts.
+# librdkafka 2.x can lose its only broker for good if it re-bootstraps while that broker restarts.
 COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 
 @dataclass(slots=True, frozen=True)
 class ShopPlan:
-    """The planned failures: the number of the transaction in which each happens, -1 for never.
+    """The planned failures; -1 means never.
 
-    ``abort_at`` aborts the transaction and repeats it. ``die_at`` waits in the transaction to be killed. ``sleep_at`` waits there
-    like a process that is paused for too long, and then goes on as if nothing had happened.
+    Every ``abort_every``-th transaction is aborted and repeated. In transaction number ``die_at`` the worker waits to be killed. In
+    ``sleep_at`` it waits like a process that is paused for too long, and then continues.
     """
 
     abort_every: int = 0
