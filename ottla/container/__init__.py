@@ -1,4 +1,5 @@
-"""What the container image runs, where Kafka's images are expected: their variables, paths and log lines (docs/containers.md).
+"""The entry points of the container image, which is compatible with Kafka's images: variables, paths and log lines
+(docs/containers.md).
 
-- `image`: reads the variables of the images and starts a broker with the settings that they mean.
+- `image`: converts the variables of Kafka's images to settings, and starts a broker with them.
 """

@@ -1,7 +1,8 @@
-"""What the container image runs: a broker where Kafka's images are expected, with their variables, paths and log lines.
+"""Converts the variables of Kafka's images to settings, and starts a broker with them.
 
-The scripts of ``container/`` lie where those of apache/kafka and confluentinc/cp-kafka do and call this module. So whoever
-starts such an image (Testcontainers, compose files, CI services) starts this one unchanged. docs/containers.md says who runs what.
+The scripts of ``container/`` have the paths of those of apache/kafka and confluentinc/cp-kafka and call this module, so that
+programs that start such an image (Testcontainers, compose files, CI services) can start this one unchanged. docs/containers.md
+lists these programs and scripts.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.real_filesystem import RealFilesystem
 
 MOUNTED_PROPERTIES: Final = Path("/mnt/shared/config/server.properties")
-"""Where apache/kafka takes a file of settings from."""
+"""The path at which apache/kafka reads a file of settings."""
 DATA_DIRECTORY: Final = "/data"
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
-"""The defaults of apache/kafka: clients on the machine that publishes port 9092."""
+"""The defaults of apache/kafka, for clients on the machine that publishes port 9092."""
 STARTED_LINES: Final = (
     "INFO [BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
     " (kafka.server.BrokerLifecycleManager)",
     "INFO [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
     "INFO [KafkaServer id={node_id}] started (kafka.server.KafkaServer)",
 )
-"""What Kafka logs when clients may come: two lines of a broker with KRaft, one of a broker with ZooKeeper. Libraries that start
-Kafka's images wait for one of these."""
+"""The lines that Kafka logs when it accepts clients: two of a broker with KRaft, one of a broker with ZooKeeper. Libraries that
+start Kafka's images wait for one of these."""
 MAX_CLUSTER_ID_CHARACTERS: Final = 64
 ZOOKEEPER_PORT: Final = "2181"
 STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE]"
 
 
 class ContainerRefused(Exception):
-    """The container cannot do what it was asked. The text is one line for a person."""
+    """The container cannot execute a command. The text is one line for a person."""
 
 
 def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """The environment for ``ottla serve``, with the image's listeners and directory where neither it nor the mounted file has any.
+    """Return the environment for ``ottla serve``, with the image's listeners and directory unless it or the mounted file sets them.
 
-    As in Kafka's images, listeners follow the advertised ones where only these are given. A controller alone must be given its own.
+    As in Kafka's images, listeners are derived from the advertised ones if only these are set. A controller must be given its own.
     """
     environment = _with_kafkas_names(environment)
     prepared = dict(environment)
@@ -75,7 +76,7 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
 
 
 def _with_kafkas_names(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the names of apache/kafka for the variables of bitnami/kafka. A misspelt setting keeps its name."""
+    """Rename the variables of bitnami/kafka to those of apache/kafka. A misspelt setting keeps its name."""
     renamed = dict(environment)
     for name in environment:
         if name.startswith(LONG_PREFIX) and from_environment({name: ""})[0]:
@@ -90,22 +91,22 @@ def _on_every_interface(advertised: str) -> str:
     for element in advertised.split(","):
         name, _, address = element.partition("://")
         host, _, number = address.rpartition(":")
-        # [::] takes clients of both families. The other wildcard also works where the machine has no IPv6.
+        # [::] accepts clients of both families. The other wildcard also works if the machine has no IPv6.
         listeners.append(f"{name}://{'[::]' if host.startswith('[') else '0.0.0.0'}:{number}")
     return ",".join(listeners)
 
 
 def checked_cluster_id(text: str) -> str:
-    """A cluster id as Kafka and its libraries make them: base64 of a UUID. Raises `ContainerRefused`."""
+    """Check a cluster id as Kafka and its libraries generate it: base64 of a UUID. Raises `ContainerRefused`."""
     if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS):
         raise ContainerRefused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is no cluster id; kafka-storage random-uuid prints one")
     return text
 
 
 def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
-    """Give a new log directory to the cluster, as ``kafka-storage format`` does. Returns a line for a person.
+    """Format a new log directory for the cluster, as ``kafka-storage format`` does. Returns a line for a person.
 
-    A directory that has a cluster keeps it, or is refused without ``ignore_formatted``. Raises `ContainerRefused`.
+    A formatted directory is kept with ``ignore_formatted``, and is an error otherwise. Raises `ContainerRefused`.
     """
     path = config.settings.log_dirs
     lock: object | None = None
@@ -133,7 +134,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
 
 
 def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -> tuple[list[str], dict[str, str]]:
-    """The arguments and the environment of ``ottla``; a new directory is given to the cluster of ``CLUSTER_ID``.
+    """Return the arguments and the environment of ``ottla``. A new directory is formatted for the cluster of ``CLUSTER_ID``.
 
     Raises `ContainerRefused` and `ConfigError`.
     """
@@ -145,14 +146,14 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    # A controller serves no clients, and nobody waits for it by these lines.
+    # A controller serves no clients, so no library waits for its lines.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving
 
 
 def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What ``kafka-storage`` prints. Options by which a quorum of controllers begins have no meaning here. Raises as `launch`."""
+    """Return the output of ``kafka-storage``. Options for a quorum of controllers have no effect. Raises as `launch`."""
     if [*arguments] == ["random-uuid"]:
         return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
@@ -163,7 +164,7 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     cluster_id = given.get("--cluster-id") or given.get("-t")
     if not cluster_id:
         raise ContainerRefused(f"a cluster id is missing; it knows {STORAGE_USAGE}")
-    # The images write the file from the environment; here there is one only where somebody has brought it.
+    # The images write the file from the environment; here it exists only if it was mounted.
     file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
     properties = read_file(file) if file.exists() else {}
     config, _ = load(file if properties else None, prepared(environment, properties), [], {})
@@ -175,7 +176,7 @@ _FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Options by their names; all but flags have a value, after a blank or an equals sign. Raises `ContainerRefused`."""
+    """Parse options. All but flags have a value, after a space or an equals sign. Raises `ContainerRefused`."""
     options: dict[str, str] = {}
     remaining = list(arguments)
     while remaining:
@@ -191,7 +192,7 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def zookeeper_port(file: Path) -> int:
-    """The port that a ZooKeeper with these properties would serve. Raises `ContainerRefused` and `ConfigError`."""
+    """Return the port that a ZooKeeper with these properties would serve. Raises `ContainerRefused` and `ConfigError`."""
     text = read_file(file).get("clientPort", ZOOKEEPER_PORT)
     try:
         return port(text)
@@ -200,7 +201,7 @@ def zookeeper_port(file: Path) -> int:
 
 
 def hold_port(number: int) -> NoReturn:
-    """Accept connections and close them, for those who wait until ZooKeeper's port is open. Raises `ContainerRefused`."""
+    """Accept connections and close them, for scripts that wait until ZooKeeper's port is open. Raises `ContainerRefused`."""
     try:
         server = socket.create_server(("", number))
     except OSError as error:
