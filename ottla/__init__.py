@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# `typing` has this constant as well, but is not imported here, because the command line has to start fast.
+# `typing` has this constant as well, but is not imported here, so that the command line starts fast.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    # These names are imported at first use: the command line starts faster without what only a user's program needs.
+    # These names are imported on first use, so that the command line starts fast.
     if name in ("Broker", "BrokerFailed", "ControlError", "Snapshot"):
         from ottla.testing import handle
 

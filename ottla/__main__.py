@@ -1,6 +1,6 @@
-"""The entry point of the command line. Until a command handles signals, a signal ends the process at once and without a traceback.
+"""The entry point of the command line. Until a command handles signals, a signal exits the process at once, without a traceback.
 
-While modules are imported, nothing has begun that must be ended, and an exception there may be lost or printed.
+During imports nothing needs to be cleaned up, and an exception might be lost or printed.
 """
 
 import gc
@@ -10,16 +10,16 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        # The exit code that shells give a command that Ctrl-C has ended.
+        # The exit code that shells use for a command that Ctrl-C has ended.
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     if sys.argv[1:2] == ["serve"]:
-        # SIGTERM ends the process, as it later ends the broker. Process 1 of a container would otherwise ignore the signal, and
-        # whoever stops the container would wait.
+        # SIGTERM exits the process, as it later stops the broker. Process 1 of a container would otherwise ignore the signal, and
+        # stopping the container would take until its timeout.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-        # Imports make many objects that stay and little garbage. The collector would walk them a hundred times, which takes an
-        # eighth of a start. `ottla.broker.process.running` turns the collector on again.
+        # Imports create many permanent objects and little garbage. The garbage collector would scan them a hundred times, which
+        # takes an eighth of a start. `ottla.broker.process.running` enables the collector again.
         gc.disable()
     from ottla.cli import main as run
 

@@ -1,4 +1,4 @@
-"""Parses addresses as people write them: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them.
+"""Parses addresses: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them.
 
 An IPv6 address may have a zone, as in ``[fe80::1%eth0]:9092``.
 """
@@ -11,23 +11,23 @@ from ottla.arguments import BadArgument
 
 MAX_PORT = 65_535
 MAX_ADDRESSES = 100
-"""How many brokers a list of bootstrap addresses may name."""
+"""Maximum length of a list of bootstrap addresses."""
 
 LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a server that listens at all addresses is reached from its own machine."""
+"""Addresses at which a server that listens on all interfaces is reached from its own machine."""
 
 Address = tuple[str, int]
 
 
 def port(text: str) -> int:
-    """A TCP port, or 0 for a free one. Raises `BadArgument`."""
+    """Parse a TCP port, or 0 for a free one. Raises `BadArgument`."""
     if not (text.isascii() and text.isdigit()) or int(text[:6]) > MAX_PORT:
         raise BadArgument(f"{text!r} is not a port, 0 to {MAX_PORT}")
     return int(text)
 
 
 def split_address(text: str) -> Address:
-    """Host and port of ``HOST:PORT`` or ``[IPv6]:PORT``. Raises `BadArgument`."""
+    """Parse ``HOST:PORT`` or ``[IPv6]:PORT``. Raises `BadArgument`."""
     host, colon, number = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -51,7 +51,8 @@ def is_ipv6(host: str) -> bool:
 
 
 def client_address(host: str) -> str:
-    """A client's address. A socket for both families shows an IPv4 client as ``::ffff:192.0.2.7``, which is ``192.0.2.7``."""
+    """Normalize a client's address. A socket for both families shows an IPv4 client as ``::ffff:192.0.2.7``, which is
+    ``192.0.2.7``."""
     if not host.startswith("::ffff:"):
         return host
     mapped = IPv6Address(host).ipv4_mapped
@@ -59,7 +60,7 @@ def client_address(host: str) -> str:
 
 
 def broker_address(text: str) -> Address:
-    """Host and port of a broker: the port is not 0. Raises `BadArgument`."""
+    """Parse host and port of a broker. The port is not 0. Raises `BadArgument`."""
     host, number = split_address(text)
     if not host or not number:
         raise BadArgument(f"{text!r} is no broker's address; HOST:PORT is wanted, as in 127.0.0.1:9092")
@@ -67,7 +68,7 @@ def broker_address(text: str) -> Address:
 
 
 def bootstrap_addresses(text: str) -> list[Address]:
-    """The addresses of ``HOST:PORT[,HOST:PORT...]``. Raises `BadArgument`."""
+    """Parse ``HOST:PORT[,HOST:PORT...]``. Raises `BadArgument`."""
     addresses = [broker_address(part.strip()) for part in text.split(",")]
     if len(addresses) > MAX_ADDRESSES:
         raise BadArgument(f"{len(addresses)} addresses, and {MAX_ADDRESSES} are enough to find a cluster by")
@@ -75,6 +76,6 @@ def bootstrap_addresses(text: str) -> list[Address]:
 
 
 def joined_address(address: Address) -> str:
-    """``HOST:PORT``, with an IPv6 host in brackets."""
+    """Format ``HOST:PORT``, with an IPv6 host in brackets."""
     host, number = address
     return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"

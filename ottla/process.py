@@ -13,40 +13,40 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-"""The option of Linux's prctl(2) for the signal that a process gets when its parent ends."""
+"""The option of Linux's prctl(2) for the signal that a process receives when its parent ends."""
 OWNER_CHECK_S = 0.1
-"""How often a process checks whether its owner still exists, in seconds."""
+"""Interval of checks whether the owner still exists, in seconds."""
 ENDS_WITHIN_S = 0.6
-"""How long a process may take to end cleanly after its owner has ended, in seconds. After that it ends at once."""
+"""Timeout for a clean exit after the owner has ended, in seconds. After that the process exits at once."""
 REMOVAL_ATTEMPTS = 5
-"""How often the removal of a directory is tried while something may still write into it."""
+"""Attempts to remove a directory while something may still write to it."""
 
 
 def open_standard_streams() -> None:
-    """Open /dev/null in place of stdin, stdout and stderr where they were closed when the process was started.
+    """Open /dev/null in place of stdin, stdout and stderr if they were closed at the process's start.
 
-    The next file or socket would otherwise get the free number, and printed text would land in a log segment.
+    The next file or socket would otherwise get the free number, and printed text would be written to a log segment.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The system gives the lowest free number, which is the missing one.
+            # The system assigns the lowest free number, which is the missing one.
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
 
 def print_error(line: str) -> None:
-    """Print a line to stderr by one write, so that lines of the processes of a cluster, which share it, stay whole.
+    """Print a line to stderr in one write, because processes of a cluster share stderr.
 
-    ``print`` writes a line and its end apart where Python is told not to buffer (PYTHONUNBUFFERED, as in many containers).
+    ``print`` writes a line and its newline separately if Python is unbuffered (PYTHONUNBUFFERED, as in many containers).
     """
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 def interrupt_on_ctrl_c() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt from now on, so that a command can end what it begins; see `ottla.__main__`."""
+    """Let Ctrl-C raise KeyboardInterrupt from now on, so that a command can clean up; see `ottla.__main__`."""
     with suppress(ValueError):
         # Only the main thread may set a handler. The process may have been started with the signal ignored.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -54,13 +54,13 @@ def interrupt_on_ctrl_c() -> None:
 
 
 def wake_at_the_end_of_the_parent() -> None:
-    """Have Linux send SIGCONT to this process when its parent ends. A process that is stopped cannot check its parent itself.
+    """Let Linux send SIGCONT to this process when its parent ends, because a stopped process cannot check its parent itself.
 
-    Linux also sends the signal when the thread of the parent that started this process ends, so it must be one that does no harm.
-    Other systems have no such signal.
+    Linux also sends the signal when the thread of the parent that started this process ends, so it must be a harmless one. Other
+    systems have no such signal.
     """
     if sys.platform == "linux":
-        # Imported here: a start does not wait for it.
+        # Imported lazily, so that a start does not wait for it.
         import ctypes
 
         with suppress(OSError, AttributeError):
@@ -70,8 +70,8 @@ def wake_at_the_end_of_the_parent() -> None:
 class OwnerProcess:
     """The process that has started this one and that this one must not outlive, such as a test suite, which may be killed.
 
-    A pipe would not show that the owner is gone, because other children of it may hold the pipe's end open. ``owned_directory`` is
-    removed when the owner is gone.
+    A pipe would not show that the owner has ended, because its other children may hold the pipe open. ``owned_directory`` is
+    removed when the owner has ended.
     """
 
     def __init__(self, *, pid: int, owned_directory: Path | None = None) -> None:
@@ -84,7 +84,7 @@ class OwnerProcess:
         return os.getppid() != self.pid
 
     def watch(self, end: Callable[[], None]) -> None:
-        """Call ``end`` from another thread once the owner is gone, and make sure that the process ends, whatever it is doing."""
+        """Call ``end`` from another thread when the owner has ended, and ensure that the process exits, whatever it is doing."""
 
         def run() -> None:
             wake_at_the_end_of_the_parent()
@@ -99,7 +99,7 @@ class OwnerProcess:
         threading.Thread(target=run, name="owner", daemon=True).start()
 
     def ended(self) -> None:
-        """Note that the work is done and the process is about to end."""
+        """Record that the work is done and the process is about to exit."""
         if self.is_gone:
             self._remove_directory()
         self._has_ended.set()
