@@ -1,4 +1,4 @@
-"""Starts the brokers under test, and reads their processes' memory and processor time from the operating system."""
+"""Starts the brokers under test, and reads the memory and processor time of their processes from the operating system."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Running(Protocol):
 
 
 def cpu_s(pid: int) -> float:
-    """The processor time that a process has used, user and system, in seconds, with the resolution of nanoseconds.
+    """Return the processor time of a process, user and system, in seconds, with nanosecond resolution.
 
-    The process id is made a clock as `clock_getcpuclockid` of the C library does, which Python does not have.
+    The clock id is computed from the process id as in the C library's `clock_getcpuclockid`, which Python does not have.
     """
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def memory_mib(pid: int) -> float:
-    """The resident memory of a process in MiB."""
+    """Return the resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -73,14 +73,14 @@ class Subject:
             # Without the control port, which an earlier checkout may not have.
             self._broker._is_steered = False
             if kind == "ottla":
-                # The package of this checkout, also where another one is installed.
+                # Use the package of this checkout even if another one is installed.
                 self._broker._python_options = ()
             else:
                 self._broker._python = kind
         else:
             self._broker = ApacheKafka(self._directory, settings=settings, jvm=SERVER_JVM)
             self._broker.prepare()
-        # Data that the broker before has not written to the disk must not slow this one's start.
+        # Unwritten data of the previous broker must not slow this one's start.
         os.sync()
         before = time.monotonic()
         self._broker.start()

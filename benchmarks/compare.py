@@ -1,10 +1,11 @@
-"""ottla beside Apache Kafka, turn about: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only PART | --durable]``.
+"""Compares ottla with Apache Kafka in alternating runs: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only PART |
+--durable]``.
 
-``--against PYTHON`` puts another ottla in Kafka's place, that of another checkout: whether a change costs anything. With ``--set
-KEY=VALUE``, which is for one of the two only, and the same Python it tells what a setting costs.
+``--against PYTHON`` compares with the ottla of another checkout instead, which shows the cost of a change. With the same Python and
+``--set KEY=VALUE``, which applies to one of the two only, it shows the cost of a setting.
 
-Each pair starts both brokers on fresh directories, one after the other; Kafka is warmed up before it is measured.
-The table gives the ratio pair by pair, its median and spread, and the broker's processor seconds beside it.
+Each pair starts both brokers on new directories, one after the other; each is warmed up before it is measured. The table has the
+ratio of each pair, their median, and the ratio of the brokers' processor time.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ LOWER_IS_BETTER = ("(s)", "(ms)", "(MiB)")
 PARTS = {"throughput": throughput, "transactions": transactions}
 DURABLE_KAFKA = {"log.flush.interval.messages": "1"}
 DURABLE_OTTLA = {"ottla.durability": "power"}
-"""Settings for ``--durable``: what was acknowledged is on the disk."""
+"""Settings for ``--durable``: acknowledged records are synced to the disk."""
 
 
 def warm_up(subject: Subject, size: Size) -> None:
-    """Enough for a JVM to have compiled its hot paths; ottla gets the same."""
+    """Run enough load for a JVM to compile its hot paths; ottla gets the same."""
     create_topic(subject, "warm-up")
     java_produce(subject, "warm-up", size.records(400_000), 100, None)
     java_transactions(subject, "warm-up", 1, 0, size.seconds(4))
@@ -70,7 +71,7 @@ def measure(kind: str, root: Path, size: Size, parts: list[Part], settings: dict
 
 @dataclass(slots=True, frozen=True)
 class Row:
-    """One line of the result: medians, ratios pair by pair, and the broker's processor time for the same work."""
+    """One line of the result: medians, the ratio of each pair, and the broker's processor time for the same work."""
 
     name: str
     theirs: str
@@ -89,7 +90,7 @@ class Row:
 
 
 def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
-    """``pairs`` are the rival's samples and ottla's."""
+    """``pairs`` has the samples of the other broker and of ottla."""
     table_rows = []
     for name in pairs[0][1]:
         theirs = [rival[name] for rival, _ in pairs]
@@ -97,7 +98,7 @@ def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
         ratios = [o.value / t.value for o, t in zip(ours, theirs, strict=True)]
         cpu = ""
         if all(t.cpu_s > 0 for t in theirs):
-            # Per unit of work: transactions run for a time, not for a count.
+            # Per unit of work, because transactions run for a time, not for a count.
             per_unit = [(o.cpu_s / _work(name, o)) / (t.cpu_s / _work(name, t)) for o, t in zip(ours, theirs, strict=True)]
             cpu = f"{statistics.median(per_unit):.2f}"
         digits = 2 if statistics.median(o.value for o in ours) < 100 else 0

@@ -1,7 +1,7 @@
-"""Load from confluent-kafka, in a process of its own; prints one JSON line.
+"""Load from confluent-kafka in its own process; prints one JSON line.
 
-``python -m benchmarks.confluent_load BOOTSTRAP produce TOPIC COUNT SIZE``, ``... consume TOPIC COUNT 0``,
-``... transactions TOPIC PRODUCERS WARM_UP_S RUN_S``.
+``python -m benchmarks.confluent_load BOOTSTRAP produce TOPIC COUNT SIZE``, ``... consume TOPIC COUNT 0``, ``... transactions TOPIC
+PRODUCERS WARM_UP_S RUN_S``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def consume(bootstrap: str, topic: str, count: int) -> dict[str, float]:
             "group.id": f"bench-{time.time_ns()}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            # By default it stops fetching for a second once 100,000 messages wait: that would be measured instead.
+            # By default the consumer stops fetching for a second when 100,000 messages are queued, which would be measured instead.
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 10,
         }

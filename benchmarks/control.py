@@ -1,12 +1,12 @@
-"""What a control port and the console cost a broker while nobody uses them: ``python -m benchmarks.control [--rounds 14]``.
+"""Measures the cost of an unused control port and console: ``python -m benchmarks.control [--rounds 14]``.
 
-Each round starts four brokers, which run at the same time: two without a control port, one with it, one with the console; no
-faults, and a history that nobody reads. They get the same transactions over sockets, a few hundred each in random turns, and the
-processor time of each process is set against the mean of the two that have neither. Processes of one kind differ by some percent as
-well, because their memory lies elsewhere; the column of the two without shows by how much.
+Each round starts four brokers at the same time: two without a control port, one with it, one with the console; no faults, and a
+history that is not read. They get the same transactions over sockets, a few hundred each in random turns, and the processor time of
+each process is divided by the mean of the two without. Processes of one kind also differ by some percent, because of their memory
+layout; the column of the two without shows by how much.
 
-With ``--stock`` stock clients send the transactions of ``benchmarks.compare``, to one broker after the other, and the table has how
-many of them were committed in a second.
+With ``--stock`` stock clients send the transactions of ``benchmarks.compare`` to one broker after the other, and the table has the
+number of committed transactions per second.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from tests.support.raw_client import RawClient
 
 WARM_UP = 300
 SLICE = 200
-"""How many transactions one broker gets before it is another's turn."""
+"""Number of transactions in one broker's turn."""
 MICROSECONDS = 1_000_000
 START_TIMEOUT_S = 30.0
 STOCK_SCALE = 0.3
-"""The share of the running time of ``benchmarks.compare``: 2.4 s for each cell."""
+"""Fraction of the running time of ``benchmarks.compare``: 2.4 s for each cell."""
 WITHOUT = ("without", "without, too")
 KINDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(WITHOUT, ()),
@@ -57,13 +57,13 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 class Producer:
-    """A transactional producer without a client library: request, answer, next request."""
+    """A transactional producer without a client library, with one request at a time."""
 
     def __init__(self, bootstrap: str, name: str, version: int) -> None:
         self._connection = RawClient(bootstrap, "bench")
         self._id = f"bench-{name}-{version}"
         self._version = version
-        # This makes the coordinator's topic.
+        # This creates the coordinator's topic.
         self._connection.call(FindCoordinatorRequest(key=self._id, key_type=1), 3)
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=60_000)
         answer = oracle.ready(self._connection, request, 5 if version == 2 else 4, lambda answer: [answer.error_code])
@@ -127,7 +127,7 @@ class Served:
 
 @contextmanager
 def served(directory: Path, options: tuple[str, ...]) -> Iterator[Served]:
-    """A broker with a topic ``t``."""
+    """Start a broker with a topic ``t``."""
     ready = directory / "ready.json"
     arguments = ["--listen", "127.0.0.1:0", "--data-dir", str(directory / "data"), "--ready-file", str(ready)]
     command = [sys.executable, "-m", "ottla", "serve", *arguments, *options]
@@ -148,7 +148,7 @@ def served(directory: Path, options: tuple[str, ...]) -> Iterator[Served]:
 
 
 def slice_us(pid: int, producer: Producer, transaction: Callable[[Producer], None]) -> float:
-    """The broker's processor time for one transaction, in microseconds."""
+    """Return the broker's processor time for one transaction, in microseconds."""
     began_s = cpu_s(pid)
     for _ in range(SLICE):
         transaction(producer)
@@ -157,7 +157,7 @@ def slice_us(pid: int, producer: Producer, transaction: Callable[[Producer], Non
 
 @contextmanager
 def all_served() -> Iterator[dict[str, Served]]:
-    """A broker of each kind."""
+    """Start a broker of each kind."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-bench-")))
         brokers = {}
@@ -169,7 +169,7 @@ def all_served() -> Iterator[dict[str, Served]]:
 
 
 def played(slices: int, turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[str, float]]:
-    """For each shape and kind what a transaction costs in microseconds, the median of its slices."""
+    """Return the cost of a transaction in microseconds for each shape and kind, as the median of its slices."""
     costs = {}
     with all_served() as brokers:
         for shape, (version, transaction) in SHAPES.items():
@@ -187,7 +187,7 @@ def played(slices: int, turns: random.Random, advance: Callable[[], None]) -> di
 
 
 def stock(turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[str, float]]:
-    """For each cell of the benchmark and kind how many transactions stock clients commit in a second."""
+    """Return the number of transactions per second that stock clients commit, for each cell of the benchmark and kind."""
     rates: dict[str, dict[str, float]] = {}
     with all_served() as brokers:
         for kind in turns.sample(list(KINDS), len(KINDS)):
@@ -199,14 +199,14 @@ def stock(turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[s
 
 
 def ratios(figures: list[dict[str, float]], kind: str) -> list[float]:
-    """One ratio a round. That of the first kind without a control port is to the other one."""
+    """Return one ratio per round. That of the first kind without a control port is to the other one."""
     if kind == WITHOUT[0]:
         return [one[kind] / one[WITHOUT[1]] for one in figures]
     return [one[kind] / statistics.mean(one[without] for without in WITHOUT) for one in figures]
 
 
 def shown(values: list[float]) -> str:
-    """The median, and the middle half."""
+    """Format the median and the middle half."""
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{median:.3f} ({low:.2f} to {high:.2f})"
 

@@ -1,8 +1,9 @@
-"""Three brokers of ottla beside three of Apache Kafka, turn about: ``python -m benchmarks.failover [--pairs 5] [--scale 0.5]``.
+"""Compares three brokers of ottla with three of Apache Kafka in alternating runs: ``python -m benchmarks.failover [--pairs 5]
+[--scale 0.5]``.
 
-Each pair starts both clusters on fresh directories, one after the other: a controller and three brokers on this machine, with the
-same settings (`ottla.brokers.plan.defaults`: a broker that says nothing for three seconds is given up). Records and transactions
-go to three replicas with acks=all. Then brokers are killed by SIGKILL, and a stock client goes on as if nothing had happened:
+Each pair starts both clusters on new directories, one after the other: a controller and three brokers on this machine, with the
+same settings (`ottla.brokers.plan.defaults`: a session timeout of three seconds). Records and transactions are written to three
+replicas with acks=all. Then brokers are killed by SIGKILL while a stock client continues:
 
 - the leader: the time from its death until a record that was sent then is acknowledged,
 - the transaction coordinator: the time from its death until a transaction that was begun then is committed.
@@ -32,11 +33,11 @@ BROKERS = 3
 PARTITIONS = 3
 RECORD_BYTES = 100
 PATIENCE_S = 60.0
-"""How long a client, or a cluster that is to be whole again, is waited for, in seconds."""
+"""Timeout of clients and of the cluster's recovery, in seconds."""
 
 
 def started(kind: str, directory: Path) -> SeveralBrokers:
-    """Raises `tools.kafka.Unavailable` where Apache Kafka cannot be had."""
+    """Raises `tools.kafka.Unavailable` if Apache Kafka is not available."""
     if kind == "kafka":
         return ApacheKafkas(directory, BROKERS, heap="512M").start()
     return ottla.Cluster(BROKERS, settings=defaults(BROKERS)).start()
@@ -57,7 +58,7 @@ def measure(kind: str, directory: Path, size: Size) -> Samples:
 
 
 def loads(cluster: SeveralBrokers, size: Size) -> Samples:
-    """What three replicas cost while nothing fails. A first run of each warms a JVM up; ottla gets the same."""
+    """Measure three replicas without failures. A first run of each warms up a JVM; ottla gets the same."""
     samples: Samples = {}
     cluster.create_topic("records", PARTITIONS, replication_factor=BROKERS)
     cluster.create_topic("transactions", PARTITIONS, replication_factor=BROKERS)
@@ -73,7 +74,7 @@ def loads(cluster: SeveralBrokers, size: Size) -> Samples:
 
 
 def after_leader(cluster: SeveralBrokers) -> float:
-    """Seconds from the death of a partition's leader until a record that was sent then is acknowledged."""
+    """Return the seconds from the death of a partition's leader until a record that was sent then is acknowledged."""
     cluster.create_topic("led", 1, replication_factor=BROKERS)
     producer = Producer(_client(cluster))
     _produce(producer, "led")
@@ -88,7 +89,7 @@ def after_leader(cluster: SeveralBrokers) -> float:
 
 
 def after_coordinator(cluster: SeveralBrokers) -> float:
-    """Seconds from the death of a transaction coordinator until a transaction that was begun then is committed.
+    """Return the seconds from the death of a transaction coordinator until a transaction that was begun then is committed.
 
     The coordinator leads no partition that the transaction writes to.
     """
@@ -109,12 +110,12 @@ def after_coordinator(cluster: SeveralBrokers) -> float:
 
 
 def _client(cluster: SeveralBrokers) -> dict[str, Any]:
-    # A client that cannot connect to the dead broker says so in its log.
+    # At a higher level the client would log that it cannot connect to the dead broker.
     return {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 2}
 
 
 def _produce(producer: Producer, topic: str) -> None:
-    """Have one record acknowledged. Raises where it is given up."""
+    """Write one record and wait for its acknowledgement. Raises RuntimeError if it fails."""
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:

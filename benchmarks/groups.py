@@ -1,11 +1,12 @@
-"""What consumer groups of KIP-848 cost: ``python -m benchmarks.groups [--members 1000] [--groups 10000] [--kafka]``.
+"""Measures consumer groups of KIP-848: ``python -m benchmarks.groups [--members 1000] [--groups 10000] [--kafka]``.
 
-Members are connections of one process, which heartbeat as often as they are told: all in one group first, with one partition each,
-then each in a group of its own with a topic of four. They are out of step, as members are that were not started by one program.
-What a heartbeat takes is from its sending to its answer, in a process of its own with twenty members of the group: in the one with
-the thousand an answer waits for others that are being read. That one gives way to the broker and to the process that measures, as
-do members on other machines. A rebalance has settled when every partition is owned once and every
-member stands at the newest epoch.
+Members are connections of one process, which send heartbeats at the broker's interval: first all in one group with one partition
+each, then each in its own group with a topic of four partitions. Their heartbeats are spread over the interval, as those of members
+that were started independently.
+
+The latency of a heartbeat is measured by another process with twenty members of the group, because in the process of the thousand a
+response waits until others are read. That one runs at low priority, as if the members were on other machines. A rebalance has
+settled when every partition has one owner and all members have the newest epoch.
 """
 
 from __future__ import annotations
@@ -47,18 +48,19 @@ HEARTBEAT, VERSION = 68, 1
 FIRST_RETRY_S = 0.1
 SETTLED_WITHIN_S = 60.0
 PROBES = 20
-"""How many members the measuring process has."""
+"""Number of members in the measuring process."""
 PROBE_SETTLES_S = 2.0
 LOW_PRIORITY = 15
 SETTINGS = {"group.consumer.max.size": "100000"}
 KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
-"""The intervals that ottla has by default."""
+"""The intervals that are ottla's default."""
 CONNECTIONS = 1_000
-"""How many connections the members of the many groups share."""
+"""Number of connections that the members of the many groups share."""
 INTERVAL_MS = 500
-"""The interval at which members are told to send heartbeats, in ms."""
+"""Heartbeat interval of the members, in ms."""
 OWN_GROUP_INTERVAL_MS = 5_000
-"""The interval of the many groups' members in ms: Kafka's default. At 20,000 heartbeats a second the client would be measured."""
+"""Heartbeat interval of the many groups' members, in ms: Kafka's default. With 20,000 heartbeats a second the client would be
+measured."""
 
 
 class Link:
@@ -75,7 +77,7 @@ class Link:
         return cls(*await asyncio.open_connection(host, int(port)))
 
     async def ask(self, frame: bytes) -> tuple[bytes, float]:
-        """The frame of the response, and how many seconds it took."""
+        """Return the frame of the response, and the time that it took in seconds."""
         async with self._turn:
             sent = time.perf_counter()
             self._writer.write(frame)
@@ -89,26 +91,26 @@ class Link:
 
 @dataclass
 class Member:
-    """One that owns what it was told last, and says so."""
+    """A member that owns its last assignment and reports it."""
 
     group_id: str
     link: Link
     latencies_s: list[float]
     topic: str = TOPIC
     interval_ms: int | None = None
-    """None: as the broker tells."""
+    """None: the broker's interval."""
     member_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     epoch: int = 0
     owned: dict[bytes, list[int]] = field(default_factory=dict)
     next_part: float = field(default_factory=random.random)
-    """Of the interval until the next heartbeat."""
+    """Fraction of the interval until the next heartbeat."""
     _asked: ConsumerGroupHeartbeatRequest | None = None
     _frame: bytes = b""
     _raw: bytes = b""
     _answer: ConsumerGroupHeartbeatResponse | None = None
 
     async def live(self) -> None:
-        """Join, and heartbeat until cancelled; whoever is told of another assignment comes again at once."""
+        """Join, and send heartbeats until cancelled. After a new assignment the next heartbeat follows at once."""
         while True:
             answer = await self._beat(is_first=self.epoch == 0)
             if answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS or answer.error_code == Code.NOT_COORDINATOR:
@@ -127,7 +129,7 @@ class Member:
         await self._beat(is_first=False)
 
     async def _beat(self, *, is_first: bool) -> ConsumerGroupHeartbeatResponse:
-        """What is asked and answered as the last time is neither encoded nor decoded again: the client is not what is measured."""
+        """Equal requests and responses are neither encoded nor decoded again, because the client is not to be measured."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -146,7 +148,7 @@ class Member:
 
 
 class Members:
-    """The members that are alive, and their tasks."""
+    """The running members and their tasks."""
 
     def __init__(self) -> None:
         self.latencies_s: list[float] = []
@@ -184,7 +186,7 @@ class Members:
         return time.perf_counter() - began
 
     async def out_of_step(self, interval_ms: int) -> None:
-        """All that joined together, and that a rebalance has had answered together, come at moments of their own again."""
+        """Spread the heartbeats over the interval again after members have joined together or a rebalance."""
         while any(member.epoch == 0 for member, _ in self._tasks.values()):
             self.check()
             await asyncio.sleep(0.1)
@@ -210,7 +212,7 @@ def _percentiles(latencies_s: list[float]) -> str:
 
 
 async def _probe(bootstrap: str, group_id: str, topic: str, seconds: float) -> str:
-    """What heartbeats take that a few members send who have nothing else to do."""
+    """Return the latency of heartbeats of a few members in an otherwise idle process."""
     members = Members()
     links = [await Link.to(bootstrap) for _ in range(PROBES)]
     for link in links:
@@ -248,7 +250,7 @@ class Probe:
 
 
 async def _steady(subject: Subject, members: Members, probe: Probe) -> tuple[float, str]:
-    """How many heartbeats came in a second, and what those of the probes and the broker's processor time were."""
+    """Return the heartbeats per second, and the latency of those of the probes with the broker's processor time."""
     members.latencies_s.clear()
     before_s = cpu_s(subject.pid)
     began = time.perf_counter()
@@ -293,7 +295,7 @@ async def _many_groups(subject: Subject, count: int, probe: Probe, progress: Pro
     links = [await Link.to(subject.bootstrap) for _ in range(min(count, CONNECTIONS))]
     began = time.perf_counter()
     for at in range(count):
-        # Spread over the interval, so that they come evenly afterwards.
+        # Spread over the interval, so that the heartbeats are evenly distributed afterwards.
         await asyncio.sleep(max(0.0, began + at * OWN_GROUP_INTERVAL_MS / 1_000 / count - time.perf_counter()))
         link = links[at % len(links)]
         members.add(Member(f"group-{at}", link, members.latencies_s, SMALL_TOPIC, OWN_GROUP_INTERVAL_MS))

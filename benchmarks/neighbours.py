@@ -1,7 +1,6 @@
-"""ottla beside what else people test against, as far as it runs without a container engine: ``python -m benchmarks.neighbours``.
+"""Compares ottla with other brokers for tests, as far as they run without a container engine: ``python -m benchmarks.neighbours``.
 
-Each is started a few times on this machine, asked which APIs it has, and looked at through a stock client. docs/comparison.md has
-the table.
+Each is started a few times on this machine, asked for its APIs, and tried with a stock client. docs/comparison.md has the table.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def process(command: list[str]) -> Iterator[tuple[str, int]]:
-    """A program that prints its broker's address and ends with its input: the address, and its process id."""
+    """Run a program that prints its broker's address and ends when its stdin is closed. Yields the address and the process id."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         yield running.stdout.readline().strip(), running.pid

@@ -1,7 +1,7 @@
-"""The pipeline beside what Spark brings along, turn about in one session: reading in bulk, and the exactly-once sink.
+"""Compares the pipeline with Spark's own connector in alternating runs in one session: bulk reads, and the exactly-once sink.
 
-``python -m benchmarks.pipeline`` prints the tables of docs/performance.md; given ``sink``, ``small`` and the like, it measures
-these alone.
+``python -m benchmarks.pipeline`` prints the tables of docs/performance.md; with arguments such as ``sink`` or ``small``, only these
+are measured.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ FEW, MANY = 2, 100
 LARGE_BYTES = 5_000_000
 LARGE_RECORDS = 20
 WARM_UPS = 2
-"""Runs of either sink before they count: the JVM compiles all the while."""
+"""Runs of either sink that are not counted, because the JVM is still compiling."""
 
 
 def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
-    """Name -> by segments, by the connector."""
+    """Return by name the functions that read segments and that use the connector."""
     from pyspark.sql import functions as f
 
     def segments(schema: str | None = None) -> Any:
@@ -104,7 +104,7 @@ def add_row(table: Table, what: str, rows: int, times: list[tuple[float, float]]
 
 
 def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_records: int) -> None:
-    """The shop as a stream, by either sink; the same source, and the same transform with the broker's limits."""
+    """Run the shop as a stream with either sink; the same source, and the same transform with the broker's limits."""
     table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
     for column in ("", "exactly once", "Spark's own", "ratio", "lowest", "highest"):
         table.add_column(column, justify="right" if column else "left")
@@ -139,7 +139,7 @@ def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_reco
 
 
 def compare_partitions(spark: Any, rows: int, pairs: int, batch_records: int) -> None:
-    """The shop into topics of a hundred partitions, and of two."""
+    """Run the shop with output topics of a hundred partitions, and of two."""
     table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
     for column in ("", f"{MANY} output partitions", f"{FEW}", "ratio", "lowest", "highest"):
         table.add_column(column, justify="right" if column else "left")
@@ -168,7 +168,7 @@ def _outputs(partitions: int) -> tuple[str, str, str]:
 
 
 def large_records(spark: Any, pairs: int) -> None:
-    """Records of 5 MB, which the broker was told to take."""
+    """Write records of 5 MB, which the topic's max.message.bytes allows."""
     from pyspark.sql import functions as f
 
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
@@ -195,7 +195,7 @@ def large_records(spark: Any, pairs: int) -> None:
 
 
 def backlog(spark: Any, rows: int, batch_records: int, partitions: int) -> None:
-    """The shop over all that waits, and what driver, JVM and Python workers hold meanwhile."""
+    """Run the shop over its whole backlog, and measure the memory of driver, JVM and Python workers."""
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), partitions)
         fill(broker.bootstrap, PURCHASES, track(purchases(Workload(rows)), "purchases", total=rows, console=console))
@@ -204,11 +204,11 @@ def backlog(spark: Any, rows: int, batch_records: int, partitions: int) -> None:
 
 
 def many_keys(spark: Any, keys: int, batch_records: int, partitions: int) -> None:
-    """Totals of so many users and products, by either store of Spark's."""
+    """Sum over many users and products, with each of Spark's state stores."""
     for store in sorted(STATE_STORES, reverse=True):
         with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
             create(broker.bootstrap, (PURCHASES, TOTALS), partitions)
-            # Each user and product is met about once.
+            # Each user and product occurs about once.
             workload = Workload(keys, users=keys, products=1_000, malformed_share=0, late_share=0)
             fill(broker.bootstrap, PURCHASES, track(purchases(workload), "purchases", total=keys, console=console))
             options = StreamOptions(broker.bootstrap, "totals", f"{name}/checkpoint", "bench", batch_records, state_store=store)
@@ -216,7 +216,7 @@ def many_keys(spark: Any, keys: int, batch_records: int, partitions: int) -> Non
 
 
 def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: str) -> None:
-    """Prints how fast it was, and the resident memory: at a quarter of the way, and the most there was."""
+    """Print the throughput, and the resident memory: after a quarter of the run, and the maximum."""
     resident: list[dict[str, int]] = []
 
     def note(progress: object) -> None:
@@ -235,7 +235,7 @@ def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: 
 
 
 def resident_bytes() -> dict[str, int]:
-    """Of the driver's Python, the JVM, which is the executor as well, and the workers of Python together."""
+    """Return the resident memory of the driver's Python, of the JVM, which is also the executor, and of all Python workers."""
     parents: dict[int, int] = {}
     kinds: dict[int, str] = {}
     sizes: dict[int, int] = {}

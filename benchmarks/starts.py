@@ -1,6 +1,6 @@
-"""How long a broker takes to be ready, over many starts: ``python -m benchmarks.starts [--count 1000]``.
+"""Measures how long a broker takes to be ready, over many starts: ``python -m benchmarks.starts [--count 1000]``.
 
-Measures from the call of `Broker.start` until clients can connect, on a new directory each time. Exits with 1 if a start fails.
+The time is from the call of `Broker.start` until clients can connect, on a new directory each time. Exits with 1 if a start fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a large data directory costs: ``python -m benchmarks.storage [--partitions 10000] [--producers 1000000]``.
+"""Measures a large data directory: ``python -m benchmarks.storage [--partitions 10000] [--producers 1000000]``.
 
-Starts with that many partitions, after a clean stop and after SIGKILL; and the memory of so many producer ids.
+Starts with that many partitions, after a clean shutdown and after SIGKILL; and the memory of that many producer ids.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fill(broker: Broker, partitions: int, progress: Progress) -> None:
 
 
 def started(broker: Broker) -> tuple[float, float, int]:
-    """Seconds from launch to the first response, memory in MiB, and the number of open files."""
+    """Return the seconds from launch to the first response, memory in MiB, and the number of open files."""
     os.sync()
     before = time.monotonic()
     broker.start()

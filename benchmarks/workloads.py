@@ -72,7 +72,7 @@ def create_topic(subject: Process, topic: str, partitions: int = 2) -> None:
 
 
 def java_produce(subject: Reachable, topic: str, count: int, size_bytes: int, batch_bytes: int | None) -> float:
-    """The records per second of Kafka's ProducerPerformance."""
+    """Return the records per second of Kafka's ProducerPerformance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--record-size", str(size_bytes), "--throughput", "-1"]
     arguments += ["--bootstrap-server", subject.bootstrap]
     if batch_bytes is not None:
@@ -83,7 +83,7 @@ def java_produce(subject: Reachable, topic: str, count: int, size_bytes: int, ba
 
 
 def java_consume(subject: Process, topic: str, count: int) -> float:
-    """The records per second of Kafka's ConsumerPerformance, without its rebalance."""
+    """Return the records per second of Kafka's ConsumerPerformance, without its rebalance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--bootstrap-server", subject.bootstrap, "--timeout", "60000"]
     output = kafka.tool("org.apache.kafka.tools.ConsumerPerformance", *arguments, timeout_s=TIMEOUT_S)
     return float(output.strip().splitlines()[-1].split(",")[-1])
@@ -101,7 +101,7 @@ def _confluent_rate(subject: Process, *arguments: str) -> float:
 
 
 def java_transactions(subject: Reachable, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
-    """Transactions per second, and p50 and p99 of commits in ms."""
+    """Return transactions per second, and p50 and p99 of commits in ms."""
     program = str(HERE / "TransactionBench.java")
     command = [kafka.java(), "-Xmx512M", "-cp", kafka.jars("clients"), program, subject.bootstrap, topic, str(producers)]
     command += [str(int(warm_up_s * 1000)), str(int(run_s * 1000))]
@@ -111,7 +111,7 @@ def java_transactions(subject: Reachable, topic: str, producers: int, warm_up_s:
 
 
 def throughput(subject: Process, size: Size) -> Samples:
-    """Produce and consume, 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
+    """Produce and consume 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
     samples: Samples = {}
     work: Callable[[], float]
     for size_bytes, full in ((100, 1_500_000), (1024, 300_000)):
@@ -132,7 +132,7 @@ def throughput(subject: Process, size: Size) -> Samples:
 
 
 def durable(subject: Process, size: Size) -> Samples:
-    """Transactions whose responses wait for the disk, with one, eight and sixty-four producers that share the syncs."""
+    """Run transactions whose responses wait for the disk, with one, eight and sixty-four producers that share the syncs."""
     samples: Samples = {}
     for producers in (1, 8, 64):
         topic = f"d-{producers}"
@@ -147,7 +147,7 @@ def durable(subject: Process, size: Size) -> Samples:
 
 
 def transactions(subject: Process, size: Size) -> Samples:
-    """Small transactions of two records in two partitions, one and eight producers at once."""
+    """Run small transactions of two records in two partitions, with one and eight producers at once."""
     samples: Samples = {}
     warm_up_s, run_s = size.seconds(3), size.seconds(8)
     for producers in (1, 8):
