@@ -24,19 +24,19 @@ new MutationObserver(() => {
   if (window.drawnAfterMs === undefined && Number(document.body?.dataset.draws) > 0) window.drawnAfterMs = performance.now();
 }).observe(document, { subtree: true, childList: true, attributes: true });
 """
-"""Notes when the values of a page were on it, in ms since the page was asked for."""
+"""Records the time, in ms since the request of a page, at which its values were drawn."""
 
 
 class Unavailable(Exception):
-    """There is no browser here. The text says what is missing."""
+    """No browser is installed. The text lists the missing programs."""
 
 
 class NotDrawn(Exception):
-    """A page does not show in time what is waited for. The text says what it shows."""
+    """A page does not show the expected content in time. The text has the actual content."""
 
 
 class Browser:
-    """Raises `Unavailable` where Chromium or its driver is not installed."""
+    """Raises `Unavailable` if Chromium or its driver is not installed."""
 
     def __init__(self) -> None:
         missing = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -49,7 +49,7 @@ class Browser:
         options.binary_location = str(shutil.which(PROGRAMS[0]))
         options.add_argument("--headless=new")
         options.add_argument(f"--window-size={WIDTH},{HEIGHT}")
-        # It is to ask nobody but the broker, and a container's /dev/shm may be small.
+        # The browser must connect only to the broker, and a container's /dev/shm may be small.
         for flag in FLAGS:
             options.add_argument(f"--{flag}")
         if os.geteuid() == 0:
@@ -71,7 +71,7 @@ class Browser:
         self.wait("document.body.dataset.page === arguments[0] && document.body.dataset.draws > 0", fragment.partition("?")[0])
 
     def reload(self) -> tuple[float, float]:
-        """Load the page anew. Returns after how many ms the browser had painted something, and after how many the values."""
+        """Reload the page. Returns the times in ms at which the browser had painted something and had drawn the values."""
         self.driver.refresh()
         self.wait("window.drawnAfterMs !== undefined")
         paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -84,7 +84,7 @@ class Browser:
         return self.driver.execute_script(text, *arguments)
 
     def wait(self, condition: str, *arguments: Any, timeout_s: float = TIMEOUT_S) -> float:
-        """Wait until a JavaScript expression is true; returns the seconds. Raises `NotDrawn`."""
+        """Wait until a JavaScript expression is true, and return the seconds. Raises `NotDrawn`."""
         begun_s = time.monotonic()
         while not self.script(f"return Boolean({condition})", *arguments):
             if time.monotonic() - begun_s > timeout_s:
@@ -104,7 +104,7 @@ class Browser:
         field.send_keys(text)
 
     def complaints(self) -> list[str]:
-        """What the browser has logged since the last call."""
+        """Return the browser's log messages since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def picture(self, file: Path) -> None:

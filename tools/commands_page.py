@@ -25,13 +25,13 @@ is given. What is wrong is said in one line, with exit code 2.
 
 
 def page() -> str:
-    # A default that is the machine's own must not make the page another one.
+    # The page must not contain defaults of this machine.
     with patch.dict(os.environ, {"COLUMNS": str(WIDTH)}):
         return HEAD + "\n".join(_section(path, command) for path, command in commands())
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Each command that does something, with the words that it is called by, in the order of the help."""
+    """Yield each command that is not only a group, with its words, in the order of the help."""
     yield from _below((), root, click.Context(root, info_name="ottla"))
 
 

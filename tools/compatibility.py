@@ -1,7 +1,7 @@
-"""docs/compatibility.md: which clients were tried with what, and how the tests ended.
+"""Writes docs/compatibility.md: the tested clients, and the results of the tests.
 
 ``make compatibility`` runs the tests and passes the file of ``pytest --results FILE``. Without such a file (``make generate``) the
-page keeps its figures and versions, and everything else is written anew.
+page keeps its figures and versions, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_TESTS = "–"
 
 
 def _required(path: str, pattern: str) -> str:
-    """The version that a file of another language's asks for."""
+    """Return the version that a file of another language requires."""
     required = re.search(pattern, (ROOT / path).read_text())
     if required is None:
         raise ValueError(f"{path} has no {pattern}")
@@ -44,16 +44,16 @@ CLIENTS: Mapping[str, Callable[[], str]] = {
     "aiokafka": partial(version, "aiokafka"),
     "franz-go": partial(_required, "tests/wire/franz_go/go.mod", r"franz-go v([\d.]+)"),
 }
-"""The columns of the first table, with how the version is known that the tests use."""
+"""The columns of the first table, with a function that returns the tested version."""
 
 _WIRE = "tests/wire/"
 
 
 @dataclass(slots=True, frozen=True)
 class Cases:
-    """Tests by how their ids begin; of all clients by their parameters, or of the one that is named.
+    """Tests by the beginning of their ids; of all clients by their parameters, or of ``client``.
 
-    ``kind`` is a further parameter that has to be there.
+    ``kind`` is a further required parameter.
     """
 
     test: str
@@ -121,7 +121,7 @@ OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
         partial(_required, "examples/node/package.json", r'"kafkajs": "([\d.]+)"'),
     ),
 }
-"""The rows of the second table: the tests' ids as a regular expression, and how the version is known."""
+"""The rows of the second table: the tests' ids as a regular expression, and a function that returns the version."""
 
 
 def _libraries(language: str) -> str:
@@ -145,7 +145,7 @@ def _score(outcomes: list[str]) -> str:
 
 
 def results_of(outcomes: Mapping[str, str]) -> Results:
-    """Of a run."""
+    """Compute the results of a run."""
     scores = {
         (feature, client): _score([end for test, end in outcomes.items() if any(of.are_of(test, client) for of in cases)])
         for feature, cases in FEATURES.items()
@@ -157,7 +157,7 @@ def results_of(outcomes: Mapping[str, str]) -> Results:
 
 
 def results_on(page: str) -> Results:
-    """What stands on a page."""
+    """Parse the results on a page."""
     versions: dict[str, str] = {}
     scores: dict[tuple[str, str], str] = {}
     others: dict[str, str] = {}
@@ -173,7 +173,7 @@ def results_on(page: str) -> Results:
 
 
 def document(results: Results) -> str:
-    """The text of docs/compatibility.md."""
+    """Return the text of docs/compatibility.md."""
 
     def row(*cells: str) -> str:
         return f"| {' | '.join(cells)} |"

@@ -1,7 +1,7 @@
-"""The conformance scoreboard in docs/conformance.md: how each broker has done in the cases of the rules.
+"""Writes the conformance scoreboard in docs/conformance.md: the results of each broker in the cases of the rules.
 
 ``make conformance`` runs the cases and passes the files of ``pytest --scoreboard FILE``. Without such a file (``make generate``)
-the page keeps its figures, and everything that can be computed is computed anew.
+the page keeps its figures, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def board_of(results: list[dict[str, Any]]) -> Board:
 
 
 def board_on(page: str) -> Board:
-    """The figures that are on a page."""
+    """Parse the figures on a page."""
     board = Board()
     sections = rules.by_section()
     for line in page.splitlines():
@@ -107,7 +107,7 @@ def _differences() -> list[str]:
 
 
 def document(board: Board) -> str:
-    """The text of docs/conformance.md."""
+    """Return the text of docs/conformance.md."""
     untested = (line for line in rules.NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
     lines = [
         "# Conformance",

@@ -1,4 +1,5 @@
-"""Draws the pictures of docs/console.md: ``python -m tools.console_pictures`` plays a small shop, and photographs the console."""
+"""Draws the pictures of docs/console.md: ``python -m tools.console_pictures`` runs a small shop and takes screenshots of the
+console."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def write(to: Producer, order: int) -> None:
 
 
 def play(broker: Broker) -> list[object]:
-    """Orders that are committed and aborted, a zombie, a group that waits for an open transaction. Returns what must stay open."""
+    """Create committed and aborted orders, a zombie, and a group that waits for an open transaction. Returns the clients that must
+    stay open."""
     for topic, partitions in (("orders", 3), ("payments", 1)):
         broker.create_topic(topic, partitions)
     worker = producer(broker, "checkout-2", "shop-c")

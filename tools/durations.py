@@ -1,6 +1,6 @@
-"""The table of durations in docs/testing.md: tests and seconds by folder and level.
+"""Writes the table of durations in docs/testing.md: tests and seconds by folder and level.
 
-``make test`` and ``make test-all`` leave their durations in ``.cache``; ``python -m tools.durations`` writes them into the page.
+``make test`` and ``make test-all`` store their durations in ``.cache``; ``python -m tools.durations`` writes them into the page.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "testing.md"
 RUNS = {"make test": ROOT / ".cache" / "durations-test.json", "make test-all": ROOT / ".cache" / "durations-full.json"}
-"""The files that the runs leave, by the command."""
+"""The files of durations by command."""
 BEGIN, END = "<!-- durations: begin -->\n", "<!-- durations: end -->\n"
 
 
 def folder_of(test: str) -> str:
-    """The folder of a test below ``tests``; files of ``tests`` itself share a row."""
+    """Return the folder of a test below ``tests``; files of ``tests`` itself share a row."""
     parts = Path(test.partition("::")[0]).parts
     return parts[1] if len(parts) > 2 else "tests"
 
 
 def table(runs: dict[str, dict[str, dict[str, float | str]]]) -> str:
-    """A row for each folder, the slowest first: tests that ran and their seconds in each run."""
+    """Return a row for each folder, the slowest first: the number of tests and their seconds in each run."""
     counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(runs, 0))
     seconds: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
     for run, results in runs.items():

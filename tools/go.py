@@ -1,4 +1,4 @@
-"""Programs in Go, for clients that are written in it: built once, by the Go that is installed, with modules from its proxy."""
+"""Builds programs in Go, for clients that are written in it: once, with the installed Go and modules from its proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BUILD_TIMEOUT_S = 600
 
 
 def built(source: Path) -> Path:
-    """The program of a module's folder, built anew when one of its files has changed. Raises `Unavailable`."""
+    """Build the program of a module's folder, again only if one of its files has changed. Raises `Unavailable`."""
     files = sorted(path for path in source.iterdir() if path.suffix in {".go", ".mod", ".sum"})
     digest = hashlib.sha256(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in files)).hexdigest()[:16]
     program = cache_dir() / "go" / f"{source.name}-{digest}"
@@ -24,7 +24,7 @@ def built(source: Path) -> Path:
     if launcher is None:
         raise Unavailable("no Go on the PATH, which builds programs with franz-go")
     program.parent.mkdir(parents=True, exist_ok=True)
-    # Two test runs may build at once; each puts a whole program into its place.
+    # Two test runs may build at once, so each renames a complete program into place.
     unfinished = program.with_suffix(f".{os.getpid()}")
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
-"""Write broker/config/keys.txt, group_keys.txt and documentation.txt from the config definitions inside Apache Kafka's jars.
+"""Writes broker/config/keys.txt, group_keys.txt and documentation.txt from the config definitions inside Apache Kafka's jars.
 
-Run it when the Kafka version that ottla follows changes: ``python -m tools.import_configs``. Names, types, defaults and
-rules are read from Kafka's own classes, which run in a JVM behind py4j.
+Run it when ottla follows a new Kafka version: ``python -m tools.import_configs``. Names, types, defaults and rules are read from
+Kafka's own classes, in a JVM that py4j controls.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _rule(jvm: Any, name: str, validator: Any) -> str:
         return "replicas"
     if text == "[1,...,9] or -1":
         return "gzip"
-    # What is left says no more than that there is a value.
+    # Other validators only require a value.
     return "-"
 
 

@@ -1,7 +1,7 @@
-"""Write protocol/schemas/*.schema from the message definitions inside Apache Kafka's jars.
+"""Writes protocol/schemas/*.schema from the message definitions inside Apache Kafka's jars.
 
-Only facts are taken over (fields, types, versions, tags, nullability, defaults); run it when the Kafka
-version that ottla follows changes: ``python -m tools.import_schemas JAR... --out ottla/protocol/schemas``.
+Only facts are imported (fields, types, versions, tags, nullability, defaults). Run it when ottla follows a new Kafka version:
+``python -m tools.import_schemas JAR... --out ottla/protocol/schemas``.
 """
 
 from __future__ import annotations

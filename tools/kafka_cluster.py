@@ -1,6 +1,6 @@
-"""Several Apache Kafka brokers and their controller, each in a process of its own; some of the nodes may be of ottla.
+"""Several Apache Kafka brokers and their controller, each in its own process; some of the nodes may be of ottla.
 
-`SeveralBrokers` is what tests may ask of them and of `ottla.Cluster` alike.
+`SeveralBrokers` is the interface that tests can use with them and with `ottla.Cluster`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tools.ottla_node import OttlaNode
 T = TypeVar("T")
 
 CHANGE_TIMEOUT_S = 60.0
-"""How long the cluster may take to do what was asked for, in seconds."""
+"""Timeout for changes of the cluster, in seconds."""
 
 
 class SeveralBrokers(Protocol):
-    """Brokers and their controller, of ottla or of Apache Kafka. `ottla.Cluster` says what each method does."""
+    """Brokers and their controller, of ottla or of Apache Kafka. `ottla.Cluster` documents each method."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -75,10 +75,10 @@ class SeveralBrokers(Protocol):
 
 
 class ApacheKafkas:
-    """``brokers`` Apache Kafka brokers with the ids 1, 2, 3 and so on, and their controller (`CONTROLLER`).
+    """Apache Kafka brokers with the ids 1, 2, 3 and so on, and their controller (`CONTROLLER`).
 
     ``settings`` are those of all processes, ``settings_of`` further ones by node id, such as ``broker.rack``. The nodes of
-    ``ottla_nodes``, which may be brokers or the controller, are of ottla. A process that is paused is killed at the end.
+    ``ottla_nodes``, which may be brokers or the controller, are of ottla. A paused process is killed at the end.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class ApacheKafkas:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers, also of ones that do not run now."""
+        """The addresses of all brokers, including those that are not running."""
         return ",".join(map(self.address, self.brokers))
 
     def _answering(self) -> str:
@@ -154,13 +154,13 @@ class ApacheKafkas:
 
     @property
     def logs(self) -> list[str]:
-        """All lines that the nodes of ottla have logged."""
+        """All log lines of the nodes of ottla."""
         return [line for node in self._nodes.values() if isinstance(node, OttlaNode) for line in node.logs]
 
     # start and stop
 
     def start(self) -> Self:
-        """Start all processes at once, and wait until all brokers are in service. Raises `Unavailable`."""
+        """Start all processes at once, and wait until all brokers are unfenced. Raises `Unavailable`."""
         try:
             for broker in self.brokers:
                 node = self._nodes[broker]
@@ -178,7 +178,8 @@ class ApacheKafkas:
         return self
 
     def stop(self) -> int:
-        """Stop the brokers at once, and then the controller, which they need for that. Returns a node's exit code other than 0."""
+        """Stop the brokers at once, and then the controller, which they need to shut down. Returns the first exit code other than
+        0."""
         if self._paused:
             self._kill_all()
             return 0
@@ -190,7 +191,7 @@ class ApacheKafkas:
         return next((code for code in codes if code), 0)
 
     def close(self) -> None:
-        """End all processes. Nobody needs what they have written: they are killed."""
+        """Kill all processes, because their data is no longer needed."""
         self._kill_all()
 
     def _kill_all(self) -> None:
@@ -199,7 +200,7 @@ class ApacheKafkas:
         self._running.clear()
         self._paused.clear()
 
-    # what happens to single brokers
+    # failures of single brokers
 
     def kill(self, broker: int) -> None:
         self._nodes[broker].kill()
@@ -219,7 +220,7 @@ class ApacheKafkas:
         self._paused.discard(broker)
 
     def partition(self, broker: int) -> None:
-        """Let nothing arrive that other brokers ask of a broker of ottla, until `heal`. `ottla.Cluster.partition` says more."""
+        """Drop requests of other brokers to a broker of ottla until `heal`; see `ottla.Cluster.partition`."""
         node = self._nodes[broker]
         if not isinstance(node, OttlaNode):
             raise ValueError(f"broker {broker} is of Apache Kafka, which has no faults on demand")
@@ -240,7 +241,7 @@ class ApacheKafkas:
             self.resume(node)
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
-            # A broker that has ended since has forgotten it.
+            # If the broker has ended since, its faults have ended as well.
             with suppress(ControlError):
                 partition.remove()
         for node in self._nodes:
@@ -248,7 +249,7 @@ class ApacheKafkas:
                 self.restart(node)
         self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
 
-    # who has what
+    # leaders and coordinators
 
     def in_service(self) -> list[int]:
         return sorted(self._questions.in_service())
@@ -286,7 +287,7 @@ def _text(value: str | int | bool) -> str:
 
 
 def _format(node: ApacheKafka, node_id: int) -> None:
-    """Format a broker's directory as ``kafka-storage format`` does, without the second that its Java takes."""
+    """Format a broker's directory as ``kafka-storage format`` does, but without starting Java, which takes a second."""
     meta = node.log_dir / "meta.properties"
     if not meta.exists():
         node.log_dir.mkdir(parents=True)

@@ -1,9 +1,9 @@
-"""Ends the processes that a run of the tests has started, also where the run itself is killed.
+"""Ends the processes that a run of the tests has started, even if the run itself is killed.
 
-A run has a directory, `$ORACLE_RUN`, and holds a lock in it for as long as its first process lives. Every guarded process leaves
-its id and its last argument in the directory. A keeper (``python -m tools.keeping DIRECTORY``) is started with the first guarded
-process and waits for the lock, which the operating system releases however the run ends. Then it kills what is left, and removes
-the directory.
+A run has a directory, `$ORACLE_RUN`, and holds a lock in it while its first process lives. Every guarded process stores its id and
+its last argument in the directory. A keeper (``python -m tools.keeping DIRECTORY``) is started with the first guarded process and
+waits for the lock, which the operating system releases however the run ends. Then it kills the remaining processes, and removes the
+directory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import IO, Self
 
 VARIABLE = "ORACLE_RUN"
 END_TIMEOUT_S = 60.0
-"""How long the end of a run waits for its keeper, in seconds."""
+"""Timeout, in seconds, for the keeper at the end of a run."""
 PAUSE_S = 0.05
 _LOCK, _KEEPER, _PROCESSES = "run.lock", "keeper.pid", "processes"
 
 
 class Run:
-    """A run that this process has begun. A process whose environment names a run already belongs to that one."""
+    """A run that this process has begun. A process whose environment has a run belongs to that one."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="ottla-run-"))
@@ -46,7 +46,7 @@ class Run:
         return run
 
     def end(self) -> None:
-        """Have the keeper kill what is left, and wait until it has."""
+        """Let the keeper kill the remaining processes, and wait until it has."""
         del os.environ[VARIABLE]
         self._lock.close()
         if not (self.directory / _KEEPER).exists():
@@ -57,21 +57,21 @@ class Run:
 
 
 def current() -> Path | None:
-    """The directory of the run that this process belongs to."""
+    """Return the directory of the run that this process belongs to."""
     directory = os.environ.get(VARIABLE)
     return Path(directory) if directory else None
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that one process of the run has at a time."""
+    """Hold a lock that only one process of the run can hold."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def guarded(command: list[str]) -> list[str]:
-    """The command as one whose process ends with the run. Outside of a run it is the command itself."""
+    """Wrap a command so that its process ends with the run. Outside of a run it is returned unchanged."""
     directory = current()
     if directory is None:
         return command
@@ -86,22 +86,22 @@ def guarded(command: list[str]) -> list[str]:
                 start_new_session=True,
             )
             (directory / _KEEPER).write_text(str(keeper.pid))
-            # It outlives this process, which never waits for it.
+            # The keeper outlives this process, which never waits for it.
             keeper.returncode = 0
-    # The shell becomes the process. So the id is known before the program begins.
+    # The shell replaces itself with the program, so the id is known before the program begins.
     note = 'last=$1; shift; printf %s "$last" >"$0/$$" && exec "$@"'
     return ["sh", "-c", note, str(directory / _PROCESSES), command[-1], *command]
 
 
 def ended(pid: int) -> None:
-    """Forget a guarded process, for its id may be given to another."""
+    """Remove a guarded process, because its id may be assigned to another one."""
     directory = current()
     if directory is not None:
         (directory / _PROCESSES / str(pid)).unlink(missing_ok=True)
 
 
 def keep(directory: Path) -> None:
-    """Wait for the end of the run, and clean up after it."""
+    """Wait for the end of the run, and clean up."""
     with suppress(FileNotFoundError), (directory / _LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
     # A process that began when the run ended is found in the second pass.
@@ -114,7 +114,7 @@ def keep(directory: Path) -> None:
 
 
 def _kill(pid: int, last_argument: str) -> None:
-    """Kill a process, unless its id has been given to a program with another last argument."""
+    """Kill a process, unless its id was assigned to a program with another last argument."""
     running = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     if running.rstrip().endswith(last_argument):
         with suppress(ProcessLookupError):

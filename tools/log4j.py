@@ -14,7 +14,7 @@ CONFIG = """Configuration:
 
 
 def option(directory: Path) -> str:
-    """Write the configuration into a directory, and return the option with which a JVM reads it."""
+    """Write the configuration to a directory, and return the JVM option that selects it."""
     path = directory / "log4j2.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(CONFIG)

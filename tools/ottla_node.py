@@ -1,4 +1,4 @@
-"""One broker or controller of ottla in a process of its own, with the interface of `tools.kafka.ApacheKafka`.
+"""One broker or controller of ottla in its own process, with the interface of `tools.kafka.ApacheKafka`.
 
 So a cluster may have nodes of both kinds: `tools.kafka_cluster.ApacheKafkas` with ``ottla_nodes``.
 """
@@ -27,13 +27,13 @@ from ottla.testing.cluster_queries import Questions
 from tools.kafka import STOP_TIMEOUT_S, StartFailed, free_port
 
 START_TIMEOUT_S = 120.0
-"""How long a node may take until it is in service, in seconds: it waits for a controller that may start at the same time."""
+"""Timeout of a node's start, in seconds. It waits for a controller that may start at the same time."""
 PAUSE_S = 0.02
 NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
 
 
 class OttlaNode:
-    """A node of a cluster. ``under`` is the cluster's id and its controller as ``ID@HOST:PORT``; a controller has none.
+    """A node of a cluster. ``under`` is the cluster's id and its controller as ``ID@HOST:PORT``, None for a controller.
 
     ``data_dir`` has the log (``broker.log``, of JSON lines), the ready line of the newest process, and the log directory.
     """
@@ -50,7 +50,7 @@ class OttlaNode:
         self.log_dir = data_dir / "logs"
         self.log_file = data_dir / "broker.log"
         self.exit_code: int | None = None
-        """Of the newest process that was asked to stop."""
+        """The exit code of the last process that was stopped."""
         self.cluster_id = under[0] if under is not None else uuid_text(random_uuid())
         self._node_id = node_id
         self._is_controller = under is None
@@ -89,11 +89,11 @@ class OttlaNode:
 
     @property
     def logs(self) -> list[str]:
-        """All lines that the processes of this node have logged."""
+        """All log lines of this node's processes."""
         return self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
 
     def faults(self) -> RemoteFaults:
-        """Faults on demand, which end with the process. Adding one raises `ControlError` where the node does not run."""
+        """The node's faults, which end with the process. Adding one raises `ControlError` if the node is not running."""
         return RemoteFaults(self._remote)
 
     def _remote(self) -> Remote:
@@ -106,18 +106,18 @@ class OttlaNode:
     # start and stop
 
     def format(self) -> None:
-        """Make the log directory one of this node and cluster, as kafka-storage format does."""
+        """Format the log directory for this node and cluster, as kafka-storage does."""
         self.log_dir.mkdir(parents=True, exist_ok=True)
         format_directory(RealFilesystem(), str(self.log_dir), self._node_id, random_uuid, self.cluster_id)
 
     def start(self) -> Self:
-        """Start, and wait until the broker is in service. Raises `StartFailed`."""
+        """Start, and wait until the broker is unfenced. Raises `StartFailed`."""
         self.launch()
         self.wait_until_up()
         return self
 
     def launch(self) -> None:
-        """Format the directory where it is not, and start, and leave it to `wait_until_up` to wait."""
+        """Format the directory if necessary and start without waiting; see `wait_until_up`."""
         self.format()
         self._ready_file.unlink(missing_ok=True)
         command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-format", "json", "--owner-pid", str(os.getpid())]

@@ -1,6 +1,6 @@
 """``make release``: builds what is published, checks it, and prints the command that publishes it.
 
-Everything is checked in one run, so that one look says what is left to do. Nothing leaves this machine.
+All checks run, so that the output lists everything that is left to do. Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ with ottla.Broker() as broker:
 
 
 class NotReady(Exception):
-    """A check has failed. The message says what to do."""
+    """A check has failed. The message has the remedy."""
 
 
 @dataclass(slots=True, frozen=True)
 class Release:
-    """What is checked: a checkout and the files that were built of it."""
+    """The checkout that is checked, and the files that were built from it."""
 
     root: Path
     version: str
@@ -63,13 +63,13 @@ class Release:
 
     @property
     def publishing(self) -> str:
-        """The one command that publishes it."""
+        """The command that publishes the release."""
         tag = f"v{self.version}"
         return f"git tag {tag} && {sys.executable} -m twine upload {self.sources} {self.wheel} && git push origin {tag}"
 
 
 def _run(command: list[str], cwd: Path, **environment: str) -> str:
-    """What a command prints. Raises `NotReady`."""
+    """Return the output of a command. Raises `NotReady`."""
     try:
         done = subprocess.run(
             command,
@@ -98,7 +98,7 @@ def version_is_new(release: Release) -> str:
 
 
 def checkout_is_clean(release: Release) -> str:
-    """What is published is what is committed."""
+    """The published files are the committed ones."""
     changed = _run(["git", "status", "--porcelain"], release.root).splitlines()
     if changed:
         raise NotReady(f"{len(changed)} files are not committed, such as {changed[0][3:]}; commit them")
@@ -106,7 +106,7 @@ def checkout_is_clean(release: Release) -> str:
 
 
 def changelog_has_the_version(release: Release) -> str:
-    """Its section says what is new, and carries a date."""
+    """The version's section has entries and a date."""
     text = (release.root / "CHANGELOG.md").read_text()
     section = re.search(rf"^## {re.escape(release.version)} \(([^)]*)\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
@@ -120,7 +120,7 @@ def changelog_has_the_version(release: Release) -> str:
 
 
 def both_are_built(release: Release) -> str:
-    """The sources are packed, and the wheel is built of what was packed, so that nothing of the checkout is missing there."""
+    """The wheel is built from the packed sources, so that nothing of the checkout is missing there."""
     shutil.rmtree(release.distributions, ignore_errors=True)
     release.distributions.mkdir(parents=True)
     backend = f"import setuptools.build_meta as backend; backend.build_sdist({str(release.distributions)!r})"
@@ -134,7 +134,7 @@ def both_are_built(release: Release) -> str:
 
 
 def contents_are_whole(release: Release) -> str:
-    """The wheel has the package alone, with its data; the sources have what builds and tests it."""
+    """The wheel has the package alone, with its data; the sources have all files for building and testing."""
     with zipfile.ZipFile(release.wheel) as wheel:
         names = set(wheel.namelist())
     foreign = {name.split("/")[0] for name in names} - {"ottla", f"ottla-{release.version}.dist-info"}
@@ -152,7 +152,7 @@ def contents_are_whole(release: Release) -> str:
 
 
 def metadata_are_well_formed(release: Release) -> str:
-    """As the index looks at them when they are uploaded, the text of README among them."""
+    """The metadata, including the text of README, pass the checks of the package index."""
     said = _run([sys.executable, "-m", "twine", "check", "--strict", str(release.sources), str(release.wheel)], release.root)
     with zipfile.ZipFile(release.wheel) as wheel:
         metadata = email.message_from_bytes(wheel.read(f"ottla-{release.version}.dist-info/METADATA"))
@@ -164,7 +164,8 @@ def metadata_are_well_formed(release: Release) -> str:
 
 
 def links_lead_somewhere(release: Release) -> str:
-    """Links of README to files. On an index they need an address before them, which `project.urls` in pyproject.toml would give."""
+    """Links of README to files exist. On an index they need an address before them, which `project.urls` in pyproject.toml would
+    give."""
     targets = [target for target in _LINK.findall((release.root / "README.md").read_text()) if "://" not in target]
     if dead := [target for target in targets if not (release.root / target).exists()]:
         raise NotReady(f"README.md links to {', '.join(dead)}, which is not there")
@@ -172,7 +173,7 @@ def links_lead_somewhere(release: Release) -> str:
 
 
 def wheel_installs(release: Release, *, is_offline: bool) -> str:
-    """In a new environment: the command says the version, and a broker starts.
+    """In a new environment the command prints the version, and a broker starts.
 
     Offline the dependencies are those of the Python that runs this.
     """
@@ -187,7 +188,7 @@ def wheel_installs(release: Release, *, is_offline: bool) -> str:
         )
         if is_offline:
             site = next((home / "venv" / "lib").glob("python*/site-packages"))
-            # Behind the environment's own packages, where the wheel lies.
+            # After the environment's own packages, which include the wheel.
             theirs = "\n".join(path for path in sys.path if path.endswith("site-packages"))
             (site / "dependencies.pth").write_text(f"{theirs}\n")
         said = _run([str(python.parent / "ottla"), "--version"], home, PYTHONPATH="").strip()
@@ -198,7 +199,7 @@ def wheel_installs(release: Release, *, is_offline: bool) -> str:
 
 
 def checks(*, is_offline: bool) -> dict[str, Callable[[Release], str]]:
-    """All of them by what they are about, in their order."""
+    """Return all checks by name, in their order."""
     return {
         "version": version_is_new,
         "checkout": checkout_is_clean,

@@ -1,7 +1,8 @@
-"""The catalogue of rules in docs/rules.md, and which of them the tests name.
+"""The catalogue of rules in docs/rules.md, and the rules that the tests name.
 
 A line of the catalogue is ``- <a id="crd-12"></a>**CRD-12** What holds.`` under the heading of its topic. A test names a rule by
-``@pytest.mark.entry("CRD-12")``, a transcript by its head. tests/scenarios/not_run.txt lists the rules without a test, and why.
+``@pytest.mark.entry("CRD-12")``, a transcript by its head. tests/scenarios/not_run.txt lists the rules without a test, with the
+reason.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RULE = re.compile(r'^- <a id="([a-z]{3}-\d\d)"></a>\*\*([A-Z]{3}-\d\d)\*\* (.+)$
 
 
 def by_section(text: str | None = None) -> dict[str, dict[str, str]]:
-    """The rules by id, under the headings of their topics. Raises `ValueError` for a line that is not a rule."""
+    """Parse the rules by id, under the headings of their topics. Raises `ValueError` for a line that is not a rule."""
     sections: dict[str, dict[str, str]] = {}
     heading = ""
     for line in (CATALOGUE.read_text() if text is None else text).splitlines():
@@ -40,14 +41,14 @@ def known() -> frozenset[str]:
 
 
 def named_in(text: str) -> set[str]:
-    """The rule ids in a text. Other names look alike (KIP-98), so an id must begin with the three letters of a known rule."""
+    """Find the rule ids in a text. Other names look alike (KIP-98), so an id must begin with the three letters of a known rule."""
     prefixes = "|".join(sorted({rule[:3] for rule in known()}))
     return set(re.findall(rf"\b(?:{prefixes})-\d+\b", text))
 
 
 @cache
 def marked() -> frozenset[str]:
-    """The rules that tests are about: the arguments of ``entry`` marks, and the heads of transcripts."""
+    """Return the rules that have a test: the arguments of ``entry`` markers, and the heads of transcripts."""
     rules: set[str] = set()
     for path in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -61,12 +62,12 @@ def marked() -> frozenset[str]:
 
 
 def not_run() -> dict[str, str]:
-    """The rules without a test, and why they have none."""
+    """Return the rules without a test, with the reason."""
     lines = (line.partition(": ") for line in NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
     return {rest.split(" ", 1)[0]: reason for reason, _, rest in lines}
 
 
 def link(text: str) -> str:
-    """The text with each rule id as a link from a page in docs/ to the rule."""
+    """Replace each rule id in a text by a link from a page in docs/ to the rule."""
     linked = {rule: f"[{rule}](rules.md#{rule.lower()})" for rule in known()}
     return re.sub(r"\b[A-Z]{3}-\d\d\b", lambda match: linked.get(match[0], match[0]), text)

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md, the page of all settings and what they do, from their definitions: ``python -m tools.settings_page``."""
+"""Writes docs/settings.md, the page of all settings, from their definitions: ``python -m tools.settings_page``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_R
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 EFFECT_CHARACTERS = 200
-"""How much of Apache Kafka's own description of a setting the page repeats: whole sentences up to about this length."""
+"""Approximate maximum length, in characters, of the whole sentences that the page quotes from Apache Kafka's description of a
+setting."""
 _OF = {
     BROKER_RESOURCE: "Broker",
     TOPIC_RESOURCE: "Topic",
@@ -108,12 +109,12 @@ def _defaults(definition: Definition) -> str:
 def _shown(default: str | None) -> str:
     if default is None:
         return "none"
-    # No-break characters between the parts of long lists would be copied along, so a list is spread over code spans.
+    # No-break characters between the items of a long list would be copied with them, so each item has its own code span.
     return " ".join(f"`{part}`" for part in default.split(",")) if default else "empty"
 
 
 def _effect(definition: Definition, scope: str) -> str:
-    """The first sentences of the description, as one line of Markdown."""
+    """Return the first sentences of the description, as one line of Markdown."""
     text = definition.documentation or documentation().get((scope, definition.name), "")
     text = re.sub(r"</?(?:code|p|ul|li|br|b|a|i|em|h\d|tt|pre)\b[^>]*>", " ", text)
     text = re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").strip()

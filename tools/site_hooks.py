@@ -16,7 +16,7 @@ class DeadLink(Exception):
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replace links to files outside of docs/, which a checkout has and the site has not, by their text.
+    """Replace links to files outside of docs/, which the site does not have, by their text.
 
     Raises `DeadLink`.
     """

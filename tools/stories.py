@@ -1,4 +1,4 @@
-"""Plays the stories of docs/exactly-once.md, and draws the broker's account of them: ``python -m tools.stories``."""
+"""Runs the stories of docs/exactly-once.md, and draws the output of ``ottla txn timeline``: ``python -m tools.stories``."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def write(to: Producer) -> None:
 
 
 def commit(broker: Broker) -> None:
-    """An invoice and a shipment, or neither."""
+    """Commit an invoice and a shipment in one transaction."""
     shop = producer(broker, "shop-a")
     write(shop)
     shop.commit_transaction(TIMEOUT_S)
 
 
 def zombie(broker: Broker) -> None:
-    """A worker stands still in mid-transaction; another takes its id over; the first wakes and tries to commit."""
+    """Fence a worker in mid-transaction by another one with its transactional id; then the first tries to commit."""
     first = producer(broker, "shop-a")
     write(first)
     second = producer(broker, "shop-b")
@@ -64,7 +64,7 @@ def zombie(broker: Broker) -> None:
 
 
 def crash(broker: Broker) -> None:
-    """The broker dies when the outcome is decided and no partition has been told. It comes back, and tells them."""
+    """Crash the broker after the decision and before any marker is written. The restarted broker writes the markers."""
     shop = producer(broker, "shop-a")
     write(shop)
     broker.faults.add(kill="after-prepare", transactional_id=TRANSACTIONAL_ID)
@@ -78,7 +78,7 @@ STORIES: Final[dict[str, Callable[[Broker], None]]] = {"commit": commit, "zombie
 
 
 def told(broker: Broker) -> str:
-    """What ``ottla txn timeline`` prints."""
+    """Return the output of ``ottla txn timeline``."""
     control_api = broker.ready["control"]
     command = [sys.executable, "-m", "ottla", "txn", "timeline", TRANSACTIONAL_ID, "--bootstrap", broker.bootstrap]
     command += ["--url", control_api["url"], "--token", control_api["token"]]
@@ -94,7 +94,7 @@ def main() -> int:
             play(broker)
             console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False)
             console.print(Text(told(broker).rstrip()))
-        # Without the fonts that it would fetch from elsewhere.
+        # Without fonts, which a browser would download.
         drawn = console.export_svg(title=f"ottla txn timeline {TRANSACTIONAL_ID}")
         (ROOT / "docs" / f"story-{name}.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
         print(f"docs/story-{name}.svg")

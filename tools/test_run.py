@@ -1,10 +1,10 @@
-"""Runs levels of the tests, judges each failure by two more runs, and prints a summary whose last lines name what failed.
+"""Runs levels of the tests, judges each failure by two more runs, and prints a summary whose last lines name the failures.
 
 ``python -m tools.test_run check,smoke`` runs the tests of these levels (tests/support/levels.py). A test that fails runs twice
 more, alone. It counts as failed only if it passes in neither; otherwise it is unstable: it is listed with the seed of the run and
-counted in ``tests/unstable.json``, which is committed. ``tests/test_unstable.py`` fails when a test was unstable three times.
+counted in ``tests/unstable.json``, which is committed. ``tests/test_unstable.py`` fails if a test was unstable three times.
 
-``--load N`` keeps N processes busy meanwhile: results must not depend on the speed of the machine.
+``--load N`` keeps N processes busy, because results must not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ RUNS_ALONE = 2
 MAX_JUDGED = 20
 """Upper bound on the failures that are run again. More are no coincidence."""
 ALONE_TIMEOUT_S = 900
-"""Upper bound on the run of one test alone, against hanging."""
+"""Timeout, in seconds, of one test alone, in case it hangs."""
 JUDGED_PHASES = ("setup", "call")
-"""A failure in another phase is not judged: a fixture that finds an error after the test may be about any test before it."""
+"""A failure in another phase is not judged: a fixture that finds an error after the test may report an earlier test's."""
 LEFT_TO_NIGHTLY = "left to make nightly: the budget of"
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
 
@@ -43,7 +43,7 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
     "Chromium": (r"[Cc]hrom", "apt-get install chromium chromium-driver"),
     "Linux namespaces": (r"unshare|namespace", "run on Linux as a user who may create namespaces"),
 }
-"""What a machine may lack: the pattern by which the reasons of skips name it, and how to get it."""
+"""Requirements that a machine may lack: the pattern that matches the reasons of skips, and the way to install it."""
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ def count_unstable(tests: Sequence[str]) -> dict[str, int]:
 
 
 def missing(results: Mapping[str, Result]) -> list[str]:
-    """One phrase for each requirement that tests were skipped for: how many tests, what they need, and how to get it."""
+    """Describe each requirement for which tests were skipped: the number of tests, the requirement, and how to install it."""
     skips = [result.reason for result in results.values() if result.outcome == "skipped"]
     return [
         f"{count} need {name} ({how})"
@@ -127,7 +127,7 @@ def missing(results: Mapping[str, Result]) -> list[str]:
 
 
 def report(summary: Summary, seed: int, seconds: float) -> None:
-    """Print what did not run, which tests are unstable, and last which tests failed and the counts."""
+    """Print the skipped tests, the unstable ones, and last the failed tests and the counts."""
     outcomes = Counter(result.outcome for result in summary.results.values())
     left = Counter(result.reason for result in summary.results.values() if LEFT_TO_NIGHTLY in result.reason)
     for reason, count in left.items():
@@ -147,7 +147,7 @@ def report(summary: Summary, seed: int, seconds: float) -> None:
 
 
 def run_levels(options: Sequence[str], at_once: int, *, has_alone: bool) -> Summary:
-    """Run the tests that the options select: first those that share the machine, then those that need it for themselves."""
+    """Run the selected tests: first those that share the machine, then those that need it for themselves."""
     summary = Summary()
     with tempfile.TemporaryDirectory() as directory:
         for marker, how in (("not alone", shared(at_once)), *([("alone", [])] if has_alone else [])):
@@ -160,7 +160,7 @@ def run_levels(options: Sequence[str], at_once: int, *, has_alone: bool) -> Summ
 
 
 def shared(at_once: int) -> list[str]:
-    """The options with which processes share a run. The tests that start the same thing run in one process."""
+    """Return the options with which processes share a run. Tests that start the same thing run in one process."""
     return ["-n", str(at_once), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
 
