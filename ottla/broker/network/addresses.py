@@ -14,7 +14,7 @@ from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endp
 
 
 class Closing(asyncio.BufferedProtocol):
-    """A connection that comes before the server serves. Its client tries again."""
+    """Closes a connection that arrives before the server accepts requests. Its client retries."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).abort()
@@ -24,7 +24,7 @@ class Addresses:
     """The listeners of a server, in the order of ``listeners``."""
 
     def __init__(self, env: Env, settings: Settings, endpoints: list[Endpoint] | None = None) -> None:
-        """``endpoints``: None for those of clients. Raises `ConfigError` for invalid settings."""
+        """``endpoints``: None for the client listeners. Raises `ConfigError` for invalid settings."""
         self._env = env
         self._settings = settings
         self._endpoints = client_endpoints(settings) if endpoints is None else endpoints
@@ -33,13 +33,13 @@ class Addresses:
         self._advertised: dict[str, tuple[str, int]] = {}
 
     async def bind(self) -> None:
-        """Take the ports, so that they can be named to others. Until `listen` every connection is closed. Raises `ConfigError`."""
+        """Bind the ports, so that they can be advertised. Until `listen` every connection is closed. Raises `ConfigError`."""
         await self.listen(lambda _: Closing())
 
     async def listen(self, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
-        """Open the listeners. ``connection_of`` makes the protocol of a new client from the listener's name.
+        """Open the listeners. ``connection_of`` creates the protocol of a new connection from the listener's name.
 
-        Where the listeners are open already, only ``connection_of`` is replaced. Raises `ConfigError`.
+        If the listeners are already open, only ``connection_of`` is replaced. Raises `ConfigError`.
         """
         self._connection_of = connection_of
         if not self._listening:
@@ -78,18 +78,20 @@ class Addresses:
 
     @property
     def all_advertised(self) -> tuple[tuple[str, str, int], ...]:
-        """Name, host and port of each open listener as it is advertised."""
+        """Name, advertised host and advertised port of each open listener."""
         return tuple((e.name, *self.advertised(e.name)) for e, _ in self._listening)
 
     @property
     def from_within(self) -> dict[Address, Address]:
-        """Where this process reaches each listener, by the address that is advertised. That address may exist elsewhere only, as a
-        port that a container publishes under another number."""
+        """The address at which this process reaches each listener, by advertised address.
+
+        The advertised address may be reachable only from outside, such as a port that a container publishes under another number.
+        """
         return {self.advertised(e.name): (LOOPBACK.get(e.host, e.host), at.port) for e, at in self._listening}
 
     @property
     def between_brokers(self) -> str:
-        """The name of the listener that brokers use among themselves: ``inter.broker.listener.name``, or the first."""
+        """The name of the listener for other brokers: ``inter.broker.listener.name``, or the first listener."""
         name = (self._settings.inter_broker_listener_name or self._endpoints[0].name).upper()
         if name not in {e.name for e in self._endpoints}:
             raise ConfigError(f"inter.broker.listener.name: {name} is none of listeners")
@@ -97,7 +99,7 @@ class Addresses:
 
     @property
     def bound(self) -> dict[str, str]:
-        """``host:port`` of each listener by its name. Where the settings have port 0, the port is the one that was assigned."""
+        """``host:port`` of each listener by its name. For port 0 in the settings, the port is the assigned one."""
         return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
 
     @property

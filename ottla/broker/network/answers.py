@@ -1,4 +1,4 @@
-"""Keeps the answers of a connection in the order of its requests, without a socket."""
+"""Keeps the responses of a connection in the order of its requests, without a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.primitives import Buffer
 
 
 class Slot:
-    """The place of one answer in the order. ``cost_bytes`` is the memory of the request and its answer while they wait."""
+    """The place of one response in the order. ``cost_bytes`` is the memory of the request and its response while they wait."""
 
     __slots__ = ("cost_bytes", "later", "parts")
 
@@ -20,9 +20,9 @@ class Slot:
 
 
 class Answers:
-    """The answers of one connection. ``out`` has the answers that may be sent now; the others wait for an earlier answer.
+    """The responses of one connection. ``out`` has the responses that may be sent now; the others wait for an earlier one.
 
-    ``waiting_bytes`` is the memory of the waiting requests and of the answers that wait behind them.
+    ``waiting_bytes`` is the memory of the waiting requests and of the ready responses that wait for them.
     """
 
     __slots__ = ("_slots", "out", "waiting_bytes")
@@ -33,30 +33,30 @@ class Answers:
         self.waiting_bytes = 0
 
     def __len__(self) -> int:
-        """The number of answers that wait."""
+        """The number of responses that wait."""
         return len(self._slots)
 
     def reserve(self) -> Slot:
-        """Take the next place in the order, for an answer that comes later."""
+        """Take the next place in the order, for a response that is not ready yet."""
         slot = Slot()
         self._slots.append(slot)
         return slot
 
     def wait(self, slot: Slot, later: Later, cost_bytes: int) -> None:
-        """Note that the answer of a place comes later, and that its request needs ``cost_bytes`` of memory until then."""
+        """Record that the response of a place is pending, and that its request needs ``cost_bytes`` of memory until then."""
         slot.later = later
         slot.cost_bytes += cost_bytes
         self.waiting_bytes += cost_bytes
 
     def put(self, parts: list[Buffer]) -> None:
-        """Add the next answer."""
+        """Add the next response."""
         if self._slots:
             self.fill(self.reserve(), parts)
         else:
             self.out += parts
 
     def fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """Put an answer into its place. Where no earlier answer is missing, it goes into `out` with all ready answers behind it."""
+        """Put a response into its place. If no earlier response is missing, move it to `out` with all ready responses after it."""
         slots = self._slots
         slot.parts, slot.later = parts, None
         if slots[0] is not slot:
@@ -70,7 +70,7 @@ class Answers:
             self.out += ready.parts or []
 
     def abandon(self) -> None:
-        """Drop all answers because the connection is closed, and abandon those that come later (`Later.abandon`)."""
+        """Drop all responses because the connection is closed, and abandon the pending ones (`Later.abandon`)."""
         slots = list(self._slots)
         self._slots.clear()
         self.out.clear()
@@ -81,7 +81,7 @@ class Answers:
 
 
 def merged(parts: list[Buffer], small_bytes: int = 4096) -> list[Buffer]:
-    """Join neighbouring small pieces and keep large ones as they are, so that one writev has few buffers."""
+    """Join adjacent small pieces and keep large ones unchanged, so that one writev has few buffers."""
     joined: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:

@@ -1,8 +1,8 @@
-"""One client's connection: receives frames, has them handled, and sends the answers in the order of the requests.
+"""One client's connection: receives frames, dispatches requests, and sends the responses in the order of the requests.
 
 A request is handled while its bytes are in a receive buffer. So a handler may use views into the buffer, and must copy bytes that
-it keeps longer. The connection handles and reads no further request while the client does not read its answers, while a request is
-being handled in steps, or while memory is short (`network.holds`).
+it keeps longer. The connection reads and handles no further request while the client does not read its responses, while a request
+is being handled in steps, or while memory is short (`network.pause_reasons`).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Steps
 
 WRITE_HIGH_BYTES = 4 << 20
-"""How many bytes of answers a client may leave unread. Beyond that no further request of the client is handled."""
+"""Maximum size in bytes of responses that a client has not read. Beyond it, no further request of the client is handled."""
 JOIN_BELOW_BYTES = 1 << 16
-"""Answers with a smaller total size are joined and written as one buffer."""
+"""Responses with a smaller total size, in bytes, are joined and written as one buffer."""
 SLICE_MS = 2.0
-"""How long a connection handles requests that have arrived together before other connections have their turn, in ms."""
+"""Time in ms for which a connection handles requests that arrived together before other connections have their turn."""
 
 NOT_DURABLE = "what it was to be told is not on the disk"
-"""Why a connection is closed whose client waits for an answer that tells of a write that may be lost."""
+"""The reason for closing a connection whose response depends on a write that may be lost."""
 
 
 S = TypeVar("S")
 
 
 class Ports(dispatch.Ports[S], Protocol[S]):
-    """What a connection needs of its server besides dispatching. ``S``: what the server's handlers need."""
+    """The parts of a server that a connection needs besides dispatching. ``S``: the services that its handlers need."""
 
     clock: Clock
     timers: Timers
@@ -60,7 +60,7 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client's connection. A listener makes one for each client."""
+    """The protocol of one client's connection. A listener creates one for each client."""
 
     def __init__(self, ports: Ports[S], listener: str) -> None:
         self._ports: Ports[Any] = ports
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         room = self._frames.room()
         if self._request_budget.is_used_up and not self._frames.own_bytes:
-            # Memory is short. The bytes may be the beginning of a larger frame, so read only as many as may be kept in any case.
+            # Memory is short. The bytes may be the beginning of a larger frame, so read only as many as may always be kept.
             return room[:SMALL_BYTES]
         return room
 
@@ -136,21 +136,21 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether the connection was closed and its last answers are still being sent."""
+        """Whether the connection was closed and its last responses are still being sent."""
         return not self._is_open and self._transport is not None
 
     def close(self, reason: str) -> None:
-        """Handle no further request, and close the connection after all finished answers were sent."""
+        """Handle no further request, and close the connection after all finished responses were sent."""
         if self._is_open and self._transport is not None:
             self._ports.connections.errors.failed("connection_closed", reason, key=self.peer, level="info", peer=self.peer)
             self._flush()
             self._is_open = False
-            # The time for reading the last answers counts from now on (`Connections.close_idle`).
+            # The time limit for reading the last responses begins now (`Connections.close_idle`).
             self.last_tick = self._ports.connections.tick
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once and drop answers that were not sent."""
+        """Close the connection at once and drop responses that were not sent."""
         if self._transport is not None:
             self._ports.connections.errors.failed("connection_aborted", reason, key=self.peer, peer=self.peer)
             self._is_open = False
@@ -174,13 +174,13 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
-        """Remove a hold. Where no hold is left, handle and read requests again."""
+        """Remove a hold. If no hold is left, handle and read requests again."""
         if self._holds & reason:
             self._holds &= ~reason
             self._go_on()
 
     def go_on(self) -> None:
-        """Try again, because a budget may have room again."""
+        """Retry, because a budget may have room again."""
         self._release(Hold.REQUESTS | Hold.RESPONSES)
 
     def _go_on(self) -> None:
@@ -199,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not frames.unread_bytes or not self._is_open:
                     break
                 if not self._holds:
-                    # Several requests have arrived together. Check the time and the answers after each of them.
+                    # Several requests have arrived together. Check the time and the responses after each of them.
                     began_ms = began_ms or self._ports.clock.monotonic_ms()
                     self._make_way(began_ms)
         except FrameSizeError as error:
@@ -214,9 +214,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _make_way(self, began_ms: float) -> None:
-        """Hold the connection where too many requests wait, or where its time slice or its answers' size is used up.
+        """Hold the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        By the connection's next turn the transport has reported whether the client reads its answers.
+        By the connection's next turn the transport has reported whether the client reads its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
     def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None], cost_bytes: int) -> None:
         """Handle a request in steps. Its bytes stay in place, and no further request is handled, until the steps have ended.
 
-        ``cost_bytes`` is the memory that the request needs where it then waits for its answer. The memory of a request that
+        ``cost_bytes`` is the memory that the request needs while it waits for its response. The memory of a request that
         `_decode_and_handle` decodes is added.
         """
         self._frames.keep()
@@ -350,9 +350,9 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Fill an answer's place when everything that the answer tells of is on the disk, else close the connection.
+        """Fill a response's place when all writes that it depends on are synced. If they may be lost, close the connection.
 
-        ``lossy_rounds`` is `Barrier.lossy_rounds` of when the request began to be handled.
+        ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """
         barrier = self._ports.barrier
         if barrier.lossy_rounds != lossy_rounds:
@@ -382,7 +382,7 @@ class Connection(asyncio.BufferedProtocol):
         later.on_ready(ready)
 
     def _fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """Put an answer into its place, and send all answers that may be sent."""
+        """Put a response into its place, and send all responses that may be sent."""
         if not self._is_open:
             return
         self._answers.fill(slot, parts)

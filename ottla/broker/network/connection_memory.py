@@ -8,13 +8,13 @@ from ottla.broker.network.framing import Frames
 from ottla.broker.network.pause_reasons import Hold
 
 MAX_WAITING_ANSWERS = 1_000
-"""How many requests of one connection may wait for their answers. Beyond that no further request is handled."""
+"""Maximum number of requests of one connection that wait for their responses. Beyond it, no further request is handled."""
 MAX_WAITING_BYTES = 4 << 20
-"""How much memory the waiting requests of one connection may need. Beyond that no further request is handled."""
+"""Maximum memory in bytes of the waiting requests of one connection. Beyond it, no further request is handled."""
 
 
 class ConnectionMemory:
-    """The memory of one connection. The budgets count it only from more than `SMALL_BYTES` on, and then until it is 0.
+    """The memory of one connection. The budgets count it once it exceeds `SMALL_BYTES`, and then until it is 0.
 
     ``decoded_bytes`` is the memory of a request that is handled in steps, without its frame. The connection is an argument of each
     call and not an attribute: a reference cycle would delay freeing a closed connection.
@@ -50,7 +50,7 @@ class ConnectionMemory:
     def settle(self, holder: BudgetHolder, *, is_held: bool) -> int:
         """End the use of the handled requests' bytes, and keep the unread bytes in as little memory as possible.
 
-        Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection has a hold already.
+        Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection already has a hold.
         """
         frames = self._frames
         if not (frames.unread_bytes or frames.own_bytes or self.is_charged or len(self._answers)):
@@ -58,7 +58,7 @@ class ConnectionMemory:
             return 0
         is_unfinished = bool(frames.unread_bytes and not is_held)
         if is_unfinished:
-            # The unread bytes are the beginning of a frame. Its buffer may grow as far as the budget has room.
+            # The unread bytes are the beginning of a frame. Its buffer may grow while the budget has room.
             needed_bytes = frames.needed_bytes() + self._answers.waiting_bytes
             if needed_bytes > SMALL_BYTES and not self._requests.ask(holder, needed_bytes):
                 frames.settle(may_grow=False)
@@ -69,14 +69,14 @@ class ConnectionMemory:
         return Hold.WAITING if self.too_much_waits() else 0
 
     def too_much_waits(self) -> bool:
-        """Whether so many requests wait that one must be answered before the next may be handled."""
+        """Whether so many requests wait that a response must be sent before the next request may be handled."""
         answers = self._answers
         if len(answers) >= MAX_WAITING_ANSWERS or answers.waiting_bytes >= MAX_WAITING_BYTES:
             return True
         return answers.waiting_bytes > SMALL_BYTES and self._requests.is_used_up
 
     def note_unsent(self, holder: BudgetHolder, unsent_bytes: int) -> None:
-        """Report the bytes of answers that the client has not read to the response budget, unless they are few."""
+        """Report the size of responses that the client has not read to the response budget, unless it is small."""
         if unsent_bytes > SMALL_BYTES or self.has_unsent:
             self.has_unsent = unsent_bytes > 0
             self._responses.note(holder, unsent_bytes)

@@ -1,4 +1,4 @@
-"""Decodes a frame, calls the handler of its API, and encodes the answer, without a socket."""
+"""Decodes a frame, calls the handler of its API, and encodes the response, without a socket."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, mess
 from ottla.protocol.steps import Steps
 
 ELEMENTS_AT_ONCE = 2_000
-"""A request with more elements in its arrays is decoded, and its answer encoded, in another thread."""
+"""A request with more array elements than this is decoded, and its response encoded, in a worker thread."""
 LARGE_FRAME_BYTES = 1 << 20
 ELEMENTS_OF_LARGE_FRAMES = 64
 """The same limit for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
-request with one large batch has few elements and is decoded at once, because its records are not decoded."""
+request with one large batch has few elements and is decoded on the event loop, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
-"""A larger frame is decoded in another thread even where it has few elements, because decoding copies its bytes. Produce is an
+"""A larger frame is decoded in a worker thread even if it has few elements, because decoding copies its bytes. Produce is an
 exception."""
 PRODUCE_KEY, FETCH_KEY = 0, 1
 AT_ONCE = frozenset({PRODUCE_KEY, FETCH_KEY})
-"""APIs whose answers tell of no coordinator's log. Produce waits for replicas by itself."""
+"""APIs whose responses depend on no coordinator's log. Produce waits for replicas by itself."""
 ELEMENT_BYTES = 128
-"""The memory of one decoded element of an array, in bytes; an estimate."""
+"""Estimated memory in bytes of one decoded array element."""
 
 _HEADER = Struct(">hhi")
 
@@ -46,7 +46,7 @@ S = TypeVar("S")
 
 
 class Ports(Protocol[S]):
-    """What dispatching needs of a server, whatever it serves. ``S``: what its handlers need."""
+    """The parts of a server that dispatching needs. ``S``: the services that its handlers need."""
 
     clock: Clock
     counters: Counters
@@ -60,16 +60,16 @@ class Ports(Protocol[S]):
 
     @property
     def services(self) -> S:
-        """Given to each handler."""
+        """Passed to each handler."""
         ...
 
 
 class RequestRefused(Exception):
-    """A request that gets no answer. The connection is closed, with the text as the reason."""
+    """A request that gets no response. The connection is closed, with the text as the reason."""
 
 
 class UnsupportedApiVersions(Exception):
-    """An ApiVersions request of a version that is not served. ``parts`` is the answer, in version 0 (KIP-511)."""
+    """An ApiVersions request of a version that is not served. ``parts`` is the response, in version 0 (KIP-511)."""
 
     def __init__(self, parts: list[Buffer]) -> None:
         super().__init__()
@@ -79,8 +79,8 @@ class UnsupportedApiVersions(Exception):
 class Route(NamedTuple):
     """The data that all requests of one API and version on a connection share.
 
-    ``header`` has the bytes of the request header behind the correlation id; ``body_at`` is the position of the body in a frame.
-    ``report`` learns of the answers, where somebody listens.
+    ``header`` has the bytes of the request header after the correlation id; ``body_at`` is the position of the body in a frame.
+    ``report`` is called with the responses; None without a listener.
     """
 
     api: Declared[Any]
@@ -129,7 +129,7 @@ class Dispatcher:
         if route is None:
             route = self._routes[key, version] = self._first_route(key, version, correlation_id, frame)
         elif frame[8 : route.body_at] != route.header:
-            # The header has another client id or other tagged fields, so this request needs a context of its own.
+            # The header has another client id or other tagged fields, so this request needs its own context.
             return self._fresh_route(route.api, version, frame), correlation_id
         return route, correlation_id
 
@@ -159,7 +159,7 @@ class Dispatcher:
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at, report=report)
 
     def decode(self, route: Route, frame: memoryview) -> Any:
-        """Decode a request. Raises `DecodeError`, and `TooManyElements` where it is too large to be decoded at once."""
+        """Decode a request. Raises `DecodeError`, and `TooManyElements` if it is too large to be decoded on the event loop."""
         version = route.context.version
         self._requests[route.api.key, version] += 1
         if len(frame) > COPIED_FRAME_BYTES and route.api.key != PRODUCE_KEY:
@@ -168,7 +168,7 @@ class Dispatcher:
         return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
 
     def is_small(self, route: Route, frame: memoryview) -> bool:
-        """Whether a request of a bulky API has a small answer (`Declared.is_small`). Raises `DecodeError`, `TooManyElements`."""
+        """Whether a request of a bulky API has a small response (`Declared.is_small`). Raises `DecodeError`, `TooManyElements`."""
         is_small = route.api.is_small
         if is_small is None or len(frame) > SMALL_BYTES:
             return False
@@ -200,7 +200,7 @@ class Dispatcher:
         return once_committed(barrier, response, lambda code: route.api.failed(request, route.context.version, code))
 
     def _reported_later(self, route: Route, report: Reporter, come_ms: int, request: Any, response: Any) -> Steps[Any] | Later:
-        """What reports the response once it is there, in place of the response."""
+        """Wrap a pending response so that it is reported when it is ready."""
         failed = route.api.failed
         return reported_once_there(
             report, self._services, come_ms, request, response, lambda code: failed(request, route.context.version, code)
@@ -215,7 +215,7 @@ class Dispatcher:
         self._ports.lifecycle.bug(event, api=route.codec.name, version=route.context.version, peer=self._peer)
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
-        """Encode a response as pieces of a frame; None where a bug has made a response that cannot be encoded."""
+        """Encode a response as pieces of a frame; None if the response cannot be encoded because of a bug."""
         try:
             return response_parts(route.codec, route.context.version, correlation_id, response)
         except Exception:
@@ -225,7 +225,7 @@ class Dispatcher:
     # large requests
 
     def decode_in_steps(self, route: Route, frame: memoryview) -> Steps[tuple[Any, int]]:
-        """Decode a large request in another thread. Returns the request, and an estimate of its memory in bytes.
+        """Decode a large request in a worker thread. Returns the request, and an estimate of its memory in bytes.
 
         Raises `DecodeError`.
         """
@@ -239,9 +239,9 @@ class Dispatcher:
         return decoded[0]
 
     def handle_in_steps(self, route: Route, correlation_id: int, request: Any, response: Any) -> Steps[list[Buffer] | Later | None]:
-        """Run the steps that `handle` has returned, and encode the response in another thread.
+        """Run the steps that `handle` returned, and encode the response in a worker thread.
 
-        Returns the pieces of the answer's frame; a `Later` where the handler has returned one; None for no answer.
+        Returns the pieces of the response frame; a `Later` if the handler returned one; None for no response.
         """
         response = yield from self.respond_in_steps(route, request, response)
         if response is None or type(response) is Later:
@@ -249,7 +249,7 @@ class Dispatcher:
         return (yield from self.encode_in_steps(route, correlation_id, response))
 
     def respond_in_steps(self, route: Route, request: Any, response: Any) -> Steps[Any]:
-        """Run the steps that `handle` has returned, if any; returns the response, a `Later`, or None."""
+        """Run the steps that `handle` returned, if any; returns the response, a `Later`, or None."""
         if type(response) is GeneratorType:
             try:
                 response = yield from response
@@ -260,7 +260,7 @@ class Dispatcher:
         return response
 
     def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> Steps[list[Buffer] | None]:
-        """`encode` in another thread."""
+        """Run `encode` in a worker thread."""
         encoded: list[list[Buffer]] = []
         try:
             yield lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))

@@ -1,8 +1,8 @@
 """Cuts the bytes of a connection into frames, without a socket.
 
-All connections of a broker receive into one shared buffer. The event loop reads a socket and passes the bytes on without a pause,
+All connections of a broker receive into one shared buffer. The event loop reads a socket and processes the bytes without a pause,
 so the buffer is free again when the next socket is read. Only a connection with an unfinished frame, or with frames that must wait,
-has a buffer of its own, until it has no unread bytes left. An idle connection has no buffer.
+has its own buffer, until it has no unread bytes left. An idle connection has no buffer.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from mmap import mmap
 from struct import Struct
 
 RECEIVE_BYTES = 1 << 18
-"""The size of the shared buffer, and so the most bytes of one read of a socket."""
+"""Size in bytes of the shared buffer, which is the maximum of one socket read."""
 OWN_START_BYTES = 1 << 12
-"""The smallest size of a connection's own buffer."""
+"""Minimum size in bytes of a connection's own buffer."""
 GROWTH = 4
-"""A connection's own buffer has at most this many times the size of the unread bytes, so that a declared frame size alone allocates
+"""Maximum size of a connection's own buffer as a multiple of the unread bytes, so that a declared frame size alone allocates
 nothing."""
 RESERVE_FROM_BYTES = 1 << 20
-"""A buffer larger than this reserves addresses for its whole frame, and gets memory as bytes arrive. So it is not copied again."""
+"""A buffer larger than this reserves addresses for its whole frame, and gets memory as bytes arrive, so it is never copied."""
 SPARE_BUFFER_BYTES = 2 << 20
-"""The largest buffer that is kept for another connection."""
+"""Maximum size in bytes of a buffer that is kept for another connection."""
 SPARES_BYTES = 8 << 20
-"""The largest total size of kept buffers."""
+"""Maximum total size in bytes of kept buffers."""
 
 _SIZE = Struct(">i")
 SIZE_BYTES = _SIZE.size
 
 
 class FrameSizeError(Exception):
-    """A frame declares a size that is not allowed. No byte behind it can be read."""
+    """A frame declares a size that is not allowed. No byte after it can be read."""
 
 
 class ReceiveBuffers:
-    """The shared receive buffer, and spare buffers for connections that need one of their own."""
+    """The shared receive buffer, and spare buffers for connections that need their own."""
 
     __slots__ = ("_spares", "_spares_bytes", "shared")
 
@@ -60,7 +60,7 @@ class ReceiveBuffers:
             self._spares_bytes += size_bytes
 
     def detach(self) -> memoryview:
-        """Give the shared buffer to the caller and make a new one."""
+        """Give the shared buffer to the caller and create a new one."""
         buffer, self.shared = self.shared, memoryview(bytearray(RECEIVE_BYTES))
         return buffer
 
@@ -87,14 +87,14 @@ class Frames:
         return self._buffers.shared if self._own is None else self._own[self._end : self.own_bytes]
 
     def received(self, count: int) -> None:
-        """Note that ``count`` bytes were written into `room`."""
+        """Record that ``count`` bytes were written into `room`."""
         self._end += count
 
     def next(self) -> memoryview | None:
-        """The next whole frame without its size; None where the frame has not arrived as a whole.
+        """The next frame without its size field; None if it has not arrived completely.
 
-        The view is valid until `settle`. Without `keep` that must come before another connection receives bytes. Raises
-        `FrameSizeError`.
+        The view is valid until `settle`, which must be called before another connection receives bytes, unless `keep` was called.
+        Raises `FrameSizeError`.
         """
         start = self._start
         if self._end - start < SIZE_BYTES:
@@ -130,11 +130,11 @@ class Frames:
         # At least one byte more than the unread bytes, so that there is always room for the next read.
         wanted = max(min(max(unread + 1, self._frame_bytes()), GROWTH * unread), OWN_START_BYTES)
         own = self.own_bytes
-        # Keep an own buffer that has room behind the unread bytes, unless it is far too large.
+        # Keep an own buffer that has room after the unread bytes, unless it is far too large.
         return own if unread < own <= GROWTH * wanted else wanted
 
     def _frame_bytes(self) -> int:
-        """The size of the unread frame with its size field; 0 where the size field has not arrived."""
+        """The size of the unread frame with its size field; 0 if the size field has not arrived."""
         if self._end - self._start < SIZE_BYTES:
             return 0
         view = self._buffers.shared if self._own is None else self._own

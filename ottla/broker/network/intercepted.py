@@ -1,7 +1,7 @@
-"""Handles a request as the `Verdict` of an interception says, with its delays and its changed answer.
+"""Handles a request according to the `Verdict` of an interception, which may delay it or change its response.
 
-Only requests with a verdict come here. The connection handles them in steps, so that their bytes stay in place, and no further
-request of the connection is handled before they have taken effect.
+The connection handles requests with a verdict in steps, so that their bytes stay in place, and no further request of the connection
+is handled before they have taken effect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.broker.network.listener import Connections
 from ottla.protocol.steps import Pause, Steps
 
 LARGE_REQUEST_BYTES = 1 << 16
-"""The answer to a larger request is encoded in another thread, because it may have as many elements as the request."""
+"""The response to a larger request is encoded in a worker thread, because it may have as many elements as the request."""
 
 
 class Ports(Protocol):
@@ -56,7 +56,7 @@ def intercepted(
     request: Any,
     size_bytes: int,
 ) -> Steps[Later | None] | None:
-    """The steps that handle a request by its verdict; None where the interception has no verdict."""
+    """The steps that handle a request according to its verdict; None if the interception has no verdict."""
     incoming = IncomingRequest(
         api_key=route.api.key,
         version=route.context.version,
@@ -89,7 +89,7 @@ class _InterceptedRequest:
         self._correlation_id = correlation_id
 
     def steps(self, request: Any, size_bytes: int) -> Steps[Later | None]:
-        """Handle the request. Returns a `Later` with the answer; None for no answer."""
+        """Handle the request. Returns a `Later` with the response; None for no response."""
         verdict = self._verdict
         is_large = size_bytes > LARGE_REQUEST_BYTES
         yield from self._waited(verdict.held_before, [*verdict.delays_before, *self._rated(size_bytes)])
@@ -107,7 +107,7 @@ class _InterceptedRequest:
             return self._ended(response, is_large=is_large)
         parked = response
         if verdict.ending is Ending.SILENCE:
-            # The client gets no answer, so later answers need not wait for this handler.
+            # The client gets no response, so later responses need not wait for this handler.
             parked.on_ready(lambda _: self._took_effect())
             return None
         answer = Later(is_durable=parked.is_durable, on_abandoned=parked.abandon)
@@ -129,7 +129,7 @@ class _InterceptedRequest:
             yield delayed
 
     def _after(self, delays: Sequence[Delay], then: Callable[[], None]) -> None:
-        """Call ``then`` once each delay has passed or was ended."""
+        """Call ``then`` after each delay has passed or was ended."""
         if not delays:
             then()
             return
@@ -164,7 +164,7 @@ class _InterceptedRequest:
         return None if self._verdict.ending is not Ending.ANSWER else answer
 
     def _finish(self, response: Any, answer: Later, *, is_large: bool) -> None:
-        """Finish a request that has taken effect or is not handled: change, delay or drop its answer."""
+        """Finish a request that has taken effect or is not handled: change, delay or drop its response."""
         verdict = self._verdict
         self._took_effect()
         if verdict.ending is Ending.CUT:
@@ -180,7 +180,7 @@ class _InterceptedRequest:
             self._send_later(response, answer)
 
     def _send_later(self, response: Any, answer: Later) -> None:
-        """Send an answer after the verdict's waits.
+        """Send a response after the verdict's delays.
 
         Until then its bytes count in the response budget, because they are in memory.
         """

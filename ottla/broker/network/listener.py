@@ -20,13 +20,13 @@ from ottla.broker.network.framing import ReceiveBuffers
 
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
-"""How many ticks of `IDLE_TICK_MS` a closed connection has for sending its last answers, counted from `Connection.close`."""
+"""Number of ticks of `IDLE_TICK_MS` that a closed connection has for sending its last responses, from `Connection.close`."""
 
 log = structlog.get_logger("connection")
 
 
 class Endpoint(msgspec.Struct):
-    """One ``NAME://host:port`` of ``listeners`` or ``advertised.listeners``; an empty host is every interface."""
+    """One ``NAME://host:port`` of ``listeners`` or ``advertised.listeners``; an empty host means all interfaces."""
 
     name: str
     host: str
@@ -57,7 +57,7 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
 def client_endpoints(settings: Settings) -> list[Endpoint]:
     """The listeners for clients.
 
-    Controllers' listeners are left out, because ottla opens no socket for them. Raises `ConfigError`.
+    Controller listeners are left out, because ottla opens no socket for them. Raises `ConfigError`.
     """
     controllers = {name.upper() for name in settings.controller_listener_names or ()}
     listeners = parse_endpoints(settings.listeners, "listeners")
@@ -83,7 +83,7 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
 
 
 def controller_endpoints(settings: Settings) -> list[Endpoint]:
-    """The listeners for brokers that a controller has. Raises `ConfigError`."""
+    """The listeners of a controller, to which brokers connect. Raises `ConfigError`."""
     controllers = {name.upper() for name in settings.controller_listener_names or ()}
     protocols = _security_protocols(settings.listener_security_protocol_map)
     endpoints = [e for e in parse_endpoints(settings.listeners, "listeners") if e.name in controllers]
@@ -109,7 +109,7 @@ _EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
 def _security_protocols(text: str) -> dict[str, str]:
-    """Parse listener.security.protocol.map: the security protocol of each listener's name. Raises `ConfigError`."""
+    """Parse listener.security.protocol.map: security protocols by listener name. Raises `ConfigError`."""
     protocols: dict[str, str] = {}
     for pair in filter(None, (p.strip() for p in text.split(","))):
         name, colon, protocol = pair.partition(":")
@@ -128,7 +128,7 @@ class Accepted(Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether the connection was closed and its last answers are still being sent."""
+        """Whether the connection was closed and its last responses are still being sent."""
         ...
 
     def close(self, reason: str) -> None: ...
@@ -148,12 +148,12 @@ class Connections:
         self.buffers = ReceiveBuffers()
         self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
         self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
-        # In the order of opening.
+        # The open connections in order of opening.
         self._open: dict[Accepted, None] = {}
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self.on_closed: list[Callable[[int], None]] = []
-        """Called in order with the id of each closed connection."""
+        """Callbacks that are called in order with the id of each closed connection."""
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
@@ -166,7 +166,7 @@ class Connections:
         return len(self._open)
 
     def opened(self, connection: Accepted) -> bool:
-        """Count a new connection and give it an id; False where there are too many connections."""
+        """Count a new connection and give it an id; False if there are too many connections."""
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
@@ -179,7 +179,7 @@ class Connections:
     def close_idle(self) -> None:
         """Close connections that were idle for connections.max.idle.ms. Called every `IDLE_TICK_MS`.
 
-        Each connection notes the tick of its last bytes, which is cheaper than reading a clock.
+        Each connection stores the tick of its last bytes, which is cheaper than reading a clock.
         """
         self.tick += 1
         for connection in list(self._open):

@@ -1,4 +1,4 @@
-"""The reasons for which a connection handles no requests for a while."""
+"""The reasons that a connection temporarily handles no requests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ class Hold:
     """
 
     PEER = 1
-    """The client does not read its answers. `Connection.resume_writing` releases it."""
+    """The client does not read its responses. `Connection.resume_writing` releases it."""
     STEPS = 2
     """A request is being handled in steps. `Connection._steps_ended` releases it."""
     WAITING = 4
-    """Too many requests wait for their answers, or need too much memory. `Connection._fill` releases it."""
+    """Too many requests wait for their responses, or need too much memory. `Connection._fill` releases it."""
     REQUESTS = 8
     """The memory for the requests of all connections is used up. The budget's call of `Connection.go_on` releases it."""
     RESPONSES = 16
-    """The memory for the answers to all connections is used up. The budget's call of `Connection.go_on` releases it."""
+    """The memory for the responses of all connections is used up. The budget's call of `Connection.go_on` releases it."""
     TURN = 32
     """The connection has used up its time slice. `Connection._next_turn` releases it."""
     MUTED = 64
-    """A `broker.hooks.interception.Verdict` delays the client after an answer. The timer of `Connection.mute` releases it."""
+    """A `broker.hooks.interception.Verdict` mutes the connection after a response. The timer of `Connection.mute` releases it."""

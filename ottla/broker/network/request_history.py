@@ -1,8 +1,8 @@
-"""Tells a `TransactionListener` of the answers to requests about transactional ids.
+"""Reports the responses to requests about transactional ids to a `TransactionListener`.
 
-The dispatcher asks for a `reporter` once for each API of a connection, and calls it with each answer. So requests of other APIs,
-and all requests of a broker that has no listener, cost one comparison. Each transaction passes here, so the request that every
-transaction has, its EndTxn, is handed on as a bare tuple (`Ended`), and the listener makes its event when it reads it.
+The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So requests of other APIs, and
+all requests of a broker without a listener, cost one comparison. Every transaction has an EndTxn, so that is passed on as a bare
+tuple (`Ended`), which the listener turns into an event when the event is read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ottla.protocol.steps import Steps
 from ottla.protocol.topic_partition import TopicPartition
 
 TRANSACTIONS_REPORTED = 100
-"""How many refused transactions of one AddPartitionsToTxn request are reported. Only brokers name more than one in a request."""
+"""Maximum number of refused transactions of one AddPartitionsToTxn request that are reported. Only brokers send more than one."""
 ERRORS_READ = 1_000
-"""How many errors of one answer are read. A larger answer has the same error in most of its elements."""
+"""Maximum number of errors of one response that are read. A larger response has the same error in most of its elements."""
 _REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
-"""Kept apart because Python calls a function each time that a member of an enumeration is looked up by its name."""
+"""Constants for speed: Python calls a function each time an enumeration member is looked up by its name."""
 UNFINISHED = frozenset((GeneratorType, Later))
-"""What a handler returns in place of a response that is to come."""
+"""The types that a handler returns for a response that is not ready yet."""
 BROKERS_FROM = 4
 """The first version of AddPartitionsToTxn that brokers send, with several transactions in a request."""
 _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 22, 24, 25, 26, 28
@@ -49,18 +49,18 @@ class Ports(Protocol):
 
 
 class _Noted(msgspec.Struct, frozen=True):
-    """Who has asked, and who learns of that: the same for all requests of one API and version on a connection."""
+    """The client and the listener, which are the same for all requests of one API and version on a connection."""
 
     listener: TransactionListener
     asker: Asker
 
 
 Reporter: TypeAlias = Callable[[Any, int, Any, Any], None]
-"""Gets the server's services, when the request came in ms since 1970, the request and its response."""
+"""Takes the server's services, the time of the request in ms since 1970, the request and its response."""
 
 
 def reporter(declared: Declared[Any], listener: TransactionListener, context: RequestContext) -> Reporter | None:
-    """What tells the listener of the answers to one API's requests of one client; None for an API that is not reported."""
+    """A function that reports responses of one API on one connection; None for an API that is not reported."""
     report = _REPORTS.get(declared.key)
     if report is None:
         return None
@@ -73,7 +73,7 @@ def reporter(declared: Declared[Any], listener: TransactionListener, context: Re
 def reported_once_there(
     report: Reporter, services: Any, come_ms: int, request: Any, response: Any, failed: Callable[[Code], Any]
 ) -> Steps[Any] | Later:
-    """The steps, or the `Later`, in place of those of a handler, for a response that is reported when it is there."""
+    """Wrap a handler's steps or `Later` so that the response is reported when it is ready."""
     if type(response) is GeneratorType:
         return _in_steps(report, services, come_ms, request, response, failed)
     answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
@@ -172,9 +172,9 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Partitions that were added are in the coordinator's log, so they are reported only where their client has not got the id.
+    """Report refused partitions, and added ones if their client is not known to own the id: others are in the coordinator's log.
 
-    The answer to a request without partitions says nothing: it has no place for an error.
+    A request without partitions is not reported: its response has no field for an error.
     """
     results = response.results_by_topic_v3_and_below
     transactional_id = request.v3_and_below_transactional_id
@@ -200,8 +200,8 @@ def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Versions that only leaders of partitions send, for several transactions at once. A leader has none of the ids."""
-    # An answer that is an error as a whole has no results.
+    """Report refused transactions of the versions that only partition leaders send. A leader owns none of the ids."""
+    # A response with an error for the whole request has no results.
     each = zip(request.transactions, response.results_by_transaction, strict=False)
     refused = ((one, result.topic_results) for one, result in each if _has_errors(result.topic_results))
     for one, topics in islice(refused, TRANSACTIONS_REPORTED):
@@ -222,7 +222,7 @@ def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request
 
 
 def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
-    """The first partitions, and how many there are."""
+    """The first partitions, and the number of all."""
     named: list[TopicPartition] = []
     count = 0
     for topic in topics:
@@ -233,7 +233,7 @@ def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
 
 
 def _has_errors(results: Iterable[Any]) -> bool:
-    """Asked of each transaction of older clients, which have one partition as a rule, so without a generator."""
+    """Whether any partition has an error. Called for each transaction of older clients, so it avoids a generator."""
     for topic in results:
         for partition in topic.results_by_partition:
             if partition.partition_error_code:
@@ -246,7 +246,7 @@ def _error_of(results: Iterable[Any]) -> int:
 
 
 def _first_error(errors: Iterable[int]) -> int:
-    """The error that says most: OPERATION_NOT_ATTEMPTED only says that another partition has an error."""
+    """The most informative error: OPERATION_NOT_ATTEMPTED only means that another partition has an error."""
     kinds = set(islice(errors, ERRORS_READ))
     kinds.discard(_NONE)
     if not kinds:

@@ -1,7 +1,7 @@
-"""Answers of coordinators leave when what they tell of is committed: below the high watermark of the coordinator's partition.
+"""Delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 
-What is above may be lost with this broker, and another coordinator may then decide otherwise. So nobody is told of it, whether the
-request has written it or has only read it (the timeline of Kafka's CoordinatorRuntime).
+Records above the high watermark may be lost with this broker, and another coordinator may then decide otherwise. So no response
+reveals them, whether its request wrote or only read them (like the timeline of Kafka's CoordinatorRuntime).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Refusal = Callable[[Code], Any]
 
 
 def once_committed(barrier: Barrier, response: Any, refusal: Refusal) -> Any:
-    """What a handler has returned, delayed until the logs that it has noted (`Barrier.depend_on`) are committed.
+    """Delay a handler's result until the logs that it depends on (`Barrier.depend_on`) are committed.
 
-    Where another broker leads such a partition by then, the request is answered with NOT_COORDINATOR.
+    If another broker leads such a partition by then, the response is NOT_COORDINATOR.
     """
     dependencies = barrier.take_dependencies()
     if type(response) is GeneratorType:
@@ -41,9 +41,9 @@ def _settled(barrier: Barrier, response: Any, dependencies: Mapping[Replicated, 
 def _delayed(
     barrier: Barrier, response: Any, dependencies: Mapping[Replicated, LogPosition], refusal: Refusal, later: Later
 ) -> Any:
-    """The response where everything is committed already, else ``later``, which gets it.
+    """The response if everything is already committed, else ``later``, which is resolved with it.
 
-    Where a partition has another leader epoch by now, what the response tells of may be lost.
+    If a partition has another leader epoch by now, the records that the response depends on may be lost.
     """
     if any(
         not partition.is_led or partition.log.leader_epoch != position.leader_epoch for partition, position in dependencies.items()
@@ -68,7 +68,7 @@ def _delayed(
 
 
 def _once_ready(barrier: Barrier, ready: Later, partitions: list[Replicated], refusal: Refusal) -> Later:
-    """The answer to a request that waits: it may tell of all that the logs have when it is made."""
+    """Delay a pending response: it may depend on all records that the logs have when it is ready."""
     later = Later(is_durable=ready.is_durable, on_abandoned=ready.abandon)
 
     def made(response: Any) -> None:
@@ -82,7 +82,7 @@ def _once_ready(barrier: Barrier, ready: Later, partitions: list[Replicated], re
 
 
 def _in_steps(barrier: Barrier, steps: Steps[Any], dependencies: dict[Replicated, LogPosition], refusal: Refusal) -> Steps[Any]:
-    """Run steps, and note on which logs each of them stands. Requests of others are handled in between."""
+    """Run steps, and record the logs on which each of them depends. Other requests are handled between the steps."""
     failure: BaseException | None = None
     while True:
         barrier.take_dependencies()
@@ -99,14 +99,14 @@ def _in_steps(barrier: Barrier, steps: Steps[Any], dependencies: dict[Replicated
         try:
             yield step
         except Exception as error:
-            # What the step has done in another thread was refused.
+            # The function of the step, which ran in a worker thread, has failed.
             failure = error
     _add(dependencies, barrier.take_dependencies())
     return _settled(barrier, response, dependencies, refusal)
 
 
 def _add(dependencies: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
-    """Note what a step stands on. The leader epoch stays that of the first step: what was written in it is lost with it."""
+    """Add the dependencies of a step. The leader epoch stays that of the first step, whose writes are lost in a later epoch."""
     for partition, position in newer.items():
         first = dependencies.setdefault(partition, position)
         dependencies[partition] = LogPosition(first.leader_epoch, position.end_offset)
