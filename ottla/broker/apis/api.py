@@ -1,11 +1,11 @@
 """The declaration of an API, and the arguments and results of its handler.
 
-Each module in `broker.handlers` has one `Declaration`, which a `broker.apis.registry.Registry` finds. The versions that are served
-are those of the API's schema.
+Each module in `broker.handlers` has one `Declaration`, which a `broker.apis.registry.ApiRegistry` finds. The served versions are
+those of the API's schema.
 
-Handlers run in the order in which requests arrive. A handler returns the response, a `broker.loop.pending_response.Later` where the
-response must wait, or None for no response. For a request that is too large to be handled at once it returns a generator of steps
-(`protocol.steps`) that returns one of these. Before the last step no further request of the connection is handled, as Kafka mutes a
+Handlers run in the order in which requests arrive. A handler returns the response, a `broker.loop.pending_response.Later` if the
+response must wait, or None for no response. For a request that is too large to be handled at once, it returns a generator of steps
+(`protocol.steps`) that returns one of these. Until the last step no further request of the connection is handled, as Kafka mutes a
 channel; requests of other connections are.
 """
 
@@ -24,7 +24,7 @@ from ottla.protocol.messages import APIS
 
 
 class RequestContext(msgspec.Struct):
-    """The version of a request, and the client that has sent it."""
+    """The version of a request, and the client that sent it."""
 
     version: int
     client_id: str
@@ -35,16 +35,16 @@ class RequestContext(msgspec.Struct):
 
 S = TypeVar("S")
 Handler: TypeAlias = Callable[[S, Any, RequestContext], Any]
-"""Gets the server's services, the request and its context; returns the response. A handler's own signature names a Protocol with
-the services that it needs in place of all that the server has, so that the signature tells which state the handler may change."""
+"""Takes the server's services, the request and its context; returns the response. The signature of a handler has a Protocol with
+only the services that it needs, so that the signature shows which state the handler may change."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One API of a server that gives its handlers the services ``S``.
 
-    ``failed`` makes the response that answers a whole request with one error. ``authorisation`` is what Kafka's authorizer is
-    asked; it is declared and not enforced yet. ``is_bulky``: the response may be far larger than the request, so the request waits
-    while too many bytes of responses wait to be sent. ``is_small`` says for one request of a bulky API whether its response is
+    ``failed`` builds the response with one error for a whole request. ``authorisation`` has the permissions that Kafka's authorizer
+    checks; it is declared and not enforced yet. ``is_bulky``: the response may be far larger than the request, so the request waits
+    while too many bytes of responses wait to be sent. ``is_small`` returns for one request of a bulky API whether its response is
     small.
     """
 

@@ -1,6 +1,6 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
-ottla has no ACLs yet: every client may do everything. Each API declares its permissions all the same, so that dispatch can enforce
+ottla has no ACLs yet: every client may do everything. Each API declares its permissions nevertheless, so that dispatch can enforce
 them one day. The codes are those of org.apache.kafka.common.acl.AclOperation and org.apache.kafka.common.resource.ResourceType;
 DescribeAcls and the authorised operations of a topic use the same codes.
 """
@@ -37,7 +37,7 @@ class ResourceType(IntEnum):
 
 
 class Authorisation(NamedTuple):
-    """An operation on the resources of one type that a request names."""
+    """An operation on the resources of one type in a request."""
 
     operation: AclOperation
     resource_type: ResourceType
@@ -57,4 +57,4 @@ UNRESTRICTED: tuple[Authorisation, ...] = ()
 """The permissions of an API that every client may use in Kafka."""
 
 ANONYMOUS = ("User", "ANONYMOUS")
-"""Type and name of the principal of clients that have not authenticated (KafkaPrincipal.ANONYMOUS)."""
+"""Type and name of the principal of unauthenticated clients (KafkaPrincipal.ANONYMOUS)."""

@@ -1,10 +1,10 @@
-"""Finds the APIs that a server offers: those with a schema in `protocol` and a module of the same name among its handlers.
+"""Finds the APIs that a server offers: each has a schema in `protocol` and a handler module of the same name.
 
 So a new API takes two files: ``protocol/schemas/end_txn.schema``, from which ``make generate`` adds an entry to
 `protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`. ApiVersions, dispatch and the tests use a
 server's registry.
 
-A handler's module is imported at the first request of its API, because importing all of them would hold the event loop for too
+A handler's module is imported at the first request of its API, because importing all of them would block the event loop for too
 long. So ApiVersions takes the versions from the index of the schemas, as `Declared` does.
 """
 
@@ -23,7 +23,7 @@ S = TypeVar("S")
 
 
 def modules_of(package: ModuleType) -> dict[str, str]:
-    """The full names of a package's modules by their own names."""
+    """The full names of a package's modules by their short names."""
     return {module.name: f"{package.__name__}.{module.name}" for module in iter_modules(package.__path__)}
 
 
@@ -31,18 +31,18 @@ class ApiRegistry(Generic[S]):
     """The APIs of one kind of server, whose handlers get the services ``S``."""
 
     def __init__(self, modules: Mapping[str, str], offered_from: Mapping[int, int] | None = None) -> None:
-        """``modules``: full names of modules by their own names; modules that are not named as a schema are no handlers.
+        """``modules``: full names of modules by short name; modules without a schema of the same name are not handlers.
 
-        ``offered_from``: the lowest version in ApiVersions by API key, where it is not the schema's.
+        ``offered_from``: the lowest version in ApiVersions by API key, if it is not the schema's.
         """
         self.modules = {key: modules[entry.module] for key, entry in sorted(APIS.items()) if entry.module in modules}
-        """The full name of the handler's module by API key, in the order of the keys."""
+        """The full name of the handler's module by API key, ordered by key."""
         self._offered_from = dict(offered_from or {})
         self._declared: dict[int, Declared[S]] = {}
         self._change: Callable[[Declared[S]], Declared[S]] | None = None
 
     def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> ApiRegistry[S]:
-        """The same APIs, each as ``change`` makes it of its declaration."""
+        """The same APIs, with each declaration changed by ``change``."""
         changed = ApiRegistry[S]({})
         changed.modules, changed._offered_from, changed._change = self.modules, self._offered_from, change
         return changed
@@ -59,7 +59,7 @@ class ApiRegistry(Generic[S]):
         return declared
 
     def offered_versions(self, *, unstable: bool = False) -> list[tuple[int, int, int]]:
-        """Key, lowest and highest version of each API, in the order of the keys.
+        """Key, lowest and highest version of each API, ordered by key.
 
         ``unstable`` is ``unstable.api.versions.enable``.
         """

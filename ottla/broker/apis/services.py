@@ -1,8 +1,8 @@
-"""The parts of a broker that handlers of APIs, and others, may use.
+"""The parts of a broker that handlers of APIs, and other modules, may use.
 
-`BrokerServer` implements `Services`, and no module below it imports `BrokerServer`. A handler names the services that it needs in a
-Protocol of its own. mypy checks that `Services` has them where the handler is put into its `Declaration`, and that `BrokerServer`
-implements `Services` where a connection is made.
+`BrokerServer` implements `Services`, and no module below it imports `BrokerServer`. Each handler has a Protocol with the services
+that it needs. mypy checks that `Services` has them where the handler's `Declaration` is created, and that `BrokerServer` implements
+`Services` where a connection is created.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class OfferedApis(Protocol):
-    """The APIs of a server (`broker.apis.registry.Registry`)."""
+    """The APIs of a server (`broker.apis.registry.ApiRegistry`)."""
 
     def offered_versions(self, *, unstable: bool = False) -> list[tuple[int, int, int]]: ...
 
