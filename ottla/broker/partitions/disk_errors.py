@@ -1,4 +1,4 @@
-"""What becomes of a log that the disk refuses, or whose files are damaged."""
+"""Handles failed writes to a log, and damaged files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.storage.log import Log
 log = structlog.get_logger("partition")
 
 PROBLEMS_NAMED = 20
-"""How many logs `problems_of` names at most."""
+"""Maximum number of lines that `problems_of` returns."""
 
 
 def storage_error(partition_log: Log, error: OSError) -> KafkaError:
@@ -22,9 +22,9 @@ def storage_error(partition_log: Log, error: OSError) -> KafkaError:
 
 
 def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
-    """Note that a write to a log has failed.
+    """Record that a write to a log has failed.
 
-    The write may be tried again, unless the file is `Damaged`: then the log goes offline.
+    The write may be retried, unless the file is `Damaged`: then the log goes offline.
     """
     if isinstance(error, Damaged):
         take_offline(partition_log, described(error))
@@ -52,7 +52,7 @@ def log_offline(partition_log: Log) -> None:
 
 
 def note_damage(partition_log: Log) -> None:
-    """Log the damaged batch that a reader has met, if it is new. The log stays in service."""
+    """Log the damaged batch that a reader has found, if it is new. The log stays in service."""
     damage = partition_log.damage
     if damage is not None and damage is not partition_log.logged_damage:
         log.error(
@@ -68,7 +68,7 @@ def note_damage(partition_log: Log) -> None:
 
 
 def problems_of(logs: Iterable[Log]) -> list[str]:
-    """A line for each log that is offline, or in which a reader has met a damaged batch: the first `PROBLEMS_NAMED`."""
+    """A line for each of the first `PROBLEMS_NAMED` logs that are offline, or in which a reader has found a damaged batch."""
     problems: list[str] = []
     for one in logs:
         if one.offline_reason is not None:

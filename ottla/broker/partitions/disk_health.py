@@ -1,7 +1,7 @@
 """Tracks whether the log directory accepts writes, for `ottla health`, the metrics and the log.
 
-A write that the disk refuses (no space, a quota, a file-size limit, an input/output error) has changed nothing, and may be tried
-again. A failed sync is final, because it is then unknown which data is on the disk.
+A failed write (no space, a quota, a file-size limit, an I/O error) has changed nothing, and may be retried. A failed sync is final,
+because it is then unknown which data is synced.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
-"""How many files that a stop could not write are logged one by one."""
+"""Maximum number of files that a stop could not write and are logged one by one."""
 QUIET_MS = 60_000
-"""How long no write must be refused, in ms, before a probe ends a refusal that had another reason than lack of space."""
+"""Time in ms without a failed write before a probe may end failures that had another cause than lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-"""Refusals whose end a probe can detect, because a probe needs space and a descriptor. A probe cannot tell whether the limit of
-another file still holds."""
+"""Errors whose end a probe can detect, because a probe needs space and a descriptor. A probe cannot detect whether another file is
+still at its size limit."""
 
 log = structlog.get_logger("disk")
 
 
 class DiskHealth:
-    """The state of one log directory. The first refusal and the end of refusals are logged once each, however many lie between.
+    """The state of one log directory. The first failed write and the end of the failures are logged, but not the failures between.
 
-    The refusals end when every refused partition has written again, or when a probe of the largest refused size succeeds.
+    The failures end when every affected partition has written again, or when a probe of the largest failed size succeeds.
     """
 
     def __init__(self, env: Env, directory: str) -> None:
@@ -40,7 +40,7 @@ class DiskHealth:
         self.errors = RepeatedErrors(env, log)
         """Errors of single files, which requests may meet again and again while the disk is otherwise well."""
         self._directory = directory
-        # The partitions and files with a refused write, in the order of the refusals.
+        # The partitions and files with a failed write, in order of the failures.
         self._refused: dict[str, None] = {}
         self._since_ms = 0.0
         self._last_ms = 0.0
@@ -50,7 +50,7 @@ class DiskHealth:
         self._timer: Timer | None = None
         self.has_failed = False
         self.refused_writes = 0
-        """The number of refused writes since the start."""
+        """The number of failed writes since the start."""
 
     @property
     def is_refusing(self) -> bool:
@@ -61,7 +61,7 @@ class DiskHealth:
         return not self._refused and not self.has_failed
 
     def refused(self, what: str, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
-        """Note that the disk has refused a write of ``size_bytes``. ``what`` names the partition or the file."""
+        """Record a failed write of ``size_bytes``. ``what`` is the partition or the file."""
         now_ms = self._env.monotonic_ms()
         self.refused_writes += 1
         self._last_ms = now_ms
@@ -81,18 +81,18 @@ class DiskHealth:
         self._refused[what] = None
 
     def accepted(self, what: str) -> None:
-        """Note that a write has succeeded. This is cheap where no write was refused."""
+        """Record a successful write. This is cheap if no write has failed."""
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:
                 self._end_refusals()
 
     def failed(self, error: BaseException) -> None:
-        """Note that a sync has failed. The state is final."""
+        """Record a failed sync. The state is final."""
         self._give_up("sync_failed", str(error), "nothing more is written; replace the disk or mend it, then start again")
 
     def lost(self, reason: str) -> None:
-        """Note that something else has moved or removed the directory. The state is final."""
+        """Record that the directory was moved or removed. The state is final."""
         self._give_up("directory_lost", reason, "nothing more is written; put the directory back, then start again")
 
     def _give_up(self, event: str, error: str, hint: str) -> None:
@@ -112,7 +112,7 @@ class DiskHealth:
         self.close()
 
     def close(self) -> None:
-        """Make no further probe, because writes are accepted again or the broker stops."""
+        """Stop probing, because writes succeed again or the broker stops."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -142,7 +142,7 @@ class DiskHealth:
 
 
 def log_unwritten(unwritten: list[str]) -> None:
-    """Log the files that a stop could not write, which the next start must recover: a line for each, or their number."""
+    """Log the files that a stop could not write and the next start must recover: a line for each, or their number."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
         log.error("not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:

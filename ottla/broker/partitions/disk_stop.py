@@ -1,4 +1,4 @@
-"""Ends all writes to a log directory that cannot be trusted with them any more."""
+"""Stops all writes to a log directory after a failed sync or the loss of its lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class DiskStop:
-    """Ends the writes of a broker or of a controller, until its next start."""
+    """Stops the writes of a broker or of a controller, until its next start."""
 
     __slots__ = ("_directory", "_disk")
 
@@ -17,12 +17,12 @@ class DiskStop:
         self._disk = disk
 
     def sync_failed(self, error: BaseException) -> None:
-        """Accept no write after a failed sync, even if a later one succeeds: the kernel may have dropped data (fsyncgate)."""
+        """Refuse writes after a failed sync, even if a later sync succeeds: the kernel may have dropped data (fsyncgate)."""
         self._disk.failed(error)
         self._refuse_writes()
 
     def check_directory(self) -> None:
-        """Accept no further writes once the lock file is gone: they would be lost, or overwrite another broker's data."""
+        """Refuse writes after the lock file was removed: they would be lost, or overwrite another broker's data."""
         if not self._disk.has_failed and not self._directory.is_ours():
             self._disk.lost(NOT_OURS)
             self._refuse_writes()

@@ -1,8 +1,8 @@
 """Syncs files before writes are acknowledged (``ottla.durability=power``).
 
 With ``process``, as in Kafka, acknowledged data survives a kill of the process, because the operating system has the data. With
-``power`` acknowledged data survives a power cut: every answer, and every effect of a coordinator's record, waits until the written
-files are synced. One round of syncs serves everything that waits (group commit). The round runs in another thread.
+``power`` acknowledged data survives a power cut: every response, and every effect of a coordinator's record, waits until the
+written files are synced. One round of syncs serves all waiters (group commit). The round runs in a worker thread.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 
 OnDurable = Callable[[bool], None]
-"""Called with True once the data is on the disk. With False the data may be lost: the log directory has failed, or a file of the
-same round is damaged."""
+"""Called with True after the data was synced, and with False if the data may be lost: the log directory has failed, or a file of
+the same round is damaged."""
 
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
-"""The order of syncs in a round. A decision is synced after the data that it decides on: where a Prepare record is on the disk, the
-transaction's records are too."""
+"""The order of syncs in a round. A decision is synced after the data that it decides on: if a Prepare record is synced, the
+transaction's records are as well."""
 
 
 SHORTAGE_RETRY_MS = 100
-"""How long after a round that got no descriptor the next round begins, in ms."""
+"""Delay in ms before a round that got no file descriptor is repeated."""
 SPARED_DESCRIPTORS = 8
-"""How many log files such a round closes for the next round, which needs one descriptor at a time."""
+"""Number of log files that are closed before such a round is repeated, which needs one descriptor at a time."""
 
 
 class _Round:
@@ -47,11 +47,11 @@ class _Round:
 
 
 class GroupCommit:
-    """Syncs the files that partitions have written. ``on_failure`` is called once, when a sync has failed.
+    """Syncs the files that partitions have written. ``on_failure`` is called once, after a failed sync.
 
     ``on_refused`` is called with the path of a file that could not be opened for its sync, which does not mean that the disk has
-    failed. A damaged file is skipped, and the others are synced all the same. Where no descriptor was left, the round is repeated,
-    and its waiters keep waiting.
+    failed. A damaged file is skipped, and the others are synced nevertheless. If no descriptor was left, the round is repeated, and
+    its waiters keep waiting.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class GroupCommit:
         # The files to sync with their ranks, and the directories in which new files were created.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
-        # For each log the newest segment file whose directory entry is on the disk or is to be synced.
+        # For each log the newest segment file whose directory entry is synced or will be.
         self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._waiting: list[OnDurable] = []
         self._round: _Round | None = None
@@ -77,15 +77,15 @@ class GroupCommit:
         self.has_failed = False
         self.rounds = 0
         self.lossy_rounds = 0
-        """How many rounds did not bring everything to the disk that was written before them."""
+        """Number of rounds that did not sync all earlier writes."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether written data is not on the disk yet."""
+        """Whether some written data is not synced yet."""
         return bool(self._dirty) or self._round is not None
 
     def wrote(self, log: Log, segment: Segment | None = None) -> None:
-        """Note that a log has grown in its active segment, or in another one."""
+        """Record that a log has grown in its active segment, or in another one."""
         path = (segment or log.active).log.path
         if path not in self._dirty and not self.has_failed:
             self._dirty[path] = _RANK.get(log.topic, 0)
@@ -94,27 +94,27 @@ class GroupCommit:
                 self._new_directories.add(log.directory)
 
     def wrote_file(self, path: str, directory: str) -> None:
-        """Note that a file was replaced as a whole."""
+        """Record that a file was replaced as a whole."""
         if self.has_failed:
             return
         self._dirty[path] = 0
         self._new_directories.add(directory)
 
     def is_synced(self, log: Log) -> bool:
-        """Whether the active segment of a log is on the disk as far as it was written."""
+        """Whether the active segment of a log is completely synced."""
         path = log.active.log.path
         return path not in self._dirty and (self._round is None or path not in self._round.paths)
 
     def stop(self) -> None:
-        """Begin no further round and call no waiter, because the directory is about to be closed and may then get another broker.
+        """Begin no further round and call no waiter, because the directory is about to be closed and may be used by another broker.
 
-        A round that is running goes on, because it only syncs files.
+        A running round continues, because it only syncs files.
         """
         self._is_stopped = True
         self._waiting.clear()
 
     def then(self, waiter: OnDurable) -> None:
-        """Call ``waiter`` when everything written so far is on the disk; at once where it is already."""
+        """Call ``waiter`` after all data written so far is synced; at once if it already is."""
         if self._is_stopped:
             return
         if self.has_failed:
@@ -143,7 +143,7 @@ class GroupCommit:
         self._env.run_aside(lambda: self._sync(this), self._synced)
 
     def _sync(self, this: _Round) -> None:
-        """Sync the files of a round, in another thread.
+        """Sync the files of a round, in a worker thread.
 
         A file that no longer exists was deleted, or was replaced by compaction, which syncs the new file itself.
         """
@@ -191,7 +191,7 @@ class GroupCommit:
         self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
 
     def _failed(self, error: BaseException, this: _Round) -> None:
-        """What was written and is not known to be on the disk is not shown any more: it may be gone after the next start."""
+        """Take logs offline whose writes may not be synced: readers must not see records that may be lost at the next start."""
         self.has_failed = True
         unknown = this.paths | self._dirty
         self._dirty.clear()

@@ -1,4 +1,4 @@
-"""Repeats timed work in the background: retention, compaction, checkpoints, and the timed work of other parts."""
+"""Runs periodic tasks in the background: retention, compaction, checkpoints, and tasks of other parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ottla.storage.log_dir import LogDirectory
 
 TRASH_CHECK_MS = 1_000
 PRODUCERS_AT_ONCE = 5_000
-"""How many producers one step of expiry checks, in about a millisecond."""
+"""Number of producers that one step of expiry checks, in about a millisecond."""
 
 log = structlog.get_logger("housekeeping")
 
@@ -46,7 +46,7 @@ class Housekeeping:
         barrier: Barrier,
         disk_failed: Callable[[BaseException], None],
     ) -> None:
-        """``disk_failed`` is called with the error when a sync has failed."""
+        """``disk_failed`` is called with the error of a failed sync."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
@@ -62,7 +62,7 @@ class Housekeeping:
         """Logs that the cleaner could not read. They are not compacted until the next start."""
 
     def start(self) -> None:
-        """Start the tasks that concern logs. Other parts add their own tasks with `repeat`."""
+        """Start the tasks on logs. Other parts add their own tasks with `repeat`."""
         self.repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, waits_after_start=True)
         self.repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
         self.repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
@@ -91,7 +91,7 @@ class Housekeeping:
     ) -> None:
         """Run a task repeatedly. A task that returns steps lets other work run between two steps.
 
-        The interval begins when a run has ended, so a task never runs twice at once. The first run comes after an interval or, with
+        The interval begins at the end of a run, so a task never runs twice at once. The first run begins after an interval or, with
         ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a
         test may stop. That is right for tasks that depend on the age of something, and wrong for tasks that check the outside
         world.
@@ -104,7 +104,7 @@ class Housekeeping:
 
         def failed(error: Exception) -> None:
             if isinstance(error, OSError):
-                # The disk has refused a write, which has changed nothing. The next round tries again.
+                # A write has failed with nothing changed. The next run retries.
                 self._disk.refused(self._directory.path, error)
             else:
                 self._lifecycle.bug("task_failed", task=name)
@@ -127,10 +127,10 @@ class Housekeeping:
         self._timers[name] = call_later(first_ms, begin)
 
     def _initial_delay_ms(self, interval_ms: int) -> int:
-        """The time from the start to the first run of a task that concerns logs (log.initial.task.delay.ms).
+        """The time in ms from the start to the first run of a task on logs (log.initial.task.delay.ms).
 
-        Where only the interval is set, and is shorter than Kafka's default delay of half a minute, the interval is used: a user who
-        sets a short interval, as tests do, does not want to wait longer.
+        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the interval is used: a user who sets a
+        short interval, as tests do, does not want to wait longer.
         """
         delay_ms = self._config.settings.log_initial_task_delay_ms
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)

@@ -1,13 +1,14 @@
-"""Reads a coordinator's log without records that a later record of the same key replaces, so that a start decodes fewer records.
+"""Reads a coordinator's log without most records that a later record replaces, so that a start decodes fewer records.
 
-A coordinator's log has many records of one key, and a start needs only the last of them. Compaction would leave the same records,
-and skipping the others is allowed for the same reason: the newest record of a key has the whole state of the key. So a record is
-held back until a record of the same key replaces it, and may come out later than records of other keys that were written after it.
+A coordinator's log has many records of one key, and a start needs only the last of them. Skipping the others is allowed for the
+same reason as compaction: the newest record of a key has the whole state of the key. So a record is held back until a record of the
+same key replaces it, and may be returned after records of other keys that were written later.
 
-Coordinators mostly write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes tell where the key
-is, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not held back,
-and neither is a tombstone, which also ends pending offsets of transactions. Before such a batch all held batches come out. So a
-replay of the batches that come out gives the same state as a replay of all batches, as long as every record can be decoded.
+Coordinators usually write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes give the position
+of the key, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not
+held back, and neither is a tombstone, which also ends pending offsets of transactions. Before such a batch all held batches are
+returned. So a replay of the returned batches gives the same state as a replay of all batches, as long as every record can be
+decoded.
 """
 
 from __future__ import annotations
@@ -25,29 +26,28 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 from ottla.storage.walk import SoundBatches, pieces
 
-# The fields are base offset, CRC, attributes, last offset delta and record count of the header. The six bytes behind them begin the
+# The fields are base offset, CRC, attributes, last offset delta and record count of the header. The six bytes after them begin the
 # record: its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
 _HEAD = Struct(">q9xIhi30xi6B")
 _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 _KEY_START = 66
 PIECE_BYTES = 256 << 10
-"""How much of a file is read at once. To search it takes about 3 ms where each record has a batch of its own."""
+"""Number of bytes of a file that are read at once. Searching them takes about 3 ms if each batch has only one record."""
 _NULL = 1
-"""The length -1 in zigzag code, which is the length of a tombstone's value."""
+"""The length -1 as a zigzag varint, which is the length of a tombstone's value."""
 
 
 def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
     """The batches that a replay needs. ``kinds`` are the key versions of records that replace earlier records of the same key.
 
-    Raises `Damaged` where any batch cannot be read, has a wrong CRC, or has an offset below the batch before. Skipped batches are
-    checked as well.
+    Raises `Damaged` if any batch, even a skipped one, cannot be read, has a wrong CRC, or has an offset below the batch before it.
     """
     return (batch for batch in latest_by_piece(log, kinds) if batch is not None)
 
 
 def latest_by_piece(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer] | None]:
-    """`latest_batches` for a reader that pauses: None comes after each piece of a file, because many pieces may give no batch."""
+    """`latest_batches` for a reader that pauses: yields None after each piece of a file, as many pieces may have no batch."""
     held: dict[bytes, bytes] = {}
     for released in _released(log, kinds, held):
         if released is None:
@@ -69,7 +69,7 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool] | None]:
     """Put batches that may be replaced into ``held`` and yield the others, and None after each piece of a file.
 
-    With each batch comes whether the held batches may stay held; otherwise they must come out first.
+    Each batch is yielded with whether the held batches may stay held; otherwise they must be yielded first.
     """
     next_offset = 0
     for segment in log.segments:
@@ -104,7 +104,7 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """The fields of `_HEAD` for a batch that is too short for them. The zeros keep it from being held back."""
+    """The fields of `_HEAD` for a batch that is too short for them. Because of the zeros it is not held back."""
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -29,11 +29,11 @@ DELETE_WORK = 20
 """The cost of renaming a partition's directory, in units of `protocol.steps.Pace`."""
 
 NOBODY = -1
-"""The leader of a partition that has none."""
+"""The leader id of a partition without a leader."""
 
 
 class NotLeader(KafkaError):
-    """NOT_LEADER_OR_FOLLOWER of a partition that another broker leads, with the leader, or -1, and its epoch (KIP-951)."""
+    """NOT_LEADER_OR_FOLLOWER for a partition that another broker leads, with the leader's id, or -1, and epoch (KIP-951)."""
 
     def __init__(self, leader_id: int, leader_epoch: int) -> None:
         super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
@@ -42,16 +42,15 @@ class NotLeader(KafkaError):
 
 
 class Partition:
-    """A log, the state of its replicas, and the callbacks that wait for it to grow. Each of ``waiters`` is called once, soon after
-    a change.
+    """A log, the state of its replicas, and the ``waiters``: callbacks that are called once, soon after a change.
 
-    The leader decides how far the log is committed. Where there is no other replica, that is the log's end after each append. A
-    broker that follows another one takes its decisions over.
+    The leader determines the high watermark, which is the log end offset if there is no other replica. A follower gets it from its
+    leader.
 
-    ``appended_bytes`` counts the bytes of data batches that consumers may read at once, so it stands still where there are other
-    replicas. ``fetchable_bytes`` counts those that followers may fetch. ``reveals`` counts what may make any amount of earlier data
-    visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the batches of clients
-    that were answered with an offset, retries of a stored batch included, as Kafka's BytesInPerSec and MessagesInPerSec
+    ``appended_bytes`` counts the bytes of data batches that consumers may read at once, so it does not grow if there are other
+    replicas. ``fetchable_bytes`` counts those that followers may fetch. ``reveals`` counts the events that may make any amount of
+    earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the client
+    batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
     (ReplicaManager.appendRecordsToLeader).
     """
 
@@ -76,7 +75,7 @@ class Partition:
     def __init__(
         self, env: Env, partition_log: Log, barrier: Barrier, disk: DiskHealth, broker_id: int, *, is_led: bool = True
     ) -> None:
-        """``is_led``: the broker is the only replica, and leads. Else nobody is known to lead yet."""
+        """``is_led``: the broker is the only replica, and leads. Otherwise no leader is known yet."""
         self._env = env
         self.barrier = barrier
         self._on_written = barrier.on_written
@@ -87,13 +86,13 @@ class Partition:
         self.reveals = 0
         self.bytes_in = 0
         self.messages_in = 0
-        # In the order of waiting: the waiter that has waited longest is called first.
+        # In order of waiting: the waiter that has waited longest is called first.
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
         self.leader_id = NOBODY
         self.on_expansion: Callable[[InSync], None] | None = None
-        """Called with the in-sync set to ask the controller for, where a follower has caught up."""
+        """Called when a follower has caught up, with the in-sync set to request from the controller."""
         if is_led:
             self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
 
@@ -117,15 +116,14 @@ class Partition:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
 
     def lead(self, leader: Leader) -> None:
-        """Begin a leader epoch, in which this broker leads."""
+        """Begin a leader epoch in which this broker leads."""
         assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id = leader, leader.broker_id
         self.log.leader_epoch = leader.leader_epoch
         self.advance()
 
     def follow(self, leader_id: int, leader_epoch: int) -> None:
-        """Begin a leader epoch, in which another broker leads, or nobody. Whoever waits here for the high watermark is answered
-        that this broker does not lead."""
+        """Begin a leader epoch in which another broker leads, or none. Requests that wait for the high watermark are refused."""
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id = None, leader_id
         self.log.leader_epoch = leader_epoch
@@ -135,17 +133,17 @@ class Partition:
             self._wake()
 
     def was_lost_since(self, leaderships_lost: int) -> bool:
-        """Whether this broker does not lead, or has not all the time since `Barrier.leaderships_lost` had this value."""
+        """Whether this broker does not lead now, or did not at any time since `Barrier.leaderships_lost` had this value."""
         return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
-        """Move the high watermark as far as the replicas that this broker knows of allow."""
+        """Move the high watermark as far as the known log ends of the replicas allow."""
         leader, log = self.leader, self.log
         leader.min_in_sync = log.config.min_insync_replicas
         self.commit(leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.steady_ms()))
 
     def commit(self, high_watermark: int) -> None:
-        """Take over the high watermark that the replication state has decided on. Whoever waits for it goes on."""
+        """Set the high watermark that the replication state has determined, and wake its waiters."""
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
             self.reveals += 1
@@ -154,7 +152,7 @@ class Partition:
                 self._wake()
 
     def replica_fetched(self, broker_id: int, fetch_offset: int, start_offset: int, broker_epoch: int) -> None:
-        """Note how far a follower has come, by the fetch that it has sent. Raises the errors of `Leader.fetched`."""
+        """Record a follower's log end offset, from the fetch that it sent. Raises the errors of `Leader.fetched`."""
         leader, log = self.leader, self.log
         leader.min_in_sync = log.config.min_insync_replicas
         low_watermark = leader.low_watermark
@@ -175,12 +173,12 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Where the logs of all live replicas begin, as far as the leader knows: what is below is nowhere any more."""
+        """The smallest log start offset of all live replicas, as far as the leader knows: no live replica has records below it."""
         low_watermark = self.leader.low_watermark
         return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
 
     def _check_replicas(self, acks: int) -> None:
-        """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS where all replicas are to have a batch and too few are in sync."""
+        """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS if ``acks`` requires all replicas and too few are in sync."""
         leader = self.leader
         leader.min_in_sync = self.log.config.min_insync_replicas
         leader.check_may_append(acks)
@@ -190,8 +188,10 @@ class Partition:
     def append(
         self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False, acks: int = ACKS_ALL
     ) -> Appended:
-        """Append a checked batch of a client. Raises the errors of `Log.append_as_leader`, `NotLeader`, NOT_ENOUGH_REPLICAS, and
-        KAFKA_STORAGE_ERROR."""
+        """Append a checked batch of a client.
+
+        Raises the errors of `Log.append_as_leader`, `NotLeader`, NOT_ENOUGH_REPLICAS, and KAFKA_STORAGE_ERROR.
+        """
         leader = self._leader
         if leader is None or not leader.is_sole:
             self._check_replicas(acks)
@@ -206,8 +206,10 @@ class Partition:
         return appended
 
     def append_own(self, batch: bytearray) -> Appended:
-        """Append a batch of a coordinator. Raises the errors of `Log.append_own`, `NotLeader`, NOT_ENOUGH_REPLICAS, and
-        KAFKA_STORAGE_ERROR."""
+        """Append a batch of a coordinator.
+
+        Raises the errors of `Log.append_own`, `NotLeader`, NOT_ENOUGH_REPLICAS, and KAFKA_STORAGE_ERROR.
+        """
         leader = self._leader
         if leader is None or not leader.is_sole:
             self._check_replicas(ACKS_ALL)
@@ -234,7 +236,7 @@ class Partition:
     def _grew(self, by_bytes: int) -> None:
         log, leader = self.log, self._leader
         if leader is not None and leader.is_sole:
-            # Nothing waits for the high watermark here, because it always is the log's end.
+            # Nothing waits for the high watermark here, because it is always the log end offset.
             log.high_watermark = log.log_end_offset
             if CHECKED.whole_states:
                 check_log(log)
@@ -248,14 +250,14 @@ class Partition:
             self._wake()
 
     def _written(self) -> None:
-        """Tell those who wait for the disk: until it has what was written, or until it takes writes again."""
+        """Report a successful write to the disk health and to the barrier."""
         if self._disk.is_refusing:
             self._disk.accepted(self.log.directory)
         if self._on_written is not None:
             self._on_written(self.log)
 
     def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
-        """Note what the leader has sent: whether the log has grown by it, and the leader's watermarks."""
+        """Apply a leader's fetch response: whether the log has grown, and the leader's high watermark and log start offset."""
         if has_grown:
             self._written()
         self.commit(high_watermark)
@@ -273,7 +275,7 @@ class Partition:
             self._wake()
 
     def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
-        """The error for the client. A full disk is logged once, not for each refused write (`DiskHealth`)."""
+        """The error for the client. A full disk is logged once, not for each failed write (`DiskHealth`)."""
         disk_refused(self._disk, self.log, error, size_bytes)
         self.wake_where_offline()
         return storage_error(self.log, error)
@@ -281,7 +283,7 @@ class Partition:
     # reading
 
     def read(self, offset: int, max_bytes: int, **options: Unpack[ReadOptions]) -> Slice:
-        """Read batches as `storage.reading.read`. Raises its errors, and KAFKA_STORAGE_ERROR."""
+        """Read batches with `storage.reading.read`. Raises its errors, and KAFKA_STORAGE_ERROR."""
         return self.look_up(lambda log: read(log, offset, max_bytes, **options))
 
     def look_up(self, query: Callable[[Log], T]) -> T:
@@ -315,20 +317,20 @@ class Partitions:
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
         self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
-        """Puts a topic's partition into service if it is not yet; returns None where this broker has no replica of it."""
+        """Opens a topic's partition if it is not in service yet; returns None if this broker has no replica of it."""
         self.led_elsewhere: Callable[[str, int], NotLeader | None] = lambda topic, index: None
-        """The error for a partition that another broker leads; None where the topic has no such partition."""
+        """Returns the error for a partition that another broker leads; None if the topic has no such partition."""
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
-        """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
+        """Put a partition into service. ``is_led``: this broker is its only replica. Otherwise call `lead` or `follow` next."""
         partition = Partition(self._env, partition_log, self._barrier, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """Note that the disk has refused background work on a log.
+        """Record that background work on a log failed to write.
 
-        The log may be that of the cluster's metadata, which is no partition.
+        The log may be the metadata log, which is not a partition.
         """
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
@@ -336,7 +338,7 @@ class Partitions:
             partition.wake_where_offline()
 
     def sync_refused(self, path: str, error: OSError) -> None:
-        """Note that a file or directory could not be opened for its sync. A damaged file takes only its own partition offline."""
+        """Record that a file or directory could not be opened for its sync. A damaged file takes only its own partition offline."""
         for partition_log in self.directory.logs.values():
             if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
                 self.disk_refused(partition_log, error)
@@ -346,7 +348,7 @@ class Partitions:
     def remove(self, topic: str, indexes: range) -> Steps[None]:
         """Take partitions of a deleted topic out of service at once. The returned steps rename their directories.
 
-        The next start sets a directory aside that cannot be renamed.
+        If a directory cannot be renamed, the next start renames it as a stray partition.
         """
         removed = []
         for index in indexes:
@@ -369,11 +371,11 @@ class Partitions:
                 yield None
 
     def known(self, topic: str, index: int) -> Partition | None:
-        """A partition that is in service already; None for others."""
+        """A partition that is already in service; None for others."""
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition of which this broker has a replica."""
+        """A partition of which this broker has a replica; None for others."""
         return self._by_name.get((topic, index)) or self.open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:
@@ -384,14 +386,14 @@ class Partitions:
         return partition
 
     def replica(self, topic: str, index: int) -> Partition:
-        """A partition that this broker leads or follows. Raises as `get` does where it is no replica."""
+        """A partition that this broker leads or follows. Raises as `get` does if this broker has no replica."""
         partition = self._by_name.get((topic, index)) or self.open_missing(topic, index)
         if partition is None:
             raise self.led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
     def exists(self, topic: str, index: int) -> bool:
-        """Whether the cluster has the partition, whoever leads it."""
+        """Whether the cluster has the partition, no matter which broker leads it."""
         if (topic, index) in self._by_name:
             return True
         return self.find(topic, index) is not None or self.led_elsewhere(topic, index) is not None
@@ -404,9 +406,9 @@ class Partitions:
 
 
 def leader_epoch_end(partition: Partition, epoch: int) -> EpochEnd:
-    """The largest leader epoch at or below ``epoch``, and the offset at which it ends; (-1, -1) where the log has none.
+    """The largest leader epoch at or below ``epoch``, and its end offset; (-1, -1) if the log has none.
 
-    A follower and a client learn from it where their records part from this log's (Partition.lastOffsetForLeaderEpoch).
+    Followers and clients use it to find the offset at which their records diverge (Partition.lastOffsetForLeaderEpoch).
     """
     log = partition.log
     return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, log.leader_epoch))

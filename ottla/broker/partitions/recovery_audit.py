@@ -1,7 +1,7 @@
-"""Finds the transactions that have lost a part in a crash, from the data that recovery reads anyway.
+"""Finds the transactions that lost a part in a crash, from the data that recovery reads.
 
 Recovery reads the coordinators' logs and, of each partition, the batches above the last producer snapshot below the recovery point.
-So this audit costs a start little. A loss in older batches is only found by `operations.directory_audit`.
+So this audit adds little to the time of a start. Only `operations.directory_audit` finds a loss in older batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
 MAX_TORN_LOGGED = 100
-"""How many torn transactions are logged one by one."""
+"""Maximum number of torn transactions that are logged one by one."""
 
 log = structlog.get_logger("broker")
 
@@ -28,11 +28,11 @@ log = structlog.get_logger("broker")
 def find_torn_transactions(
     partitions: Partitions, born_ms: Mapping[str, int], read: Mapping[TopicPartition, TransactionHistory], forgotten_ms: int
 ) -> list[TornTransaction]:
-    """The transactions that a crash has torn. Call this before the first append after the start.
+    """The transactions that a crash tore. Call this before the first append after the start.
 
-    ``born_ms`` is when each topic was created, as far as that is known. ``read`` has the transactions that recovery has read in
-    each partition. A partition forgets producers that wrote last before ``forgotten_ms``. Offline partitions are skipped, because
-    their files may still be mended.
+    ``born_ms`` is the creation time of each topic, if known. ``read`` has the transactions that recovery read in each partition. A
+    partition forgets producers whose last write was before ``forgotten_ms``. Offline partitions are skipped, because their files
+    may still be restored.
     """
     views: dict[TopicPartition, PartitionView] = {}
     for partition in partitions:
@@ -40,7 +40,7 @@ def find_torn_transactions(
         where = (partition_log.topic, partition_log.partition)
         history = read.get(where)
         if history is None:
-            # A partition without files has lost all its data, or never had any.
+            # A partition without files lost all its data, or never had any.
             history = TransactionHistory(partition_log.producers, 0, is_contiguous=True)
         if partition_log.topic != TRANSACTION_TOPIC and not partition_log.is_offline:
             views[where] = PartitionView(history, born_ms.get(partition_log.topic))

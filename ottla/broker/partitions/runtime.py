@@ -28,25 +28,25 @@ Replay = Callable[[LogRecord, int, int], None]
 """Called with a record, its offset, and the producer id of the record's transaction; -1 outside a transaction."""
 
 ATTEMPTS_ASIDE = 3
-"""How often a large command is computed in another thread before it is computed on the event loop, because others were logged
-first."""
+"""Number of attempts to compute a large command in a worker thread, if other commands are logged first. Then it runs on the event
+loop."""
 ANSWERS_PER_STEP = 50
-"""How many parked requests are answered in one step. To encode and write an answer takes about 50 us."""
+"""Number of parked requests that get their response in one step. Encoding and writing a response takes about 50 us."""
 
 BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
-"""The cost of reading a batch, of replaying a record, and of searching a piece of a file for batches that are not replaced, in
-units of `protocol.steps.Pace`."""
+"""The cost of reading a batch, of replaying a record, and of searching a piece of a file for current records, in units of
+`protocol.steps.Pace`."""
 
 log = structlog.get_logger("coordinator")
 
 
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
-    """How a coordinator's log is replayed.
+    """Options of replaying a coordinator's log.
 
-    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. Where a record cannot be
-    decoded, the one before it with the same key would count. So then ``start_over`` resets the state, and every record is replayed;
-    likewise where files of the log are replaced while it is read in steps. Without it every record is replayed from the beginning.
-    ``on_marker`` is called with the producer id of each marker and whether it commits.
+    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. If a record cannot be decoded,
+    an earlier one with the same key would count. So ``start_over`` then resets the state, and every record is replayed; the same
+    happens if files of the log are replaced while it is read in steps. Without ``start_over`` every record is replayed from the
+    beginning. ``on_marker`` is called with the producer id of each marker and whether it commits.
     """
 
     on_marker: Callable[[int, bool], None] | None = None
@@ -55,7 +55,7 @@ class Replaying(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runtime:
-    """Runs one shard of a coordinator on one partition. Every append of the shard goes through an ``execute`` method."""
+    """Runs one shard of a coordinator on one partition. Every append of the shard uses an ``execute`` method."""
 
     __slots__ = ("_carry_out_effect", "_check", "_env", "_errors", "_refused", "_replay", "_stepping", "is_closed", "partition")
 
@@ -69,10 +69,10 @@ class Runtime:
         check: Callable[[], None] | None = None,
         refused: Callable[[KafkaError], KafkaError] | None = None,
     ) -> None:
-        """``carry_out_effect`` is called with each effect except answers; None for a shard without such effects.
+        """``carry_out_effect`` is called with each effect except `AnswerMember`; None for a shard without such effects.
 
-        ``check`` raises AssertionError where the shard's state is inconsistent. ``refused`` turns an error of the log into the
-        error for the client; the default is `coordinator_code`.
+        ``check`` raises AssertionError if the shard's state is inconsistent. ``refused`` turns an error of the log into the error
+        for the client; the default is `coordinator_code`.
         """
         self._env = env
         self._errors = RepeatedErrors(env, log)
@@ -83,12 +83,12 @@ class Runtime:
         self._refused = refused or coordinator_code
         self.partition = partition
         self.is_closed = False
-        """Whether the shard was dropped. Work that has held it over several turns of the loop is refused."""
+        """Whether the shard was dropped. Work that still uses it, after several turns of the loop, is refused."""
 
     def execute(self, result: Result[T]) -> T:
         """Append the records, replay them, carry out the effects, and return the response.
 
-        Raises `KafkaError` where the append fails, with nothing changed and no parked request answered.
+        Raises `KafkaError` if the append fails, with nothing changed and no response sent to a parked request.
         """
         return self._carry_out(self._batch(result), result)
 
@@ -96,9 +96,9 @@ class Runtime:
         return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
     def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
-        """`execute` for a command with thousands of records: another thread calls ``command``, which must only read state.
+        """`execute` for a command with thousands of records: a worker thread calls ``command``, which must only read state.
 
-        The state must not change between the command and its append. So where the log has grown meanwhile, the command is repeated.
+        The state must not change between the command and its append. So if the log has grown meanwhile, the command is repeated.
         """
         made: list[tuple[Result[T], bytearray | None]] = []
 
@@ -133,7 +133,7 @@ class Runtime:
         return response
 
     def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
-        """Carry out a decision in the order that `Result` names."""
+        """Append and replay the records of a decision, then carry out its effects."""
         if self.is_closed:
             raise self._refused(KafkaError(Code.NOT_LEADER_OR_FOLLOWER))
         base_offset = 0
@@ -162,8 +162,7 @@ class Runtime:
                 try:
                     self._carry_out_effect(effect)
                 except KafkaError as error:
-                    # The decision is in the log already, so a caller must not mistake this error for a refused append and try
-                    # again.
+                    # The decision is already in the log, so a caller must not mistake this error for a failed append and retry.
                     raise RuntimeError(f"{effect!r} was refused after its decision was logged") from error
         for answer in answers[:ANSWERS_PER_STEP]:
             self._stepping.guarded(answer.waiter, answer.answer)
@@ -171,7 +170,7 @@ class Runtime:
             self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]), lambda _: None, self._answering_failed)
 
     def _answer_rest(self, answers: list[AnswerMember]) -> Steps[None]:
-        """Answer the remaining parked requests in steps. Their answers are fixed already."""
+        """Resolve the remaining parked requests in steps. Their responses are already fixed."""
         for at, answer in enumerate(answers, 1):
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
@@ -182,7 +181,7 @@ class Runtime:
         raise error
 
     def close(self) -> None:
-        """Append nothing any more: the shard was dropped, and another one may have taken its place on the same log."""
+        """Refuse further appends: the shard was dropped, and another one may use the same log."""
         self.is_closed = True
 
     # loading
@@ -190,12 +189,12 @@ class Runtime:
     def load(self, replaying: Replaying | None = None) -> int:
         """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
 
-        Raises `KafkaError` for a log that is offline or goes offline here, because such a log must not pass for an empty one.
+        Raises `KafkaError` for a log that is offline or goes offline here, because it must not be treated as empty.
         """
         return run(self.load_in_steps(replaying))
 
     def load_in_steps(self, replaying: Replaying | None = None) -> Steps[int]:
-        """`load` in steps. Raises `KafkaError` also where the shard is closed between two steps."""
+        """Run `load` in steps. Raises `KafkaError` also if the shard is closed between two steps."""
         try:
             return (yield from self._replay_all(replaying or Replaying()))
         except OSError as error:
@@ -226,7 +225,7 @@ class Runtime:
         *,
         is_strict: bool,
     ) -> Steps[int | None]:
-        """The number of replayed records; None where compaction or retention has replaced files of the log between two steps."""
+        """The number of replayed records; None if compaction or retention replaced files of the log between two steps."""
         count, pace = 0, Pace()
         segments = list(self.partition.log.segments)
         for batch in batches:
@@ -271,7 +270,7 @@ class Runtime:
 
 
 def coordinator_partition(partitions: Partitions, topic: str, index: int) -> Partition:
-    """A partition of a coordinator's topic. Raises NOT_COORDINATOR where another broker leads it."""
+    """A partition of a coordinator's topic. Raises NOT_COORDINATOR if another broker leads it."""
     try:
         return partitions.get(topic, index)
     except KafkaError as error:
