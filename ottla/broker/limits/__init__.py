@@ -1,6 +1,6 @@
-"""Limits that hold for all connections of a broker together.
+"""Limits on all connections of a broker together.
 
-- `fetch_sessions`: incremental fetch sessions (KIP-227): requests and responses name only the partitions that have changed.
+- `fetch_sessions`: incremental fetch sessions (KIP-227): requests and responses contain only changed partitions.
 - `inflating`: limits the memory that all requests together use for inflating batches.
 - `memory_budgets`: limits the memory of all connections together: unfinished and waiting requests, and responses that clients have
   not read yet.

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): requests and responses name only the partitions that have changed."""
+"""Incremental fetch sessions (KIP-227): requests and responses contain only changed partitions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NO_SESSION = 0
 
 
 class RequestedPartition(msgspec.Struct, gc=False):
-    """A partition of a fetch: the fields of the request, and the offsets that the last response has told the client."""
+    """A partition of a fetch: the fields of the request, and the offsets in the last response."""
 
     key: PartitionKey
     fetch_offset: int
     max_bytes: int
     leader_epoch: int
     last_epoch: int = -1
-    """The leader epoch of the last record that the client has; below 0 where the client does not send it."""
+    """The leader epoch of the last record that the client has; below 0 if the client does not send it."""
     start_offset: int = -1
-    """Where the log of a follower begins; -1 for consumers."""
+    """The log start offset of a follower; -1 for consumers."""
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
 
@@ -59,7 +59,7 @@ class ConsumerFetchSession:
             self.partitions.pop(key, None)
 
     def served(self, key: PartitionKey) -> None:
-        """Move a partition behind the others after its data was sent, so that a busy partition does not starve the others."""
+        """Move a partition to the end after its data was sent, so that a busy partition does not starve the others."""
         requested = self.partitions.pop(key, None)
         if requested is not None:
             self.partitions[key] = requested
@@ -68,7 +68,7 @@ class ConsumerFetchSession:
 class FetchSessions:
     """The fetch sessions of a broker: at most ``slots`` sessions with at most ``max_partitions`` partitions together.
 
-    Where there is no room, a fetch is answered without a session, as in Kafka, and the client names all partitions each time.
+    If there is no room, a fetch gets no session, as in Kafka, and the client sends all partitions each time.
     """
 
     EVICTABLE_AFTER_MS = 120_000
@@ -89,9 +89,9 @@ class FetchSessions:
     def open(
         self, partitions: dict[PartitionKey, RequestedPartition], now_ms: int, *, names_by_id: bool = False
     ) -> ConsumerFetchSession | None:
-        """Open a session with these partitions, whose dictionary it keeps; None where there is no room.
+        """Open a session with these partitions, whose dictionary it keeps; None if there is no room.
 
-        ``names_by_id``: the client names topics by their ids, as from Fetch 13 on.
+        ``names_by_id``: the client sends topic ids instead of names, as since Fetch 13.
         """
         if len(partitions) > self._max_partitions:
             return None
@@ -110,8 +110,8 @@ class FetchSessions:
     def resume(self, session_id: int, epoch: int, now_ms: int, *, names_by_id: bool = False) -> ConsumerFetchSession:
         """The session of an incremental fetch, with the next epoch.
 
-        Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR where the session has mixed
-        names and ids of topics (KIP-516). The client then opens a new session.
+        Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR if the session mixed topic
+        names and ids (KIP-516). The client then opens a new session.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -130,7 +130,7 @@ class FetchSessions:
     ) -> None:
         """Apply an incremental fetch to its session.
 
-        Raises FETCH_SESSION_ID_NOT_FOUND where the new partitions exceed ``max_partitions``. The session is then closed, and the
+        Raises FETCH_SESSION_ID_NOT_FOUND if the new partitions exceed ``max_partitions``. The session is then closed, and the
         client opens a new one with all its partitions.
         """
         before = len(session.partitions)

@@ -6,20 +6,20 @@ from ottla.protocol.steps import Pause, Steps
 
 
 class InflatingMemory:
-    """A budget of memory. Work that gets none waits in order."""
+    """A memory budget. Work that does not fit waits, first in first out."""
 
     __slots__ = ("_waiting", "limit_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        # The bytes that each waiting work needs, by its pause, in the order of waiting.
+        # The bytes that each waiting work needs, by its pause, longest waiting first.
         self._waiting: dict[Pause, int] = {}
 
     def take(self, size_bytes: int) -> Steps[None]:
         """Wait until there is room for ``size_bytes`` and take them.
 
-        A size above the whole limit is granted when no other is in use.
+        A size above the whole limit is granted when no other memory is in use.
 
         The caller must `give` the bytes back.
         """
@@ -31,7 +31,7 @@ class InflatingMemory:
         try:
             yield pause
         except BaseException:
-            # The waiting work was ended by an exception. Where its bytes were granted already, give them back.
+            # The waiting work was ended by an exception. If its bytes were already granted, give them back.
             if self._waiting.pop(pause, None) is None:
                 self.give(size_bytes)
             raise

@@ -1,7 +1,7 @@
-"""Limits the memory of all connections together: unfinished and waiting requests, and answers that clients have not read yet.
+"""Limits the memory of all connections together: unfinished and waiting requests, and responses that clients have not read yet.
 
-Each connection has limits of its own. The two budgets here are shared, because many connections within their own limits could still
-exhaust the broker's memory. Where a budget is used up, connections wait. A connection that makes no progress while others wait is
+Each connection has its own limits. The two budgets here are shared, because many connections within their limits could still
+exhaust the broker's memory. While a budget is used up, connections wait. A connection that makes no progress while others wait is
 closed.
 """
 
@@ -15,12 +15,13 @@ import structlog
 from ottla.broker.loop.env import Env, Timer
 
 CHECK_MS = 50.0
-"""How often a used-up budget is checked again while connections wait for it, in ms."""
+"""Interval in ms at which a used-up budget is checked again while connections wait for it."""
 SMALL_BYTES = 1 << 12
-"""Buffers up to this size are not counted and never refused: a small request does not wait for the large ones of others."""
+"""Buffers up to this size in bytes are not counted and never refused, so that small requests do not wait for large requests of
+other clients."""
 
 FIRST_MS = 30_000.0
-"""How long the one connection that may exceed the request budget has until its request is answered, in ms."""
+"""Time limit in ms for the request of the one connection that may exceed the request budget."""
 
 log = structlog.get_logger("network")
 
@@ -31,28 +32,28 @@ class BudgetHolder(Protocol):
     peer: str
 
     def unsent_bytes(self) -> int:
-        """Bytes of answers that the client has not read yet."""
+        """Number of bytes of responses that the client has not read yet."""
         ...
 
     def sent_bytes(self) -> int:
-        """Bytes of answers that the client has read since the connection was opened."""
+        """Number of bytes of responses that the client has read since the connection was opened."""
         ...
 
     def go_on(self) -> None:
-        """Called when the connection may try again what the budget has refused."""
+        """Retry the work that the budget refused."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once and drop the answers that were not sent yet."""
+        """Close the connection at once and drop the responses that were not sent yet."""
         ...
 
 
 class ResponseBudget:
-    """Limits the bytes of answers that clients have not read yet (``ottla.queued.max.response.bytes``).
+    """Limits the bytes of responses that clients have not read yet (``ottla.queued.max.response.bytes``).
 
-    While the budget is used up, only requests whose answers may be large wait. Then also connections whose clients have read
-    nothing for ``ottla.response.stall.ms`` are closed, the one with the most unread bytes first. Bytes that fetches have read from
-    logs for unfinished answers count as well.
+    While the budget is used up, only requests whose responses may be large wait, and connections whose clients have read nothing
+    for ``ottla.response.stall.ms`` are closed, the one with the most unread bytes first. Bytes that fetches have read from logs for
+    unfinished responses count as well.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -60,10 +61,10 @@ class ResponseBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """How many connections were closed because others waited for their memory."""
+        """Number of connections that were closed because others waited for their memory."""
         self._total_bytes = 0
-        # For each connection with unread answers: their bytes at the last `note`, and the total of read bytes with the time of the
-        # check that saw this total first.
+        # For each connection with unread responses: their bytes at the last `note`, and the total of read bytes with the time of
+        # the check that first saw this total.
         self._holders: dict[BudgetHolder, int] = {}
         self._progress: dict[BudgetHolder, tuple[int, float]] = {}
         self._waiting: dict[Callable[[], None], None] = {}
@@ -76,7 +77,7 @@ class ResponseBudget:
 
     @property
     def left_bytes(self) -> int:
-        """How many more bytes may be read for answers now; below 0 where the limit is exceeded."""
+        """Number of further bytes that may be read for responses now; below 0 if the limit is exceeded."""
         return self.limit_bytes - self._total_bytes
 
     @property
@@ -84,7 +85,7 @@ class ResponseBudget:
         return len(self._waiting)
 
     def note(self, holder: BudgetHolder, unsent_bytes: int) -> None:
-        """Set the number of bytes of a connection's unread answers."""
+        """Set the number of bytes of a connection's unread responses."""
         self._total_bytes += unsent_bytes - self._holders.get(holder, 0)
         if unsent_bytes:
             self._holders[holder] = unsent_bytes
@@ -99,11 +100,11 @@ class ResponseBudget:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether an answer that may be large must wait."""
+        """Whether a response that may be large must wait."""
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
     def read(self, more_bytes: int) -> None:
-        """Add to the bytes that were read for answers which no connection has yet. ``more_bytes`` may be negative."""
+        """Add to the bytes that were read for responses which no connection has yet. ``more_bytes`` may be negative."""
         self._read_bytes += more_bytes
         self._total_bytes += more_bytes
         assert self._read_bytes >= 0
@@ -114,11 +115,11 @@ class ResponseBudget:
         self._watch()
 
     def forget(self, go_on: Callable[[], None]) -> None:
-        """Do not call ``go_on`` any more."""
+        """Stop waiting: ``go_on`` is no longer called."""
         self._waiting.pop(go_on, None)
 
     def _refreshed(self) -> int:
-        """Update the total from all connections, because sockets send bytes without notice."""
+        """Update the total from all connections, because sockets send bytes without notifying the budget."""
         for holder in list(self._holders):
             self.note(holder, holder.unsent_bytes())
         return self._total_bytes
@@ -158,13 +159,13 @@ class ResponseBudget:
 
 
 class RequestBudget:
-    """Limits the bytes of requests that are not answered yet: unfinished frames, and large or waiting requests.
+    """Limits the bytes of requests without a response: unfinished frames, and large or waiting requests.
 
-    The limit is ``queued.max.request.bytes``, Kafka's own setting; below 0 there is none. While the budget is used up, connections
-    wait in order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than the free part
-    is not refused for ever. Until that request is answered no other connection may, so the limit is exceeded by one request at
-    most. While connections wait, a connection with an unfinished frame is closed when nothing arrives for
-    ``ottla.request.stall.ms``, and the one that exceeds the limit when its request is not answered within `FIRST_MS`.
+    The limit is ``queued.max.request.bytes``, a setting of Kafka; below 0 there is no limit. While the budget is used up,
+    connections wait in order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than
+    the free part is not refused forever. No other connection may exceed it until that request has its response, so the limit is
+    exceeded by at most one request. While connections wait, a connection with an unfinished frame is closed if no byte arrives for
+    ``ottla.request.stall.ms``, and the one that exceeds the limit is closed if its response is not sent within `FIRST_MS`.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -172,10 +173,10 @@ class RequestBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """How many connections were closed because others waited for their memory."""
+        """Number of connections that were closed because others waited for their memory."""
         self.used_bytes = 0
         self._charged: dict[BudgetHolder, int] = {}
-        # For each connection with an unfinished frame the time of the last bytes, in ms.
+        # For each connection with an unfinished frame, the time of its last bytes in ms.
         self._unfinished: dict[BudgetHolder, float] = {}
         self._waiting: dict[BudgetHolder, None] = {}
         # `_first` is the connection that may exceed the limit, since `_first_since_ms`. `_next` is the connection whose
@@ -194,9 +195,9 @@ class RequestBudget:
         return 0 <= self.limit_bytes <= self.used_bytes
 
     def ask(self, holder: BudgetHolder, size_bytes: int) -> bool:
-        """Whether a connection may hold ``size_bytes`` for an unfinished frame. If so, the bytes are counted.
+        """Whether a connection may use ``size_bytes`` for an unfinished frame. If so, the bytes are counted.
 
-        False where the connection must wait: its `BudgetHolder.go_on` is called later.
+        If not, the connection must wait, and its `BudgetHolder.go_on` is called later.
         """
         more = size_bytes - self._charged.get(holder, 0)
         if more > 0 and 0 <= self.limit_bytes < self.used_bytes + more and not self._become_first(holder):
@@ -207,9 +208,9 @@ class RequestBudget:
         return True
 
     def charge(self, holder: BudgetHolder, size_bytes: int, *, is_unfinished: bool = False) -> None:
-        """Set the bytes that a connection holds, without a check.
+        """Set the bytes that a connection uses, without a check.
 
-        ``is_unfinished``: they are a frame whose rest has not arrived.
+        ``is_unfinished``: they belong to a frame that has not arrived completely.
         """
         self.used_bytes += size_bytes - self._charged.get(holder, 0)
         assert self.used_bytes >= 0
@@ -230,7 +231,7 @@ class RequestBudget:
         self._waiting.pop(holder, None)
 
     def _become_first(self, holder: BudgetHolder) -> bool:
-        """Make a connection the one that may exceed the budget, unless there is another; returns whether it is the one."""
+        """Let a connection exceed the budget, unless another connection does; returns whether it may."""
         if self._first is None and (self._next is holder or not self._waiting):
             self._first = holder
             self._first_since_ms = self._env.monotonic_ms()
@@ -248,8 +249,8 @@ class RequestBudget:
         for holder in list(self._waiting):
             if self._first is not None and self.is_used_up:
                 break
-            # The connection calls `ask` again, and waits again where its request still does not fit. A connection that is paused
-            # for another reason calls `ask` later.
+            # The connection calls `ask` again, and waits again if its request still does not fit. A connection that is paused for
+            # another reason calls `ask` later.
             del self._waiting[holder]
             self._next = holder
             holder.go_on()
