@@ -1,11 +1,11 @@
-"""Counters that the broker's parts add to. They do not depend on Prometheus, for which `broker.metrics` collects them."""
+"""Counters that the parts of a broker increment. They do not depend on Prometheus, for which `broker.metrics` collects them."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 
 RECENT = 1_024
-"""How many of the last samples a quantile is computed from."""
+"""Number of the latest samples from which a quantile is computed."""
 DURATION_BOUNDS_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0)
 
 
@@ -47,7 +47,8 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
         self.transactions: Counter[str] = Counter()
-        # Number of transactions by the upper bound of their duration (`DURATION_BOUNDS_S`); the last element counts longer ones.
+        # Number of transactions by the upper bound of their duration (`DURATION_BOUNDS_S`); the last element counts longer
+        # transactions.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.durations_sum_s = 0.0
         self.inflated_bytes = 0

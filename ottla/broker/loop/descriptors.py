@@ -8,13 +8,13 @@ RESERVE = 64
 """Descriptors for listeners, the event loop, metrics, files that are opened briefly, and connections that are about to be
 refused."""
 FEWEST = 8
-"""The least number of files and of connections, however few descriptors there are."""
+"""The minimum number of files and of connections, even if fewer descriptors are available."""
 
 
 class Descriptors(msgspec.Struct, frozen=True):
-    """Numbers of descriptors.
+    """The numbers of descriptors for each use.
 
-    Beyond ``files`` the file that was opened first is closed; beyond ``connections`` the newest one is.
+    To exceed ``files``, the file that was opened first is closed; beyond ``connections``, a new connection is closed.
     """
 
     limit: int

@@ -24,7 +24,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 
 
 def random_uuid() -> bytes:
-    """A random UUID of version 4, 16 bytes, as Kafka gives them out."""
+    """A random UUID of version 4 in 16 bytes, as Kafka generates them."""
     return typeable_uuid(lambda: uuid.uuid4().bytes)
 
 
@@ -40,9 +40,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> float: ...
 
     def steady_ms(self) -> int:
-        """The wall clock at the start plus the elapsed time, in ms.
+        """The wall clock at the start plus the time elapsed since, in ms.
 
-        It never jumps, so all time-outs of the broker's state use it.
+        It never jumps, so all timeouts of the broker's state use it.
         """
         ...
 
@@ -59,10 +59,10 @@ class Timers(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None: ...
 
     def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` after ``delay_ms`` of the clock that `Clock.steady_ms` shows, which a test may stop and move.
+        """Call ``callback`` after ``delay_ms`` on the clock of `Clock.steady_ms`, which a test may stop and move.
 
-        `call_later` uses the machine's time instead. Time-outs of the broker's state use the clock; waiting for a client or a disk
-        uses the machine's time.
+        `call_later` uses the machine's time instead. Timeouts of the broker's state use the clock; waits for a client or a disk use
+        the machine's time.
         """
         ...
 
@@ -73,9 +73,9 @@ class Env(Clock, Randomness, Timers, Protocol):
     fs: Filesystem
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run blocking ``work``, which must share no state, in another thread.
+        """Run blocking ``work``, which must share no state, in a worker thread.
 
-        ``done`` is then called on the event loop with the exception that ``work`` has raised, or None.
+        ``done`` is then called on the event loop with the exception that ``work`` raised, or None.
         """
         ...
 
@@ -88,25 +88,25 @@ class Env(Clock, Randomness, Timers, Protocol):
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
     ) -> ConnectionAttempt:
-        """Connect to a host. Afterwards the protocol that ``factory`` makes is connected, or ``failed`` is called with the error.
+        """Connect to a host. Either the protocol that ``factory`` creates is connected, or ``failed`` is called with the error.
 
-        A host that does not answer brings about neither for a long time, so a caller gives up by cancelling the attempt.
+        If the host does not answer, neither happens for a long time, so the caller must cancel the attempt.
         """
         ...
 
     def waiter(self) -> Waiter:
-        """For a coroutine that waits until something has happened."""
+        """Create a `Waiter` for a coroutine that waits for an event."""
         ...
 
     def host_name(self) -> str: ...
 
     def open_file_limit(self) -> int:
-        """Raise the process's limit of file descriptors as far as the operating system allows, and return the limit."""
+        """Raise the process's limit of file descriptors as far as the operating system allows, and return it."""
         ...
 
 
 class Waiter(Protocol):
-    """Awaited by one coroutine, which goes on in a later turn of the loop than the call of `release`."""
+    """Awaited by one coroutine, which continues in a later turn of the loop than the call of `release`."""
 
     def __await__(self) -> Generator[Any, Any, None]: ...
 
@@ -119,7 +119,7 @@ class ConnectionAttempt(Protocol):
     """An attempt to connect."""
 
     def cancel(self) -> None:
-        """Give the attempt up. Neither of its callbacks is called afterwards. Does nothing after one of them was called."""
+        """Cancel the attempt, so that neither of its callbacks is called. Does nothing after one of them was called."""
         ...
 
 
@@ -161,7 +161,7 @@ class _RealAttempt:
         except OSError as error:
             self._failed(error)
         except (OverflowError, ValueError) as error:
-            # An address that no socket takes, such as a port above 65,535 or a host name that is too long.
+            # The address is invalid, such as a port above 65,535 or a host name that is too long.
             self._failed(OSError(f"{joined_address((host, port))}: {error}"))
 
     def cancel(self) -> None:
@@ -169,10 +169,10 @@ class _RealAttempt:
 
 
 _CONNECTING: set[asyncio.Task[None]] = set()
-"""The tasks that connect now. An event loop itself keeps only weak references to its tasks."""
+"""The tasks that are connecting. An event loop itself keeps only weak references to its tasks."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The monotonic clock that goes on while the machine sleeps, on systems that have one."""
+"""The monotonic clock that includes the time while the machine sleeps, on systems that have one."""
 
 
 def _uptime_ms() -> int:
@@ -180,9 +180,9 @@ def _uptime_ms() -> int:
 
 
 MAX_ASIDE_THREADS = 8
-"""The number of threads for `Env.run_aside`. `broker.loop.stepping` uses fewer at a time, `broker.partitions.durability` one."""
+"""Number of threads for `Env.run_aside`. `broker.loop.stepping` uses fewer at a time, `broker.partitions.durability` one."""
 MAX_DESCRIPTORS = 1 << 20
-"""The largest limit of file descriptors that the process asks for."""
+"""The highest limit of file descriptors that the process requests."""
 
 
 class TimeSource(Protocol):
@@ -294,12 +294,12 @@ class RealEnv:
 
 
 NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
-"""The errors of a machine that has no IPv6, although it may have names for such addresses."""
+"""The errors of a machine without IPv6, which may still resolve names to such addresses."""
 BACKLOG = 1024
 
 
 def listening_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.socket]:
-    """A listening socket for each address of ``host``, all on the same port. An empty host is every interface.
+    """Create a listening socket for each address of ``host``, all on the same port. An empty host means all interfaces.
 
     As with Apache Kafka, the wildcard ``::`` accepts IPv4 as well.
 
@@ -316,7 +316,7 @@ def listening_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[sock
 
 def _of_each_address(host: str, port: int, backlog: int) -> list[socket.socket]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # IPv4 first, so that a port that the system chooses is one of IPv4, where other programs are more likely to listen.
+    # IPv4 first, so that the system chooses a free IPv4 port: other programs are more likely to listen on IPv4.
     addresses = sorted(dict.fromkeys((family, address) for family, _, _, _, address in found), key=lambda a: a[0])
     listening: list[socket.socket] = []
     missing: OSError | None = None
@@ -339,12 +339,12 @@ def _of_each_address(host: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 LISTENING_PORTS = range(20_000, 32_768)
-"""Below the ports that Linux, Windows and macOS give to connections (32768 or 49152 and above)."""
+"""Ports below the ephemeral ports of Linux, Windows and macOS (32768 or 49152 and above)."""
 PORTS_TRIED = 100
 
 
 def is_free_port(host: str, port: int) -> bool:
-    """Whether no process listens on the port. A port whose old connections still time out is free."""
+    """Whether no process listens on the port. A port with old connections in TIME_WAIT is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -358,8 +358,7 @@ def is_free_port(host: str, port: int) -> bool:
 def free_port(host: str) -> int:
     """A port of this machine that is free now.
 
-    It is taken from `LISTENING_PORTS`, where that has one, because any connection may take one of the system's free ports before a
-    server listens there.
+    It is taken from `LISTENING_PORTS` if possible, because any connection may take an ephemeral port before a server listens on it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     first = int.from_bytes(os.urandom(4), "big")
@@ -386,9 +385,9 @@ _ADVICE = {
 
 
 def why_not_bound(error: Exception) -> str:
-    """Why a socket could not be bound, and what to do about it, in one line whichever event loop runs."""
+    """Describe in one line why a socket could not be bound and what to do about it, the same for every event loop."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None or number <= 0:
-        # Errors of getaddrinfo have negative numbers and texts of their own.
+        # Errors of getaddrinfo have negative numbers and their own texts.
         return str(getattr(error, "strerror", None) or error)
     return "; ".join(filter(None, (os.strerror(number), _ADVICE.get(number))))

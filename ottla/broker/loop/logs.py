@@ -42,7 +42,7 @@ _NUMBERS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "ex
 
 
 class LogLevels:
-    """The log level of each logger. A logger without a level of its own has the level of the root."""
+    """The log level of each logger. A logger without its own level has the level of the root."""
 
     __slots__ = ("_at_start", "_own")
 
@@ -61,29 +61,29 @@ class LogLevels:
             self._own.pop(name, None)
 
     def begin_anew(self, level: str | None = None) -> None:
-        """Return to the levels of a start: the root has ``level``, or its level at the last start, and no logger its own level."""
+        """Reset the levels: the root gets ``level``, or its level at the last start, and no logger has its own level."""
         self._at_start = level or self._at_start
         self._own = {ROOT: self._at_start}
 
     def only_wanted(self, logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        """A processor of structlog. Raises `structlog.DropEvent` for a line below its logger's level."""
+        """A structlog processor. Raises `structlog.DropEvent` for a line below its logger's level."""
         if _NUMBERS.get(method, LEVELS["FATAL"]) < LEVELS[self.of(getattr(logger, "name", ROOT))]:
             raise structlog.DropEvent
         return event
 
 
 LOG_LEVELS = LogLevels()
-"""The levels of this process. There is one per process, as structlog's own configuration."""
+"""The levels of this process, which like structlog's configuration exist once per process."""
 
 
 class NamedLogger:
-    """Writes finished lines. `LogLevels.only_wanted` reads the logger's name from it."""
+    """Writes rendered lines. `LogLevels.only_wanted` reads the logger's name from it."""
 
     __slots__ = ("msg", "name")
 
     def __init__(self, stream: TextIO, name: str = ROOT) -> None:
         self.name = name
-        # Its line and the line's end are one write, so that lines of processes that share a stream do not mix.
+        # Write each line and its newline in one call, so that lines of processes that share a stream do not mix.
         self.msg = structlog.WriteLogger(stream).msg
 
     def __getattr__(self, method: str) -> Callable[[str], None]:
@@ -111,7 +111,7 @@ class Unfailing:
 def configure(*, as_json: bool, level: str = "info", node: str | None = None) -> None:
     """Configure structlog for this process. ``level`` is a level's name in the logging module.
 
-    ``node``: named in each line, where several processes write to one stream.
+    ``node`` is added to each line, for several processes that write to one stream.
     """
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())

@@ -7,11 +7,11 @@ from typing import Any
 
 
 class Later:
-    """A response that comes later. `resolve` may be called before or after `on_ready`; only the first call of `resolve` counts.
+    """A pending response. `resolve` may be called before or after `on_ready`; only the first call of `resolve` counts.
 
-    ``is_durable``: the response comes only after the disk has the writes it depends on, so that the connection need not wait for
-    them. ``on_abandoned`` is called when the client has disconnected. ``is_large``: the response has so many elements that another
-    thread should encode it.
+    ``is_durable``: the response is resolved only after the writes that it depends on are synced, so the connection need not wait
+    for them. ``on_abandoned`` is called when the client has disconnected. ``is_large``: the response has so many elements that a
+    worker thread should encode it.
     """
 
     __slots__ = ("_callback", "_done", "_response", "is_durable", "is_large", "on_abandoned")
@@ -37,7 +37,7 @@ class Later:
             callback(response)
 
     def abandon(self) -> None:
-        """Drop the response because the client has disconnected, and call ``on_abandoned``, so that its work can be given up."""
+        """Drop the response because the client has disconnected, and call ``on_abandoned`` to cancel its work."""
         if self._done:
             return
         self._done = True

@@ -1,6 +1,6 @@
-"""Logs the errors of operations that are retried: each error once, and while it lasts how often it came, at growing intervals.
+"""Logs the errors of retried operations: each error once, and then its count at growing intervals.
 
-A retry every 100 ms would otherwise write ten equal lines a second until a person mends the cause.
+Otherwise a retry every 100 ms would write ten equal lines per second until the cause is fixed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from ottla.broker.loop.env import Clock
 
 FIRST_INTERVAL_MS: Final = 10_000
-"""The time until an error that lasts is logged again. It doubles with each such line."""
+"""Time in ms until a lasting error is logged again. It doubles with each such line."""
 LONGEST_INTERVAL_MS: Final = 600_000
 MAX_ERRORS: Final = 1_000
 """How many different errors are remembered. Further ones of an event count as one error while all of these last."""
@@ -47,7 +47,7 @@ class _Repeated:
 
 
 class RepeatedErrors:
-    """The errors of operations that one object retries. ``log`` is a logger of structlog.
+    """The errors of operations that one object retries. ``log`` is a structlog logger.
 
     An error is the same as an earlier one if its event, reason and key are equal, and if at most `LONGEST_INTERVAL_MS` lie between
     them. Other fields, such as counts, may differ. So what is different each time is no reason, but another field.
@@ -96,7 +96,7 @@ class RepeatedErrors:
         return True
 
     def succeeded(self, key: Hashable = None) -> None:
-        """Forget the errors of an operation: the next one is new."""
+        """Forget the errors of an operation, so that its next error counts as new."""
         if self._known:
             self._known = {error: known for error, known in self._known.items() if error[0] != key}
 

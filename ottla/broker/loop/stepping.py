@@ -1,8 +1,8 @@
-"""Runs long work a step at a time: requests and housekeeping share its turns on the event loop.
+"""Runs long work in steps, between which the event loop serves other clients.
 
-The event loop belongs to every client, so no work may hold it for long. Work that cannot be done at once is a generator
-of steps (`protocol.steps`). Each turn takes one step of each such work, in order, until the turn's time is used up; the
-rest comes first in the next turn, and between two turns the loop reads sockets and answers everybody else.
+All clients share the event loop, so no work may block it for long. Long work of requests and housekeeping is a generator of steps
+(`protocol.steps`). Each turn runs one step of each such work, in order, until the turn's time is used up; the rest runs first in
+the next turn. Between two turns the loop reads sockets and handles other requests.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 TURN_MS = 5.0
-"""How long one turn may begin steps, in ms. A step that began in time is finished, so a turn may last one step longer."""
+"""Time in ms during which one turn may begin steps. A step that has begun is finished, so a turn may last one step longer."""
 ASIDE_AT_ONCE = 4
-"""How many steps run in other threads at once. Each may compete with the event loop for Python's interpreter lock."""
+"""Maximum number of steps that run in worker threads at once. Each may compete with the event loop for the GIL."""
 
 
 class _Work(Generic[T]):
@@ -52,14 +52,14 @@ class Stepping:
         """The duration of the longest step on the event loop so far, in ms."""
 
     def __len__(self) -> int:
-        """How many generators of steps are not finished."""
+        """The number of unfinished generators of steps."""
         return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
     def run(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Carry ``steps`` to their end; the first step is taken in the next turn.
+        """Run ``steps`` to their end. The first step runs in the next turn.
 
-        ``done`` gets what the generator returns. ``failed`` gets what it raises, and is called in the ``except`` block.
-        An error that one of them raises is a bug of its own; other work goes on. After `stop` nothing begins.
+        ``done`` is called with the generator's return value. ``failed`` is called with its exception, in the ``except`` block. An
+        exception of one of these callbacks is reported as a bug, and other work continues. After `stop`, no work begins.
         """
         if self._is_stopped:
             return
@@ -67,7 +67,7 @@ class Stepping:
         self._schedule()
 
     def stop(self) -> None:
-        """Take no further step. Unfinished work is left where it is."""
+        """Run no further step. Unfinished work is dropped."""
         self._is_stopped = True
         self._ready.clear()
         self._aside_waiting.clear()

@@ -1,4 +1,4 @@
-"""Callbacks that wait for their time on a clock that is moved by hand: the manual clock of tests, and the simulation's."""
+"""Timers on a clock that is moved by hand: the manual clock of tests, and the simulation's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TimedCall:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the callback will not be called, because it was cancelled or called already."""
+        """Whether the callback will not be called, because it was cancelled or already called."""
         return self._callback is None
 
     def cancel(self) -> None:
@@ -30,7 +30,7 @@ class TimedCall:
 
 
 class TimedCalls:
-    """Callbacks in the order of their times in ms; those with the same time in the order in which they were added."""
+    """Callbacks ordered by their times in ms; callbacks with the same time are in the order in which they were added."""
 
     def __init__(self) -> None:
         self._order = itertools.count()
@@ -42,16 +42,16 @@ class TimedCalls:
         return call
 
     def __iter__(self) -> Iterator[tuple[float, TimedCall]]:
-        """The calls that are still to be made, with their times, in no particular order."""
+        """The pending calls with their times, in no particular order."""
         return ((at_ms, call) for at_ms, _, call in self._heap if not call.is_cancelled)
 
     @property
     def next_ms(self) -> float | None:
-        """The time of the first call that is not cancelled, in ms; None without one."""
+        """The time in ms of the first call that is not cancelled; None without such a call."""
         while self._heap and self._heap[0][2].is_cancelled:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take(self) -> TimedCall:
-        """Remove and return the first call. Raises IndexError where there is none."""
+        """Remove and return the first call. Raises IndexError without one."""
         return heapq.heappop(self._heap)[2]
