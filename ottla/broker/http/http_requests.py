@@ -22,21 +22,22 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 IDLE_TIMEOUT_S: Final = 5.0
-"""How long a client may stall while it sends a request or reads the response, in s."""
+"""Time in s that a client may stall while it sends a request or reads the response."""
 REQUEST_TIMEOUT_S: Final = 10.0
-"""How long a client may take to send its whole request, in s, however often a byte of it comes. It holds one of few connections."""
+"""Time in s that a client may take to send its whole request, even if bytes keep arriving, because it uses one of few
+connections."""
 MAX_LINE_BYTES: Final = 1 << 16
-"""The longest request line, in bytes. The library has the same limit for a header."""
+"""Maximum size of the request line in bytes. The library has the same limit for a header."""
 MAX_BODY_BYTES: Final = 1 << 20
 MAX_DISCARDED_BYTES: Final = 16 << 20
 DISCARDED_PIECE_BYTES: Final = 1 << 16
-"""What a refused client still sends is read in pieces of this size, in bytes, and dropped. Where more comes, the connection is
-closed."""
+"""Size in bytes of the pieces in which the rest of a refused request is read and dropped. Beyond `MAX_DISCARDED_BYTES` the
+connection is closed."""
 MAX_TOLD: Final = 200
-"""How long the text of a refusal may be, in characters: the library's texts repeat what was sent."""
+"""Maximum length of an error text in characters. Texts of the library quote the request."""
 JSON: Final = "application/json"
 HAS_LEFT: Final = "ottla.has_left"
-"""The key of a request's environment whose value says, when it is called, whether the client has closed the connection."""
+"""Key of a function in a request's WSGI environment that returns whether the client has closed the connection."""
 
 _SIZE = re.compile("[0-9]{1,15}", re.ASCII)
 
@@ -44,7 +45,7 @@ log = structlog.get_logger("http")
 
 
 def has_left(connection: socket) -> bool:
-    """Whether the other side has closed a connection. A client that sends its next request early is taken for one that stays."""
+    """Whether the other side has closed a connection. False for a client that sends its next request early."""
     try:
         with DefaultSelector() as selector:
             selector.register(connection, EVENT_READ)
@@ -54,7 +55,7 @@ def has_left(connection: socket) -> bool:
 
 
 class _Writer(BufferedIOBase):
-    """Writes to a client. One that reads nothing for `IDLE_TIMEOUT_S` counts as one that has left, which wsgiref expects."""
+    """Writes to a client. Raises BrokenPipeError, a disconnect for wsgiref, if the client reads nothing for `IDLE_TIMEOUT_S`."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -65,7 +66,7 @@ class _Writer(BufferedIOBase):
     def write(self, data: Any) -> int:
         left = memoryview(data)
         try:
-            # The time-out of `sendall` would be that of the whole write, and cut off a client that reads slowly.
+            # The timeout of `sendall` would apply to the whole write, and cut off a client that reads slowly.
             while left:
                 left = left[self._connection.send(left) :]
         except TimeoutError as error:
@@ -74,8 +75,7 @@ class _Writer(BufferedIOBase):
 
 
 class _Reader(RawIOBase):
-    """Reads from a client, which has `IDLE_TIMEOUT_S` for its next byte and `REQUEST_TIMEOUT_S` for all of them. Raises
-    TimeoutError."""
+    """Reads from a client, which has `IDLE_TIMEOUT_S` for its next byte and `REQUEST_TIMEOUT_S` for all. Raises TimeoutError."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -92,17 +92,17 @@ class _Reader(RawIOBase):
         try:
             return self._connection.recv_into(buffer)
         finally:
-            # The response has this time, too.
+            # The response has this timeout as well.
             self._connection.settimeout(IDLE_TIMEOUT_S)
 
 
 def _told(text: str) -> bytes:
-    """The body of an answer that refuses a request."""
+    """The JSON body of an error response."""
     return msgspec.json.encode({"error": text if len(text) <= MAX_TOLD else f"{text[: MAX_TOLD - 3]}..."}) + b"\n"
 
 
 class _NoRequest(Exception):
-    """What has come is no request that can be answered. The text is one line for a person."""
+    """The client's bytes are not a valid request. The text is one line for a person."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -110,10 +110,10 @@ class _NoRequest(Exception):
 
 
 class _Responder(ServerHandler):
-    """Calls the app, and answers with JSON where the app fails."""
+    """Calls the app, and responds with JSON if the app fails."""
 
     os_environ: dict[str, str] = {}
-    """No variable of the process is part of a request, as HTTP_HOST would be."""
+    """No environment variable of the process, such as HTTP_HOST, is part of a request."""
     error_status = f"{HTTPStatus.INTERNAL_SERVER_ERROR} {HTTPStatus.INTERNAL_SERVER_ERROR.phrase}"
     error_headers = [("Content-Type", JSON)]
     error_body = _told("the broker has met an error of its own; its log has more")
@@ -142,7 +142,7 @@ class _Handler(WSGIRequestHandler):
         self._is_refused = False
 
     def handle(self) -> None:
-        """Answer one request. Raises TimeoutError where its line and headers do not come: nothing was asked yet."""
+        """Handle one request. Raises TimeoutError, without a response, if its line and headers do not arrive."""
         self.raw_requestline = self.rfile.readline(MAX_LINE_BYTES + 1)
         if len(self.raw_requestline) > MAX_LINE_BYTES:
             self.requestline = self.command = ""
@@ -176,16 +176,16 @@ class _Handler(WSGIRequestHandler):
         return got
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse what is no request, as the library does with pages of HTML."""
+        """Respond to malformed requests with JSON instead of the library's HTML page."""
         self._is_refused = True
-        # The library has read no version yet, and would leave the status and the headers out.
+        # The library has not read the HTTP version yet, and would omit the status and the headers.
         self.request_version = self.protocol_version
         body = _told(message or HTTPStatus(code).phrase)
         self.send_response(code)
         self.send_header("Content-Type", JSON)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        # The library may not have read the method yet, either.
+        # The library may not have read the method yet.
         if not self.raw_requestline.startswith(b"HEAD "):
             self.wfile.write(body)
 
@@ -196,8 +196,7 @@ class _Handler(WSGIRequestHandler):
         super().finish()
 
     def _discard(self) -> None:
-        """Read what the client still sends. A connection that is closed before is reset, and the client may never see the
-        answer."""
+        """Read the rest of the client's request. Closing earlier resets the connection, and the client may miss the response."""
         self.connection.shutdown(SHUT_WR)
         left = MAX_DISCARDED_BYTES
         while left > 0 and (piece := self.rfile.read1(DISCARDED_PIECE_BYTES)):
@@ -207,13 +206,13 @@ class _Handler(WSGIRequestHandler):
         return {**super().get_environ(), HAS_LEFT: partial(has_left, self.connection)}
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing for an answered request."""
+        """Log nothing for a handled request."""
 
 
 class RequestServer(ThreadingMixIn, WSGIServer):
-    """Answers the clients that connect to the socket ``listening``, which its owner closes.
+    """Serves the clients that connect to the socket ``listening``, which its owner closes.
 
-    ``on_bug`` is called, on the request's thread, where the app has raised an error, which is logged and answered with 500.
+    ``on_bug`` is called on the request's thread if the app raises an exception, which is logged and gets the response 500.
     """
 
     daemon_threads = True
@@ -223,7 +222,7 @@ class RequestServer(ThreadingMixIn, WSGIServer):
         self._max_connections = max_connections
         self.on_bug = on_bug
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
-        # WSGIServer has made a socket of its own, which is not bound and not needed.
+        # WSGIServer has created its own socket, which is not bound and not needed.
         self.socket.close()
         self.socket = listening
         self.server_name, self.server_port = listening.getsockname()[:2]
@@ -242,4 +241,4 @@ class RequestServer(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: a client that stalls or disconnects during a request is no error of the broker."""
+        """Log nothing: a client that stalls or disconnects during a request is not an error of the broker."""

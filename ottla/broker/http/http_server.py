@@ -1,9 +1,9 @@
 """An HTTP server for a bounded number of clients, each with a bounded time for its request.
 
-The server serves the metrics, and `ottla.control`, by which tests and tools steer the broker and browsers look at it. Requests are
-small; a browser keeps a connection for each page that is open. The server has threads of its own, so that it answers while the
-event loop is busy or stopped. The HTTP code is imported when the first client connects, so that a broker without such clients
-starts as fast as one without the server.
+The server serves the metrics and the control API (`ottla.control`), with which tests and tools control the broker, and the console
+for browsers. Requests are small; a browser keeps a connection for each open page. The server has its own threads, so that it
+responds while the event loop is busy or stopped. The HTTP code is imported when the first client connects, so that a broker without
+such clients starts as fast as one without the server.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     from ottla.broker.http.http_requests import RequestServer
 
 MAX_CONNECTIONS: Final = 16
-"""How many connections are served at once. Each needs a thread and a descriptor. Further connections are closed at once."""
+"""Maximum number of connections served at once. Each needs a thread and a descriptor. Further connections are closed at once."""
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long `BoundedHttpServer.close` waits for the thread that accepts connections, in s."""
+"""Time in s that `BoundedHttpServer.close` waits for the thread that accepts connections."""
 POLL_INTERVAL_S: Final = 3_600.0
-"""How often that thread checks by itself whether it must end, in s. `BoundedHttpServer.close` wakes it at once."""
+"""Interval in s at which that thread checks by itself whether it must end. `BoundedHttpServer.close` wakes it at once."""
 
 
 class BoundedHttpServer:
-    """Serves ``app`` from `serve` until `close`; who connects before is answered then.
+    """Serves ``app`` from `serve` until `close`. Connections accepted before `serve` wait until it runs.
 
     The constructor raises OSError or ValueError for an address that cannot be bound.
 
-    ``on_bug`` is called, on a thread of the server, for each error that ``app`` raises.
+    ``on_bug`` is called on a thread of the server for each exception that ``app`` raises.
     """
 
     def __init__(self, host: str, port: int, app: WSGIApplication, on_bug: Callable[[], None] = lambda: None) -> None:
         family = AF_INET6 if ":" in host else AF_INET
         takes_both = host == "::" and has_dualstack_ipv6()
         try:
-            # Resolved, because `create_server` would lose the zone of a link-local address.
+            # Resolve the host first, because `create_server` would lose the zone of a link-local address.
             address = getaddrinfo(host or None, port, family, SOCK_STREAM, flags=AI_PASSIVE)[0][4]
             self._socket = create_server(address, family=family, backlog=MAX_CONNECTIONS, dualstack_ipv6=takes_both)
         except OverflowError as error:
