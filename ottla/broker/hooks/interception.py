@@ -1,8 +1,8 @@
 """The port by which tests inject faults into requests and transactions.
 
-The broker itself knows no faults. It asks an `Interception` (`ottla.control.faults.registry`) before a request is handled and at
-named points of a transaction. The answer is a value that says what happens instead: a `Verdict`, or a `Latch` to wait for. Without
-an `Interception` each request only costs one comparison with None.
+The broker itself has no faults. It calls an `Interception` (`ottla.control.faults.registry`) before a request is handled and at
+named points of a transaction. The result is a value that describes what happens instead: a `Verdict`, or a `Latch` to wait for.
+Without an `Interception` each request costs only one comparison with None.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class RequestTopics(Protocol):
-    """Finds the topics of a request that names topics by their ids, or only names a fetch session."""
+    """Finds the topics of a request that has only topic ids, or only a fetch session."""
 
     def name_of(self, topic_id: bytes) -> str | None: ...
 
     def of_fetch_session(self, session_id: int) -> Iterable[tuple[bytes, str, int]]:
-        """Topic id (zeros where the client uses names), name and partition of all partitions of a fetch session (KIP-227)."""
+        """Topic id (zeros if the client uses names), name and partition of all partitions of a fetch session (KIP-227)."""
         ...
 
 
 class IncomingRequest(NamedTuple):
-    """A request before it is handled. ``request`` is valid only until then, because its bytes lie in a receive buffer."""
+    """A request before it is handled. ``request`` is valid only until then, because its bytes are in a receive buffer."""
 
     api_key: int
     version: int
@@ -38,7 +38,7 @@ class IncomingRequest(NamedTuple):
     request: Any
     size_bytes: int
     refusal: Callable[[Any, int, Code], Any]
-    """Makes the API's response with one error from the request, its version and the error; gives None for no response."""
+    """Builds the API's response with one error from the request, its version and the error; returns None for no response."""
     topics: RequestTopics
 
 
@@ -52,14 +52,14 @@ class Latch:
         self._waiting: list[Callable[[], None]] = []
 
     def when_open(self, then: Callable[[], None]) -> None:
-        """Call ``then`` when the latch is opened, or at once where it is open already."""
+        """Call ``then`` when the latch is opened, or at once if it is already open."""
         if self.is_open:
             then()
         else:
             self._waiting.append(then)
 
     def forget(self, then: Callable[[], None]) -> None:
-        """Do not call ``then`` any more."""
+        """Undo `when_open`."""
         if then in self._waiting:
             self._waiting.remove(then)
 
@@ -73,21 +73,21 @@ class Latch:
 class Delay(NamedTuple):
     ms: float
     ended_by: Latch
-    """Where it opens before, the delay ends."""
+    """The delay ends early if this latch opens."""
 
 
 class Rate(Protocol):
     def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        """How long the next ``size_bytes`` must wait, in ms, behind all bytes of earlier calls."""
+        """Time in ms that the next ``size_bytes`` must wait, after all bytes of earlier calls."""
         ...
 
 
 class Ending(Enum):
-    """How the client gets the outcome of its request."""
+    """What the client receives at the end of its request."""
 
     ANSWER = "answer"
     SILENCE = "silence"
-    """The client never gets an answer. The connection stays open, and later answers do not wait for this one."""
+    """The client never gets a response. The connection stays open, and later responses do not wait for this one."""
     CUT = "cut"
     """The connection is closed."""
 
@@ -99,24 +99,24 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     is_unread: bool = False
     """Whether a held request counts as not received yet. It is then dropped when its client disconnects."""
     delays_before: tuple[Delay, ...] = ()
-    """One after the other."""
+    """The delays are applied one after the other."""
     rate: Rate | None = None
-    """The rate at which the bytes of the request arrive and those of its answer are sent."""
+    """The rate at which the bytes of the request arrive and the bytes of its response are sent."""
     on_begin: Callable[[], None] | None = None
     takes_effect: bool = True
-    """Whether the request is handled. Otherwise ``response`` is the answer; None for no answer."""
+    """Whether the request is handled. Otherwise ``response`` is sent; None for no response."""
     request: Any = None
-    """The request that is handled in place of the client's; None for the client's own."""
+    """The request that is handled instead of the client's; None for the client's."""
     response: Any = None
     complete: Callable[[Any], Any] | None = None
     """Changes the handler's response into the response that is sent."""
     on_effect: Callable[[], None] | None = None
-    """Called when the request has taken effect, before its answer is sent."""
+    """Called when the request has taken effect, before its response is sent."""
     ending: Ending = Ending.ANSWER
     held_after: Latch | None = None
     delays_after: tuple[Delay, ...] = ()
     mute_ms: float = 0
-    """How long no further request of the connection is handled after the answer was sent (KIP-219)."""
+    """Time in ms after the response during which no further request of the connection is handled (KIP-219)."""
 
 
 # transactions
@@ -153,7 +153,7 @@ class Reached(NamedTuple):
 class DecisionDelayed(KafkaError):
     """A decision that must not be logged before ``latch`` is open.
 
-    A handler that cannot wait answers with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.
+    A handler that cannot wait responds with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.
     """
 
     def __init__(self, latch: Latch) -> None:
@@ -173,9 +173,9 @@ class Interception(Protocol):
     def watched_points(self) -> Collection[Point]: ...
 
     def intercept(self, incoming: IncomingRequest) -> Verdict | None:
-        """What happens to a request; None to handle the request normally."""
+        """The verdict on a request; None to handle the request normally."""
         ...
 
     def reached(self, reached: Reached) -> Latch | None:
-        """A latch to wait for before the transaction goes on; None to go on at once. Raises a `KafkaError` to refuse the step."""
+        """A latch to wait for before the transaction continues; None to continue now. Raises a `KafkaError` to refuse the step."""
         ...

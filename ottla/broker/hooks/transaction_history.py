@@ -1,9 +1,9 @@
-"""The port to a listener that records events of transactional ids which no log contains: requests, refusals, fencings.
+"""The port to a listener that records events of transactional ids which no log contains: requests, errors, fencings.
 
-Kafka's APIs have no place for it. Decisions that a client has asked for, markers that were written and completed transactions are
-in the logs, and are not reported; partitions that were added are there too, and are reported only where their client is not known
-to have the id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, that of its EndTxn, and
-without one a few comparisons with None; a batch that is taken or fetched costs nothing.
+Kafka's APIs do not offer these events. Decisions that a client requested, written markers and completed transactions are in the
+logs, and are not reported. Added partitions are in the logs as well, and are reported only if their client is not known to own the
+id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, that of its EndTxn, and without a
+listener a few comparisons with None. Produced and fetched batches cost nothing.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from ottla.protocol.errors import Code
 from ottla.protocol.topic_partition import TopicPartition
 
 PARTITIONS_KEPT = 20
-"""How many partitions of one event are named. All of them are counted."""
+"""Maximum number of partitions that an event lists. All of them are counted."""
 TEXT_CHARACTERS = 249
-"""Of a name that a client gives, which may have 32,767. What is longer is cut. Kafka takes no longer name of a topic."""
+"""Maximum number of characters of a client's string that an event keeps; clients may send 32,767. It is Kafka's limit for topic
+names."""
 
 
 class Kind(StrEnum):
     REQUEST = "request"
-    """A client's request was answered."""
+    """A client's request has got its response."""
     FENCED = "fenced"
-    """A producer has taken the id over from another one, which is fenced by it."""
+    """A producer has fenced an older producer of the id."""
     DECIDED = "decided"
-    """A transaction was aborted that no client has asked to end: ``outcome`` is one of `UNASKED_OUTCOMES`."""
+    """A transaction was aborted without a client's request: ``outcome`` is one of `UNASKED_OUTCOMES`."""
     MARKERS = "markers"
     """Markers were refused with ``error``."""
 
@@ -40,7 +41,7 @@ UNASKED_OUTCOMES = frozenset(("fenced", "timeout"))
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):
-    """A client, and the API that it has used. One object serves all its requests of this API on one connection."""
+    """A client and the API that it used. All its requests of this API on one connection share one object."""
 
     client_id: str
     client_host: str
@@ -48,11 +49,11 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
     version: int = -1
 
 
-# Without `gc`, the collector need not walk events: they refer to nothing that refers to them.
+# Without `gc`, the garbage collector need not visit events: they are not part of reference cycles.
 class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event of a transactional id. ``producer_id`` and ``producer_epoch`` are those of the request, or of the transaction.
 
-    It refers to objects that exist already, and is made readable when somebody asks (`ottla.control.history`).
+    It refers to existing objects, and is converted to readable text only when it is requested (`ottla.control.history`).
     """
 
     time_ms: int
@@ -66,33 +67,33 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: str = ""
     new_producer_id: int = -1
     new_producer_epoch: int = -1
-    """The producer id and epoch of an answer, and with `Kind.FENCED` those of the successor."""
+    """The producer id and epoch in a response, and with `Kind.FENCED` those of the newer producer."""
     partition_count: int = 0
     partitions: Collection[TopicPartition] = ()
     """At most `PARTITIONS_KEPT` of them, in any order."""
 
 
 Ended: TypeAlias = tuple[int, Asker, str, int, int, int, bool, int, int]
-"""An EndTxn: when it came in ms since 1970, who has asked, the transactional id, producer id and epoch, the error's code, whether
-it was to commit, and the producer id and epoch of the answer. Each transaction has one, and an event that is made of it when it is
-read costs a fraction of one that is made amid a request."""
+"""An EndTxn: its time in ms since 1970, the client, the transactional id, producer id and epoch, the error code, whether it
+commits, and the producer id and epoch of the response. Every transaction has one, and creating the tuple during the request costs a
+fraction of creating a `Happened`, which is built only when it is read."""
 
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None:
-        """Learn of an event that is none of the others here."""
+        """Called for each event that has no other method here."""
         ...
 
     def ended(self, request: Ended) -> None:
-        """Learn of an EndTxn that was answered."""
+        """Called for each EndTxn with its response."""
         ...
 
     def taken(self, event: Happened) -> None:
-        """Learn of an InitProducerId that has succeeded: its client has the id from now on."""
+        """Called for each successful InitProducerId: its client now owns the id."""
         ...
 
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
-        """Whether that client is known to have the id. After a start none is, although producers go on with what they have got."""
+        """Whether that client is known to own the id. After a start no owner is known, although producers continue."""
         ...
 
 
@@ -118,7 +119,7 @@ def cut(text: str) -> str:
 
 
 def first_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Of those that a client names."""
+    """The first `PARTITIONS_KEPT` partitions of a request, with topic names cut to `TEXT_CHARACTERS`."""
     return tuple([(cut(topic), partition) for topic, partition in islice(partitions, PARTITIONS_KEPT)])
 
 
@@ -130,7 +131,7 @@ def of_transaction(
     partitions: Collection[TopicPartition] | None = None,
     error: int = Code.NONE,
 ) -> Happened:
-    """What has become of a transaction, in all its partitions unless ``partitions`` says in which. They are kept as they are."""
+    """The event of a transaction, in all its partitions or in ``partitions``. Topic names are not cut."""
     where = metadata.partitions if partitions is None else partitions
     return Happened(
         time_ms=now_ms,
