@@ -1,15 +1,15 @@
-"""Settings under Kafka's names: the known keys (keys.txt), and the settings of a broker, topic, group or client metrics.
+"""Settings with Kafka's names: the known keys (keys.txt), and the settings of a broker, topic, group or client metrics.
 
 - `client_metrics`: client metrics subscriptions (KIP-714): stored and shown.
 - `definitions`: all config names that Apache Kafka knows, with type, default and rule, and the parsing of values.
-- `effects`: what the config keys of Apache Kafka do in ottla: each works, is refused, or is accepted without effect, which is
+- `effects`: the effects of Apache Kafka's config keys in ottla: each works, is refused, or is accepted without effect, which is
   logged.
 - `first_topic`: a topic that a broker creates at its start.
-- `groups`: the configs of a group: its own, else the broker configs that stand in for them (GroupConfig, KIP-848, 932 and 1071).
-- `live_config`: the configuration in force: the settings of the start, overridden by dynamic configs that clients have set.
+- `groups`: the configs of a group: its own, else the broker configs that are their defaults (GroupConfig, KIP-848, 932 and 1071).
+- `live_config`: the current configuration: the settings of the start, overridden by dynamic configs that clients have set.
 - `rules`: the allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt.
-- `settings`: the settings of a broker: Kafka's defaults, some defaults of ottla, server.properties, ``KAFKA_*`` variables and
+- `settings`: the settings of a broker, from Kafka's defaults, ottla's defaults, server.properties, ``KAFKA_*`` variables and
   ``--set``.
 - `sources`: reads settings from server.properties, ``KAFKA_*`` variables, ``--set`` and flags.
-- `topics`: the configs of a topic: its own, else the broker configs that stand in for them, else the default.
+- `topics`: the configs of a topic: its own, else the broker configs that are their defaults, else Kafka's default.
 """

@@ -14,10 +14,10 @@ import msgspec
 from ottla.broker.config.rules import broken, shown
 
 TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
-"""Scopes in keys.txt. A further scope, B, marks a broker key that is read at the start only."""
+"""Scopes in keys.txt. A further scope, B, is for broker keys that are read only at the start."""
 
 LISTENER_PREFIX = "listener.name."
-"""The prefix of a broker key that applies to one listener only."""
+"""The prefix of a broker key that applies to only one listener."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -29,10 +29,10 @@ class ConfigError(Exception):
 class Definition(msgspec.Struct, frozen=True):
     """One config key (ConfigDef.ConfigKey).
 
-    ``synonyms``: the broker keys that stand in for a topic key, or the older names and coarser units of a broker key; the first
-    that is set wins. ``rule``: the allowed values, see `broker.config.rules`. ``is_dynamic``: a broker key that may change while
-    the broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS). ``is_per_broker``: a dynamic key that may only be set for one broker
-    by its id. ``is_internal``: DescribeConfigs only shows it where it is set. ``documentation``: only for keys that are not in
+    ``synonyms``: the broker keys that are the default of a topic key, or the older names and coarser units of a broker key; the
+    first that is set wins. ``rule``: the allowed values, see `broker.config.rules`. ``is_dynamic``: a broker key that may change
+    while the broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS). ``is_per_broker``: a dynamic key that may be set only for one
+    broker by its id. ``is_internal``: DescribeConfigs shows it only if it is set. ``documentation``: only for keys that are not in
     documentation.txt.
     """
 
@@ -177,10 +177,10 @@ OWN = (
         documentation="How long a connection may take no byte of the answers that wait for it, when memory is short.",
     ),
 )
-"""Configs of ottla that Kafka does not have."""
+"""Configs that only ottla has."""
 
 SMALLEST_SEGMENT_BYTES = 14
-"""The smallest ``log.segment.bytes`` in bytes. Kafka refuses less than 1 MiB; tests of retention and compaction need less."""
+"""Minimum ``log.segment.bytes`` in bytes. Kafka's minimum is 1 MiB; tests of retention and compaction need less."""
 _OWN_RULES = {"log.segment.bytes": f"{SMALLEST_SEGMENT_BYTES}.."}
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -193,7 +193,7 @@ def _bool(text: str) -> bool | None:
 
 def _bounded(bits: int) -> Callable[[str], int | None]:
     def read(text: str) -> int | None:
-        # A longer text is not a number of these types, and Python would parse it in quadratic time.
+        # A longer text is not a number of these types, and Python would take quadratic time to parse it.
         value = int(text) if len(text) <= 100 and _INTEGER.fullmatch(text) else None
         return value if value is not None and -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
@@ -227,14 +227,14 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "PASSWORD": str,
     "CLASS": str,
 }
-"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of the type."""
+"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of their type."""
 
 _WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LONG", "DOUBLE")}
 _WANTED["BOOLEAN"] = "Expected value to be either true or false"
 
 
 def lines_of(file: str) -> list[str]:
-    """The lines of a table beside this module, without comments."""
+    """The lines of a table in this package, without comments."""
     data = get_data("ottla.broker.config", file)
     assert data is not None
     return [line for line in data.decode().splitlines() if not line.startswith("#")]
@@ -293,7 +293,7 @@ def documentation() -> dict[tuple[str, str], str]:
 
 
 def near(name: str, known: dict[str, Definition]) -> str | None:
-    """The known name that is closest to a misspelt one, if any."""
+    """The known name that is closest to a misspelt name, if any."""
     import difflib
 
     names = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.6)
@@ -301,7 +301,7 @@ def near(name: str, known: dict[str, Definition]) -> str | None:
 
 
 def suggestion(name: str, known: dict[str, Definition]) -> str:
-    """``; did you mean 'x'?``, or an empty string where no known name is close."""
+    """``; did you mean 'x'?``, or an empty string if no known name is similar."""
     meant = near(name, known)
     return "" if meant is None else f"; did you mean {meant!r}?"
 

@@ -1,4 +1,4 @@
-"""What the config keys of Apache Kafka do in ottla: each works, is refused, or is accepted without effect, which is logged."""
+"""The effects of Apache Kafka's config keys in ottla: each works, is refused, or is accepted without effect, which is logged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ottla.broker.config.groups import group_definitions
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 RESOURCES = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
-"""The types of resources that have configs, by number, as without_effect.txt and log lines name them."""
+"""The names of the resource types with configs, by number, as in without_effect.txt and log lines."""
 _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
-"""Keys of which every value is refused that would have an effect in Kafka."""
+"""Keys for which ottla refuses every value that would have an effect in Kafka."""
 
 
 class Effect(Enum):
-    """What setting a key does."""
+    """The effect of setting a key."""
 
     WORKS = "works"
     REFUSED = "refused"
@@ -26,7 +26,7 @@ class Effect(Enum):
 
 
 def definitions(resource_type: int) -> dict[str, Definition]:
-    """All keys of a type of resources."""
+    """All keys of a resource type."""
     if resource_type == BROKER_RESOURCE:
         return broker_definitions()
     if resource_type == TOPIC_RESOURCE:
@@ -43,12 +43,12 @@ def listed() -> frozenset[tuple[int, str]]:
 
 
 def effect_of(resource_type: int, name: str) -> Effect:
-    """What setting a key does. Broker keys that Kafka does not know either are accepted by it as well, and have no effect here."""
+    """The effect of setting a key. Kafka and ottla accept unknown broker keys, which have no effect."""
     if (resource_type, name) in listed() or name not in definitions(resource_type):
         return Effect.NONE
     return Effect.REFUSED if (resource_type, name) in _REFUSED else Effect.WORKS
 
 
 def without_effect(resource_type: int, names: Iterable[str]) -> list[str]:
-    """Those of the keys that have no effect."""
+    """The given keys that have no effect, sorted."""
     return sorted(name for name in names if effect_of(resource_type, name) is Effect.NONE)

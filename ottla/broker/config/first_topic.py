@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class FirstTopic(NamedTuple):
-    """``said`` is the text by which a person has asked for the topic; error messages quote it."""
+    """``said`` is the user's text that requests the topic; error messages quote it."""
 
     name: str
     partitions: int

@@ -1,4 +1,4 @@
-"""The configs of a group: its own, else the broker configs that stand in for them (GroupConfig, KIP-848, 932 and 1071)."""
+"""The configs of a group: its own, else the broker configs that are their defaults (GroupConfig, KIP-848, 932 and 1071)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.coordinator.share_state.changes import SharePartitionConfig
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 DEAD_LETTERS_SHARE_VERSION = 2
-"""The level of the feature ``share.version`` from which on share groups have dead-letter topics (KIP-1191)."""
+"""The lowest level of the feature ``share.version`` with which share groups have dead-letter topics (KIP-1191)."""
 ASSIGNOR = "streams.assignor.name"
 STREAMS_ASSIGNORS = ("sticky",)
 """The assignors of streams groups that exist (``group.streams.assignors``)."""
@@ -23,7 +23,7 @@ _PREFIX = "group."
 
 @cache
 def group_definitions() -> dict[str, Definition]:
-    """All group configs by name. ``synonyms`` has the broker config that stands in, if any."""
+    """All group configs by name. ``synonyms`` has the broker config that is the default, if any."""
     definitions = {}
     for line in lines_of("group_keys.txt"):
         name, kind, default, rule, internal, synonym, text = line.split("\t")
@@ -112,7 +112,7 @@ def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_v
 
 
 def dead_letter_topic(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """The dead-letter topic of a share group; empty where it has none."""
+    """The dead-letter topic of a share group; empty if it has none."""
     return str(group_value(DEAD_LETTERS, own, config) or "")
 
 
@@ -160,8 +160,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
 
 
 def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
-    """Raises `ConfigError` for a value outside of the broker's bounds, such as ``group.share.min.`` and ``group.share.max.``
-    keys."""
+    """Raises `ConfigError` for a value outside the broker's bounds, such as ``group.share.min.`` and ``group.share.max.`` keys."""
     kind, _, rest = name.partition(".")
     # The bound of streams.num.standby.replicas is group.streams.max.standby.replicas.
     rest = rest.removeprefix("num.")

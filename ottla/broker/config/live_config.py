@@ -1,4 +1,4 @@
-"""The configuration in force: the settings of the start, overridden by dynamic configs that clients have set."""
+"""The current configuration: the settings of the start, overridden by dynamic configs that clients have set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = structlog.get_logger("broker")
 
 
 MAX_REPORTED = 1_000
-"""How many keys without effect are logged. A client may make up any number of broker keys."""
+"""Maximum number of keys without effect that are logged. Clients may send any number of unknown broker keys."""
 
 
 class LiveConfig:
@@ -25,19 +25,21 @@ class LiveConfig:
         self.current = config
         self._reported: set[tuple[int, str]] = set()
         self.on_change: list[Callable[[Settings], None]] = []
-        """Called in order with the settings of each new configuration."""
+        """Callbacks that are called in order with the settings of each new configuration."""
 
     @property
     def settings(self) -> Settings:
         return self.current.settings
 
     def topic_config(self, name: str) -> str:
-        """The value of a topic config for topics without one of their own. Implements
-        `coordinator.metadata.server_config.ServerConfig`."""
+        """The value of a topic config for topics that do not set it.
+
+        Implements `coordinator.metadata.server_config.ServerConfig`.
+        """
         return effective(name, {}, self.current) or ""
 
     def set_dynamic(self, dynamic: Mapping[str, str]) -> None:
-        """Put dynamic configs into force, after they were loaded or changed. A config that is not valid is logged and ignored."""
+        """Apply dynamic configs after they were loaded or changed. An invalid config is logged and ignored."""
         self.current, refused = self.current.with_usable(dynamic)
         for reason in refused:
             log.error("dynamic_config_ignored", reason=reason)
@@ -45,10 +47,10 @@ class LiveConfig:
             changed(self.current.settings)
 
     def report_without_effect(self, resource_type: int, names: Collection[str]) -> None:
-        """Log the configs that a client has set and that have no effect here, each key once."""
+        """Log the configs without effect that a client has set, each key once."""
         if not names:
             return
-        # Most brokers get no config from a client, and each start would pay for the import.
+        # Imported here because most brokers get no config from a client, and the import would slow down every start.
         from ottla.broker.config.effects import RESOURCES, without_effect
 
         for name in without_effect(resource_type, names):
@@ -57,7 +59,7 @@ class LiveConfig:
                 log.warning("setting_without_effect", name=name, resource=RESOURCES[resource_type])
 
     def log_lowered_factors(self) -> None:
-        """Log the replication factors that were given and that one broker cannot have."""
+        """Log the configured replication factors that a single broker cannot have."""
         for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
             if int(self.current.text(name) or 1) > 1:
                 log.info("replication_factor_lowered", setting=name, given=self.current.text(name), used=1)

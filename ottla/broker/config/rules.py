@@ -11,7 +11,7 @@ _REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 
 
 def broken(rule: str, name: str, value: object) -> str | None:
-    """Why the rule does not allow a value, in the words of Kafka's validators; None where it does.
+    """The reason that the rule does not allow a value, in the words of Kafka's validators; None if it does.
 
     Rules: ``low..high`` a range; ``{a|b}`` one of these, ``ci{a|b}`` in any case; ``[a|b]`` a list of these, ``[]`` a list of
     anything; ``!`` not empty.
@@ -36,7 +36,7 @@ def broken(rule: str, name: str, value: object) -> str | None:
 
 
 def shown(rule: str, text: str, value: object) -> str:
-    """The value as an error message shows it: of a list, the first wrong element where it is known."""
+    """The value as an error message shows it: for a list, the first wrong element if it is known."""
     if rule == "replicas" and isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if isinstance(value, tuple):
@@ -74,7 +74,7 @@ def _throttled_replicas(name: str, value: object) -> str | None:
 
 
 def _offset_reset(name: str, value: object) -> str | None:
-    """As ShareGroupAutoOffsetResetStrategy parses it. The duration is in ISO 8601, and not negative."""
+    """Check an offset reset strategy like ShareGroupAutoOffsetResetStrategy. Durations are in ISO 8601 and not negative."""
     text = str(value)
     if text in ("latest", "earliest") or (text.startswith("by_duration:") and _DURATION.fullmatch(text[12:].upper())):
         return None

@@ -1,4 +1,4 @@
-"""The settings of a broker: Kafka's defaults, some defaults of ottla, server.properties, ``KAFKA_*`` variables and ``--set``."""
+"""The settings of a broker, from Kafka's defaults, ottla's defaults, server.properties, ``KAFKA_*`` variables and ``--set``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PROCESS, POWER = "process", "power"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings that have an effect in ottla. A field's name is Kafka's key with ``_`` in place of ``.``."""
+    """The settings that have an effect in ottla. A field's name is Kafka's key with ``_`` instead of ``.``."""
 
     node_id: int
     process_roles: tuple[str, ...]
@@ -189,12 +189,12 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def is_member(self) -> bool:
-        """Whether the controller of the broker's cluster is elsewhere."""
+        """Whether the controller of the broker's cluster is another process."""
         return self.process_roles == ("broker",)
 
     @property
     def has_control_server(self) -> bool:
-        """Whether the broker may be steered. A console without a port of its own is at a free one."""
+        """Whether the control server runs. With a console but without a configured port, it uses a free port."""
         return self.ottla_control_port is not None or self.ottla_console
 
 
@@ -204,7 +204,7 @@ HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 class BrokerConfig:
     """All settings: as text by key, for DescribeConfigs, and as typed `Settings`.
 
-    ``dynamic`` are the configs that were set while the broker ran (KIP-226). They override the ``given`` ones. Raises
+    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override the ``given`` configs. Raises
     `ConfigError`.
     """
 
@@ -229,7 +229,7 @@ class BrokerConfig:
         self._check_groups()
         self.settings = Settings(**values)
         self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
-        """The configs with which the broker was started, with ottla's defaults (DynamicBrokerConfig.staticBrokerConfigs)."""
+        """The configs with which the broker was started, including ottla's defaults (DynamicBrokerConfig.staticBrokerConfigs)."""
         connection_limits(self.settings.max_connections_per_ip_overrides)
 
     def _check_retention(self) -> None:
@@ -240,7 +240,7 @@ class BrokerConfig:
                 raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
 
     def _check_groups(self) -> None:
-        """Raises `ConfigError` for an unknown assignor, or a default outside of its own bounds (GroupCoordinatorConfig)."""
+        """Raises `ConfigError` for an unknown assignor, or a default outside its bounds (GroupCoordinatorConfig)."""
         names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
         for name in names:
             if name not in ASSIGNORS:
@@ -264,7 +264,7 @@ class BrokerConfig:
         return BrokerConfig(self.given, dynamic)
 
     def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-        """The same configuration with the valid ones of these dynamic configs, and why others are invalid.
+        """The same configuration with the valid configs of ``dynamic``, and the reasons that the others are invalid.
 
         A stored config that is invalid must not prevent a start.
         """

@@ -11,7 +11,7 @@ from ottla.broker.config.settings import BrokerConfig
 
 PREFIX = "KAFKA_"
 LONG_PREFIX = "KAFKA_CFG_"
-"""The prefix of settings in the image bitnami/kafka, besides the other one."""
+"""Another prefix of settings, in the image bitnami/kafka."""
 IMAGE_ONLY = {
     "KAFKA_CREATE_TOPICS",
     "KAFKA_CREATE_TOPICS_SEPARATOR",
@@ -33,10 +33,10 @@ IMAGE_ONLY = {
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
 }
-"""Variables of Kafka's container images that are not settings. ``ottla serve`` reads the topics to create."""
+"""Variables of Kafka's container images that are not settings. ``ottla serve`` reads those about topics to create."""
 
 FOREIGN_PREFIXES = ("KAFKA_CONFLUENT_", "KAFKA_REST_", "KAFKA_SCHEMA_REGISTRY_", "KAFKA_ZOOKEEPER_")
-"""Variables of other parts of those images, or of older Kafka. None of them is a misspelt setting of a broker."""
+"""Prefixes of variables of other programs in those images, or of older Kafka. They are not misspelt broker settings."""
 
 MAX_FILE_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -103,9 +103,9 @@ def read_file(path: Path) -> dict[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Settings from ``KAFKA_*`` variables by the rule of Kafka's image, and the variables that are not settings.
+    """The settings in ``KAFKA_*`` variables by the rules of Kafka's image, and the variables that are not settings.
 
-    ``KAFKA_CFG_`` wins over ``KAFKA_``, as in the image that has both.
+    ``KAFKA_CFG_`` takes precedence over ``KAFKA_``, as in the image that has both.
     """
     known = broker_definitions()
     values: dict[str, str] = {}
@@ -126,7 +126,7 @@ def _prefix(name: str) -> str:
 
 
 def variable_near(name: str) -> str | None:
-    """The ``KAFKA_*`` variable of a known setting that is closest to a misspelt one, if any."""
+    """The ``KAFKA_*`` variable of a known setting that is closest to a misspelt variable, if any."""
     if name.startswith(FOREIGN_PREFIXES):
         return None
     prefix = _prefix(name)
@@ -137,7 +137,7 @@ def variable_near(name: str) -> str | None:
 def load(
     properties: Path | None, environment: Mapping[str, str], assignments: list[str], extra: Mapping[str, str]
 ) -> tuple[BrokerConfig, list[str]]:
-    """Read the file, then variables, then ``--set``, then flags; later ones win. Also returns the variables that are not settings.
+    """Read the file, then variables, then ``--set``, then flags; later values win. Also returns variables that are not settings.
 
     Raises `ConfigError`.
     """

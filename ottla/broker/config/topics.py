@@ -1,4 +1,4 @@
-"""The configs of a topic: its own, else the broker configs that stand in for them, else the default."""
+"""The configs of a topic: its own, else the broker configs that are their defaults, else Kafka's default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.storage.config import LogConfig
 _MS_PER = {"hours": 3_600_000, "minutes": 60_000}
 
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
-"""By this config Kafka's own tests make segments below 1 MiB. It overrides ``segment.bytes`` (LogConfig.segmentSize)."""
+"""Kafka's own tests use this config for segments below 1 MiB. It overrides ``segment.bytes`` (LogConfig.segmentSize)."""
 
 
 def validate(name: str, text: str) -> Value:
@@ -23,8 +23,10 @@ def validate(name: str, text: str) -> Value:
 
 
 def validate_all(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Check all configs that a topic is about to have, against each other and the server's. Raises `ConfigError` as
-    LogConfig.validate does."""
+    """Check all configs that a topic is about to have, also against each other and the broker's (LogConfig.validate).
+
+    Raises `ConfigError`.
+    """
     values = {name: validate(name, text) for name, text in overrides.items()}
     if values.get("remote.storage.enable"):
         raise ConfigError(
@@ -41,7 +43,7 @@ def validate_all(overrides: Mapping[str, str], config: BrokerConfig) -> None:
 
 
 def broker_fallback(name: str, config: BrokerConfig) -> tuple[str, str] | None:
-    """The broker config that stands in for a topic config that is not set, and its value in the topic config's unit."""
+    """The broker config that is the default of an unset topic config, and its value in the topic config's unit."""
     for synonym in topic_definitions()[name].synonyms:
         text = config.text(synonym)
         if text is None:
