@@ -1,4 +1,4 @@
-"""Has the coordinators of a broker ask those of the others."""
+"""Connects the coordinators of a broker with the coordinators and leaders on other brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class OtherCoordinators:
-    """Takes the place of `LocalCoordinators`, which it asks about this broker's own partitions, where there are other brokers."""
+    """Replaces `LocalCoordinators` in a cluster with other brokers, and uses it for this broker's own partitions."""
 
     def __init__(self, state: ClusterState, peers: Peers) -> None:
         self._state = state

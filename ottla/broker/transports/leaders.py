@@ -1,4 +1,4 @@
-"""Which broker leads a partition, as the cluster's metadata says, and the connection to it."""
+"""Finds the leader of a partition in the cluster's metadata, and the connection to it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Peers(Protocol):
     """The connections to other brokers (broker.peers.directory.BrokerPeers)."""
 
     def peer(self, broker_id: int) -> Peer | None:
-        """The connection to a broker, None where it is not registered or is fenced."""
+        """The connection to a broker; None if it is not registered or is fenced."""
         ...
 
 
 def leader_of(state: ClusterState, topic: str, index: int) -> int:
-    """The id of the broker that leads a partition; -1 where there is none, or no such partition."""
+    """The id of the broker that leads a partition; -1 without a leader, or if the partition does not exist."""
     known = state.topics.get(topic)
     if known is None or not 0 <= index < known.partition_count:
         return NO_LEADER

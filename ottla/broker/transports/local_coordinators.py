@@ -1,4 +1,4 @@
-"""The coordinators of this broker, as they are asked to write markers and to verify partitions of a transaction."""
+"""Writes markers and verifies partitions of transactions on this broker, without a network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.broker.handlers import write_txn_markers
 
 
 class LocalCoordinators:
-    """All that a broker asks which is its own controller. `coordinators.OtherCoordinators` takes its place beside other brokers."""
+    """Used by a broker that is its own controller. `coordinators.OtherCoordinators` replaces it in a cluster with other brokers."""
 
     def transport(self, services: Services) -> MarkerTransport:
         return LocalTransport(

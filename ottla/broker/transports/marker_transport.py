@@ -1,7 +1,7 @@
-"""Carries markers to the brokers that lead the partitions (TransactionMarkerChannelManager).
+"""Sends markers to the leaders of their partitions (TransactionMarkerChannelManager).
 
-One request a broker is under way at a time, with all markers that have come together meanwhile. Which broker leads a partition is
-looked up for each attempt: the sender tries again whatever was not written.
+One request per broker is in flight at a time, with all markers that have accumulated meanwhile. The leader of a partition is looked
+up for each attempt: the sender retries markers that were not written.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ottla.protocol.messages.write_txn_markers import (
 from ottla.protocol.topic_partition import TopicPartition
 
 MARKERS_PER_REQUEST = 1_000
-"""How many markers one request to another broker has at most, unless one transaction alone has more there."""
+"""Maximum number of markers in one request to another broker, unless a single transaction has more there."""
 TIMEOUT_MS = 10_000
-"""How long another broker may take. It answers when all replicas in sync have the markers. A broker that is frozen loses its
-session in about this time, and then another one leads its partitions."""
+"""Timeout in ms of a request to another broker, which responds when all in-sync replicas have the markers. A frozen broker loses
+its session in about this time, and then another broker leads its partitions."""
 LEAST_VERSION = 1
 MAX_WAITING_MARKERS = 100_000
-"""How many transactions' markers may wait for one broker. Those beyond count as not answered in time, and are sent again."""
+"""Maximum number of transactions whose markers wait for one broker. Further ones count as timed out, and are retried."""
 
 OnResponse = Callable[[WriteTxnMarkersResponse], None]
 
@@ -80,7 +80,7 @@ class LeaderTransport:
                 if leader == self._broker_id:
                     self._local.write_txn_markers(WriteTxnMarkersRequest([part]), on_response)
                 elif leader == NO_LEADER:
-                    # Never taken for deleted, as in Kafka: a partition has no leader for a while when a broker dies.
+                    # Not treated as deleted, as in Kafka: a partition has no leader for a while after a broker dies.
                     on_response(_answer(part, {}, Code.NOT_LEADER_OR_FOLLOWER))
                 elif len(waiting := self._waiting.setdefault(leader, deque())) >= MAX_WAITING_MARKERS:
                     on_response(_answer(part, {}, Code.REQUEST_TIMED_OUT))
@@ -100,7 +100,7 @@ class LeaderTransport:
         }
 
     def _send(self, broker_id: int) -> None:
-        """Send what waits for a broker, unless a request to it is under way."""
+        """Send the markers that wait for a broker, unless a request to it is in flight."""
         waiting = self._waiting.get(broker_id)
         if not waiting or broker_id in self._under_way:
             return
@@ -136,7 +136,7 @@ class LeaderTransport:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
         for part in parts:
-            # What the broker has not answered for may be written or not. The marker comes again, which does no harm.
+            # A marker without a result may or may not be written. It is sent again, which does no harm.
             part.on_response(_answer(part.marker, codes.get(part.marker.producer_id, {}), Code.REQUEST_TIMED_OUT))
         self._send(broker_id)
 

@@ -1,10 +1,11 @@
-"""Asks the transaction's coordinator, on whichever broker it is, whether a partition belongs to a transaction (KIP-890).
+"""Verifies with the transaction's coordinator, on any broker, that a partition belongs to a transaction (KIP-890).
 
-AddPartitionsToTxnManager of Kafka. Requests to one broker are sent one after the other, each with all that was asked meanwhile.
+Corresponds to Kafka's AddPartitionsToTxnManager. Requests to one broker are sent one after the other, each with all questions that
+have accumulated meanwhile.
 
-The answer takes a while, and a transaction may end meanwhile: then a batch must not be written on the strength of the answer, or
-nobody would ever end what it begins. So the answer is good for the one append that follows it, and only while no marker of the
-producer has come to the partition since the question, and the partition has the same leader (VerificationGuard).
+A transaction may end before the answer arrives. If its batch were appended then, it would begin a transaction that no coordinator
+ends. So an answer is valid for only one append, and only if since the question no marker of the producer was written to the
+partition and the leader epoch has not changed (VerificationGuard).
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ BROKERS_FROM = 4
 PARTITIONS_PER_REQUEST = 1_000
 TIMEOUT_MS = 10_000
 GOOD_FOR_MS = 5_000
-"""How long an answer may be used. Whoever has asked does so in one of the next turns of the loop."""
+"""Time in ms for which an answer is valid. The caller uses it in one of the next turns of the loop."""
 ANSWERS_KEPT = 10_000
-"""How many answers are kept at most. Some are never used, because their client has gone."""
+"""Maximum number of stored answers. Some are never used, because their client has disconnected."""
 
 MAX_WAITING_BATCHES = 10_000
-"""How many batches may wait until one coordinator's broker can be asked. Clients of others are told to try again."""
+"""Maximum number of batches that wait for one coordinator's broker. Further batches get COORDINATOR_NOT_AVAILABLE, a retriable
+error."""
 
 Then = Callable[[KafkaError | None], None]
 
@@ -59,7 +61,7 @@ class _Question(NamedTuple):
 
 
 class _Guard(msgspec.Struct, frozen=True, eq=False):
-    """What must be the same at the append as it was at the question: the log, its leader epoch, and the producer's guard in it."""
+    """The state that must not change between the question and the append: the log, its leader epoch, and the producer's guard."""
 
     log: Log
     leader_epoch: int
@@ -74,7 +76,7 @@ class _Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Answer(msgspec.Struct, frozen=True, eq=False):
-    """An answer that was not used yet. ``guard`` is None where the partition was not here when the question was asked."""
+    """An answer that was not used yet. ``guard`` is None if this broker did not have the partition at the time of the question."""
 
     guard: _Guard | None
     good_until_ms: float
@@ -82,7 +84,7 @@ class _Answer(msgspec.Struct, frozen=True, eq=False):
 
 
 class CoordinatorVerification:
-    """`Verification` in a cluster of several brokers. ``local`` asks the coordinator of this broker."""
+    """`Verification` in a cluster of several brokers. ``local`` is for the coordinator of this broker."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class CoordinatorVerification:
         self._local = local
         self._waiting: dict[int, list[_Asked]] = {}
         self._under_way: set[int] = set()
-        # The answers that were not used yet, in the order in which they came.
+        # The answers that were not used yet, oldest first.
         self._answers: dict[_Question, _Answer] = {}
 
     def join(
@@ -121,7 +123,7 @@ class CoordinatorVerification:
         implicit_add: bool,
         has_waited: bool = False,
     ) -> None:
-        """Implements `Verification`. The caller asks again after a wait, and then the answer of before is used up."""
+        """Implements `Verification`. After a wait the caller calls `join` again, which uses up the stored answer."""
         question = _Question(transactional_id, identity, partition, implicit_add)
         answer = self._answers.pop(question, None)
         if has_waited and answer is not None and self._stands(question, answer):
@@ -149,7 +151,7 @@ class CoordinatorVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. Another broker is asked by one request; its answers are kept for `join`."""
+        """Implements `Verification`. A remote coordinator gets one request, and its answers are stored for `join`."""
         try:
             index = self._transactions.partition_of(transactional_id)
         except KafkaError:
@@ -172,13 +174,13 @@ class CoordinatorVerification:
             self._ask_there(leader, [_Question(transactional_id, identity, p, implicit_add) for p in partitions], answered)
 
     def _is_asked_there(self, implicit_add: bool) -> bool:
-        """Whether the cluster can add a partition implicitly, or wants partitions to be verified."""
+        """Whether a remote coordinator must be asked: it can add partitions implicitly, or verification is enabled."""
         if implicit_add:
             return self._state.transaction_version > 0
         return self._config.settings.transaction_partition_verification_enable
 
     def _ask_there(self, leader: int, questions: Collection[_Question], then: Then) -> None:
-        """Ask the coordinator on another broker. ``then`` is called for each question."""
+        """Ask the coordinator on another broker. ``then`` is called once for each question."""
         asked_ms = self._clock.monotonic_ms()
         asked = [_Asked(question, self._guard(question), asked_ms, then) for question in questions]
         waiting = self._waiting.setdefault(leader, [])
@@ -207,13 +209,13 @@ class CoordinatorVerification:
         )
 
     def _keep(self, question: _Question, guard: _Guard | None, refusal: KafkaError | None) -> None:
-        """Keep an answer for whoever has asked: it asks again, because much may have changed meanwhile."""
+        """Store an answer for the next `join` of the caller, which first repeats its checks because the state may have changed."""
         if len(self._answers) >= ANSWERS_KEPT:
             del self._answers[next(iter(self._answers))]
         self._answers[question] = _Answer(guard, self._clock.monotonic_ms() + GOOD_FOR_MS, refusal)
 
     def _ask_here(self, question: _Question, index: int, then: Then, *, has_waited: bool) -> None:
-        """Ask the coordinator of this broker. What it has logged has to be committed before a batch may stand on it.
+        """Ask the coordinator of this broker. Its record must be committed before a batch may depend on it.
 
         Otherwise the batch could outlive the record that makes it part of a transaction, and no coordinator would ever end it.
         """
@@ -238,7 +240,7 @@ class CoordinatorVerification:
     # another broker
 
     def _send(self, broker_id: int) -> None:
-        """Ask what waits for a broker, unless a request to it is under way. One request has each transaction once."""
+        """Send the questions that wait for a broker, unless a request to it is in flight. One request has each transaction once."""
         waiting = self._waiting.get(broker_id)
         if not waiting or broker_id in self._under_way:
             return
@@ -262,7 +264,7 @@ class CoordinatorVerification:
 
     def _answered(self, sent: list[_Asked], answer: AddPartitionsToTxnResponse | PeerFailure) -> None:
         if isinstance(answer, PeerFailure):
-            # Clients know no more of it than that the answer is not there yet. They try again.
+            # Clients get a retriable error, because the answer is not available yet.
             is_unsupported = answer.kind is Failure.UNSUPPORTED_VERSION
             self._refuse(sent, Code.UNSUPPORTED_VERSION if is_unsupported else Code.NETWORK_EXCEPTION)
             return
@@ -279,7 +281,7 @@ class CoordinatorVerification:
                     codes[transaction.transactional_id, where] = known_code(result.partition_error_code)
         for asked in sent:
             code = codes.get((asked.question.transactional_id, asked.question.partition), Code.NETWORK_EXCEPTION)
-            # One of the others in the request was refused, for reasons of its own.
+            # Another partition in the request was refused; this one can be retried.
             self._answer(asked, Code.NETWORK_EXCEPTION if code is Code.OPERATION_NOT_ATTEMPTED else code)
 
     def _refuse(self, sent: list[_Asked], code: Code) -> None:
@@ -297,7 +299,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Those that one request can ask, and those that are left: a transaction is named once, for one producer and purpose."""
+    """Questions for the next request, and the others: a request has each transaction once, for one producer and purpose."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []
