@@ -1,11 +1,10 @@
 """Connections of this process to other brokers and to the controller.
 
-- `backoff`: how long a connection waits before it is tried again: longer after each failure, and by chance (ExponentialBackoff of
-  Kafka).
+- `backoff`: the delay before a reconnect, which grows with each failure and has random jitter (Kafka's ExponentialBackoff).
 - `channel`: the transport of one connection to a peer: bytes to frames, and frames to bytes.
 - `directory`: the connections to the other brokers of the cluster, by their ids.
-- `peer`: one other broker, or the controller: sends requests to it, and connects again where the connection is lost.
-- `requests`: the requests of one connection to a peer: those that wait to be sent, and those that wait for their answers.
-- `states`: the states of a connection to a peer, and which may follow which.
-- `versions`: which version of an API is spoken with a peer (NodeApiVersions of Kafka).
+- `peer`: one other broker, or the controller: sends requests to it, and reconnects after the connection is lost.
+- `requests`: the requests of one connection to a peer: those that wait to be sent, and those in flight.
+- `states`: the states of a connection to a peer, and the allowed transitions.
+- `versions`: chooses the version of each API for requests to a peer (Kafka's NodeApiVersions).
 """

@@ -1,4 +1,4 @@
-"""How long a connection waits before it is tried again: longer after each failure, and by chance (ExponentialBackoff of Kafka)."""
+"""The delay before a reconnect, which grows with each failure and has random jitter (Kafka's ExponentialBackoff)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 MULTIPLIER = 2.0
 JITTER = 0.2
-"""By which share a delay is longer or shorter by chance, so that those whom one failure has hit do not come back all at once."""
+"""Maximum random change of a delay, as a fraction, so that the peers of a failed broker do not all reconnect at the same time."""
 MAX_DOUBLINGS = 30
-"""Beyond this the delay does not grow, whatever its bounds are."""
+"""Number of doublings after which the delay does not grow further, whatever its bounds are."""
 
 
 class Backoff(msgspec.Struct):
@@ -17,14 +17,14 @@ class Backoff(msgspec.Struct):
     first_ms: float
     longest_ms: float
     failures: int = 0
-    """How often in a row the connection has failed."""
+    """Number of consecutive failures."""
 
     def next_ms(self, chance: float) -> float:
-        """Note a failure; returns the delay until the next attempt. ``chance`` is at least 0 and below 1."""
+        """Record a failure; returns the delay in ms until the next attempt. ``chance`` is at least 0 and below 1."""
         delay_ms = min(self.first_ms * MULTIPLIER ** min(self.failures, MAX_DOUBLINGS), self.longest_ms)
         self.failures += 1
         return min(delay_ms * (1 - JITTER + 2 * JITTER * chance), self.longest_ms)
 
     def reset(self) -> None:
-        """Note a success: the next failure waits ``first_ms`` again."""
+        """Record a success, so that the next failure waits ``first_ms`` again."""
         self.failures = 0

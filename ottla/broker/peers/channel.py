@@ -9,21 +9,21 @@ from ottla.broker.network.framing import Frames, FrameSizeError, ReceiveBuffers
 
 
 class ChannelOwner(Protocol):
-    """Learns what happens to a channel."""
+    """Receives the events of a channel."""
 
     def opened(self, channel: Channel) -> None: ...
 
     def received(self, channel: Channel, frame: memoryview) -> None:
-        """Called with each frame without its size. The view is valid during the call only."""
+        """Called with each frame, without its size. The view is valid only during the call."""
         ...
 
     def lost(self, channel: Channel, reason: str) -> None:
-        """Called once: no frame comes any more."""
+        """Called once when the connection is lost; no frame follows."""
         ...
 
 
 class Channel(asyncio.BufferedProtocol):
-    """One connection, from its opening to its end. Once it was closed its owner learns nothing more."""
+    """One connection, from its opening to its end. After `close` its owner is not called."""
 
     def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._owner: ChannelOwner | None = owner
@@ -65,7 +65,7 @@ class Channel(asyncio.BufferedProtocol):
     # owner
 
     def write(self, data: bytes) -> None:
-        """Send a frame with its size. Does nothing on a connection that is lost."""
+        """Send a frame with its size. Does nothing on a lost connection."""
         if self._transport is not None and self._owner is not None:
             self._transport.write(data)
 
@@ -76,7 +76,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def fail(self, reason: str) -> None:
-        """End the connection at once, and tell the owner that it is lost."""
+        """End the connection at once, and call the owner's `ChannelOwner.lost`."""
         self._end(reason)
         if self._transport is not None:
             self._transport.abort()

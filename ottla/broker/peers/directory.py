@@ -10,22 +10,22 @@ from ottla.broker.peers.peer import Peer, PeerEnv, Timings
 from ottla.coordinator.metadata.broker_registration import BrokerRegistration
 
 FETCH = "fetch"
-"""For the fetches of followers, which wait at the leader for records."""
+"""Purpose of the connection for followers' fetches, which wait at the leader for records."""
 COORDINATOR = "coordinator"
-"""For what coordinators send: markers, and partitions to add to a transaction."""
+"""Purpose of the connection for coordinators: markers, and partitions to add to a transaction."""
 
 
 class KnownBrokers(Protocol):
-    """Which brokers have registered (coordinator.broker_registration.Registrations)."""
+    """The registered brokers (coordinator.metadata.broker_registration.Registrations)."""
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]: ...
 
 
 class BrokerPeers:
-    """One connection a broker and purpose, made when it is first asked for.
+    """One connection for each broker and purpose, created when it is first used.
 
-    A connection answers its requests in their order, so whatever may wait at the other broker has a purpose of its own.
+    A broker responds to the requests of a connection in order, so requests that may wait there have their own purpose.
     """
 
     def __init__(
@@ -39,8 +39,10 @@ class BrokerPeers:
         bug: Callable[[], None],
         timings: Timings | None = None,
     ) -> None:
-        """``listener`` gives the name of the listener that brokers use among themselves (``inter.broker.listener.name``). ``bug``
-        is called in an ``except`` block where a callback of a request has raised."""
+        """``listener`` returns the name of the listener for other brokers (``inter.broker.listener.name``).
+
+        ``bug`` is called in an ``except`` block when a callback of a request raises.
+        """
         self._env = env
         self._known = known
         self._own_id = own_id
@@ -48,14 +50,14 @@ class BrokerPeers:
         self._buffers = buffers
         self._bug = bug
         self._timings = timings
-        # With each connection the incarnation of the broker for which it was made.
+        # Each connection with the incarnation id of the broker for which it was created.
         self._peers: dict[tuple[int, str], tuple[Peer, bytes]] = {}
         self._is_closed = False
 
     def peer(self, broker_id: int, purpose: str = COORDINATOR) -> Peer | None:
-        """The connection to a broker. None where the broker is not registered, is fenced, or has no listener for brokers.
+        """The connection to a broker; None if the broker is not registered, is fenced, or has no listener for brokers.
 
-        A broker that was fenced keeps its connection, but is not asked anything new: it leads nothing.
+        A fenced broker keeps its connection, but gets no new requests, because it leads no partition.
         """
         broker = self._known().brokers.get(broker_id)
         address = self._address(broker_id)
@@ -73,15 +75,15 @@ class BrokerPeers:
         return peer
 
     def hang_up(self, broker_id: int, purpose: str) -> None:
-        """Close one connection. Requests without an answer fail; the next one opens another connection."""
+        """Close one connection. Requests without a response fail; the next request opens another connection."""
         known = self._peers.pop((broker_id, purpose), None)
         if known is not None:
             known[0].close()
 
     def changed(self) -> None:
-        """Close the connections to brokers that have another address by now, have started again, or are not registered any more.
+        """Close the connections to brokers that have a new address, were restarted, or are no longer registered.
 
-        What an earlier life of a broker was asked is never answered, and where its machine has lost power nobody says so.
+        A restarted broker never responds to requests from before, and if its machine lost power, the connection is not closed.
         """
         for (broker_id, purpose), (peer, incarnation_id) in list(self._peers.items()):
             if not self._is_current(broker_id, peer, incarnation_id):
@@ -89,7 +91,7 @@ class BrokerPeers:
                 peer.close()
 
     def close(self) -> None:
-        """Close all connections for good. Requests without an answer fail."""
+        """Close all connections for good. Requests without a response fail."""
         self._is_closed = True
         peers, self._peers = self._peers, {}
         for peer, _ in peers.values():

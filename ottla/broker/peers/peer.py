@@ -1,8 +1,8 @@
-"""One other broker, or the controller: sends requests to it, and connects again where the connection is lost.
+"""One other broker, or the controller: sends requests to it, and reconnects after the connection is lost.
 
-The connection opens with the first request. ApiVersions comes first on each new connection, because the peer may have been replaced
-by another release meanwhile. A request whose connection cannot be made, or is lost, fails: only its sender knows whether it may be
-sent again (NetworkClient and InterBrokerSendThread of Kafka).
+The first request opens the connection. ApiVersions is sent first on each new connection, because the peer may have been replaced by
+another release meanwhile. A request fails if its connection cannot be opened or is lost: only its sender knows whether it may be
+sent again (Kafka's NetworkClient and InterBrokerSendThread).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = structlog.get_logger("peer")
 
 
 class PeerEnv(Clock, Randomness, Timers, Protocol):
-    """What a peer needs of `broker.loop.env.Env`."""
+    """The part of `broker.loop.env.Env` that a peer uses."""
 
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
@@ -43,7 +43,7 @@ class PeerEnv(Clock, Randomness, Timers, Protocol):
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """``connect_ms`` bounds an attempt to connect, with ApiVersions; ``request_ms`` a request that names no time-out itself."""
+    """Time limits in ms. ``connect_ms``: an attempt to connect, with ApiVersions. ``request_ms``: a request without its own."""
 
     connect_ms: float = 10_000
     request_ms: float = 30_000
@@ -52,7 +52,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peer:
-    """A connection to one address. The answer to each request comes by a callback, never before `send` returns."""
+    """A connection to one address. Each request gets its response by a callback, never before `send` returns."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Peer:
         limits: RequestLimits | None = None,
         timings: Timings | None = None,
     ) -> None:
-        """``bug`` is called in an ``except`` block where a callback has raised. ``buffers`` are shared by all connections."""
+        """``bug`` is called in an ``except`` block when a callback raises. ``buffers`` are shared by all connections."""
         self._env = env
         self._errors = RepeatedErrors(env, log)
         self.host, self.port = host, port
@@ -83,7 +83,7 @@ class Peer:
         self._channel: Channel | None = None
         self._versions: Versions | None = None
         self._greeting_version = 0
-        # Of the attempt to connect, or of the wait before the next one.
+        # The timer of the attempt to connect, or of the delay before the next one.
         self._phase_timer: Timer | None = None
         self._deadline_timer: Timer | None = None
         self._deadline_ms = 0.0
@@ -104,8 +104,8 @@ class Peer:
     ) -> None:
         """Send a request of `protocol.messages`; ``then`` is called with the response or a `PeerFailure`.
 
-        It is sent in the newest version that both sides know, from ``least_version`` to ``most_version``. Time that a connection
-        takes counts as time of the request.
+        It is sent in the newest version that both sides support, from ``least_version`` to ``most_version``. The timeout includes
+        the time of connecting.
         """
         timeout_ms = self._timings.request_ms if timeout_ms is None else timeout_ms
         request = Request(
@@ -128,16 +128,16 @@ class Peer:
                 self._send_waiting()
 
     def offered(self, key: int) -> int | None:
-        """The newest version of an API that both sides know; None where there is none, or without a connection."""
+        """The newest version of an API that both sides support; None without a common version or a connection."""
         return None if self._versions is None else self._versions.choose(key)
 
     def reconnect(self, reason: str) -> None:
-        """Close a connection that may lead to a process which is gone. Requests in flight fail; the next one connects again."""
+        """Close a connection whose peer may no longer exist. Requests in flight fail; the next request reconnects."""
         if self.state is PeerState.READY:
             self._lose(reason)
 
     def close(self) -> None:
-        """Close the connection for good. Requests without an answer fail."""
+        """Close the connection for good. Requests without a response fail."""
         if self.state is PeerState.CLOSED:
             return
         self._become(PeerState.CLOSED)
@@ -185,7 +185,7 @@ class Peer:
         self._lose(f"no connection within {self._timings.connect_ms:.0f} ms")
 
     def opened(self, channel: Channel) -> None:
-        """Implements `channel.Owner`."""
+        """Implements `channel.ChannelOwner`."""
         self._attempt = None
         self._become(PeerState.GREETING)
         self._greet(newest_own(API_VERSIONS_KEY))
@@ -197,7 +197,7 @@ class Peer:
         self._channel.write(request_frame(API_VERSIONS_KEY, in_version, 0, self._client_id, greeting))
 
     def received(self, channel: Channel, frame: memoryview) -> None:
-        """Implements `channel.Owner`."""
+        """Implements `channel.ChannelOwner`."""
         try:
             if self.state is PeerState.GREETING:
                 self._greeted(channel, frame)
@@ -234,16 +234,16 @@ class Peer:
             self._send_waiting()
 
     def lost(self, channel: Channel, reason: str) -> None:
-        """Implements `channel.Owner`."""
+        """Implements `channel.ChannelOwner`."""
         self._lose(reason)
 
     def _lose(self, reason: str) -> None:
-        """The connection has ended, or could not be made. What was sent fails; without a connection what waits fails as well."""
+        """Handle a lost connection, or one that could not be opened, with which also the waiting requests fail."""
         was_ready = self.state is PeerState.READY
         failed = self._requests.take_in_flight() if was_ready else self._requests.take_all()
         self._disconnect()
         if was_ready and not failed and not len(self._requests):
-            # A peer closes connections that were idle for long. The next request opens another one.
+            # Peers close connections that were idle for long. The next request opens another one.
             self._become(PeerState.IDLE)
             return
         self._back_off(reason)
@@ -282,13 +282,13 @@ class Peer:
     # time-outs
 
     def _watch_deadline(self, deadline_ms: float) -> None:
-        """Let one timer wait for the earliest deadline of all requests."""
+        """Start one timer for the earliest deadline of all requests."""
         if self._deadline_timer is not None:
             if self._deadline_ms <= deadline_ms:
                 return
             self._deadline_timer.cancel()
         self._deadline_ms = deadline_ms
-        # A clock may count whole milliseconds: rounded up, the timer never fires before the deadline.
+        # A clock may count whole milliseconds. Rounding up ensures that the timer never fires before the deadline.
         delay_ms = max(0, ceil(deadline_ms - self._env.monotonic_ms()))
         self._deadline_timer = self._env.call_later(delay_ms, self._deadline_passed)
 
@@ -299,7 +299,7 @@ class Peer:
         for request in self._requests.take_overdue(now_ms):
             self._fail_soon(request, Failure.TIMED_OUT, reason)
         if self._requests.is_answer_overdue(now_ms):
-            # Answers come in order, so behind one that is missing no other comes. As in Kafka the connection is closed.
+            # Responses arrive in order, so none can follow a missing one. As in Kafka, the connection is closed.
             in_flight = self._requests.take_in_flight()
             self._disconnect()
             self._back_off(reason)

@@ -1,4 +1,4 @@
-"""The requests of one connection to a peer: those that wait to be sent, and those that wait for their answers. Without a socket."""
+"""The requests of one connection to a peer: those that wait to be sent, and those in flight. Without a socket."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import msgspec
 
 
 class Failure(Enum):
-    """Why a request has got no answer."""
+    """The reason that a request has no response."""
 
     DISCONNECTED = "disconnected"
-    """The connection could not be made, or was lost. The peer may have carried the request out."""
+    """The connection could not be opened, or was lost. The peer may have handled the request."""
     TIMED_OUT = "timed out"
-    """No answer has come in time. The peer may have carried the request out."""
+    """No response arrived in time. The peer may have handled the request."""
     UNSUPPORTED_VERSION = "unsupported version"
-    """The peer knows no version of the API in which the request can be sent."""
+    """The peer supports no version of the API in which the request can be sent."""
     TOO_MANY = "too many"
-    """Too many requests wait already."""
+    """Too many requests are already waiting."""
     CLOSED = "closed"
     """This side has closed the connection for good."""
 
 
 class PeerFailure(Exception):
-    """Comes in place of an answer. It is a value for a callback, and an exception only so that a caller may raise it."""
+    """Passed to a callback instead of a response. It is an exception only so that a caller may raise it."""
 
     def __init__(self, kind: Failure, reason: str) -> None:
         super().__init__(reason)
@@ -35,8 +35,8 @@ class PeerFailure(Exception):
 
 
 Then = Callable[[Any], None]
-"""Called once, with the answer or with a `PeerFailure`. An answer may hold views of a receive buffer, which are valid during the
-call only."""
+"""Called once, with the response or with a `PeerFailure`. A response may have views of a receive buffer, which are valid only
+during the call."""
 
 
 class Request(msgspec.Struct, eq=False, kw_only=True):
@@ -53,9 +53,10 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
 
 
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one connection may have under way.
+    """Limits on the requests of one connection.
 
-    ``waiting`` counts requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and not answered.
+    ``waiting`` limits requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and have no
+    response.
     """
 
     waiting: int = 1_000
@@ -64,7 +65,7 @@ class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutOfOrder(Exception):
-    """An answer that belongs to no request, or comes before that of an earlier one. Kafka's answers keep their order."""
+    """A response belongs to no request, or arrived before that of an earlier request. Kafka's responses keep their order."""
 
 
 class Requests:
@@ -87,14 +88,14 @@ class Requests:
         return self._in_flight_bytes
 
     def add(self, request: Request) -> bool:
-        """Let a request wait to be sent; False where too many wait."""
+        """Add a request to be sent; False if too many are waiting."""
         if len(self._waiting) >= self._limits.waiting:
             return False
         self._waiting.append(request)
         return True
 
     def next(self) -> Request | None:
-        """Take the next request that may be sent now; None where there is none, or where enough are in flight."""
+        """Take the next request that may be sent now; None without one, or if enough are in flight."""
         limits = self._limits
         if not self._waiting or len(self._in_flight) >= limits.in_flight or self._in_flight_bytes >= limits.in_flight_bytes:
             return None
@@ -107,19 +108,19 @@ class Requests:
         return correlation_id
 
     def sent(self, request: Request, correlation_id: int) -> None:
-        """Note a request as sent. ``size_bytes`` of the request must be set."""
+        """Record that a request was sent. ``size_bytes`` of the request must be set."""
         self._in_flight[correlation_id] = request
         self._in_flight_bytes += request.size_bytes
 
     def awaited(self, correlation_id: int) -> Request:
-        """The request that an answer belongs to. Raises `OutOfOrder`, with nothing changed."""
+        """The request that a response belongs to. Raises `OutOfOrder` with nothing changed."""
         first = next(iter(self._in_flight), None)
         if first is None or first != correlation_id:
             raise OutOfOrder(f"an answer to request {correlation_id} in place of {'none' if first is None else first}")
         return self._in_flight[first]
 
     def answered(self, correlation_id: int) -> None:
-        """Note that the answer to the request of `awaited` is read."""
+        """Record that the response to the request of `awaited` was read."""
         self._in_flight_bytes -= self._in_flight.pop(correlation_id).size_bytes
 
     def next_deadline_ms(self) -> float | None:
@@ -129,7 +130,7 @@ class Requests:
         return min(deadlines, default=None)
 
     def take_overdue(self, now_ms: float) -> list[Request]:
-        """Take the requests out that wait to be sent and whose deadline has passed."""
+        """Remove and return the unsent requests whose deadline has passed."""
         overdue = [request for request in self._waiting if request.deadline_ms <= now_ms]
         if overdue:
             self._waiting = deque(request for request in self._waiting if request.deadline_ms > now_ms)
@@ -140,12 +141,12 @@ class Requests:
         return any(request.deadline_ms <= now_ms for request in self._in_flight.values())
 
     def take_in_flight(self) -> list[Request]:
-        """Take out all requests that were sent, because their answers will not come."""
+        """Remove and return all requests in flight, because their responses will not arrive."""
         in_flight, self._in_flight, self._in_flight_bytes = list(self._in_flight.values()), {}, 0
         return in_flight
 
     def take_all(self) -> list[Request]:
-        """Take out all requests: those that were sent first, then those that wait."""
+        """Remove and return all requests: first those in flight, then those that wait."""
         every = [*self.take_in_flight(), *self._waiting]
         self._waiting.clear()
         return every

@@ -1,4 +1,4 @@
-"""The states of a connection to a peer, and which may follow which."""
+"""The states of a connection to a peer, and the allowed transitions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class PeerState(Enum):
     """No connection, and no request that needs one."""
     CONNECTING = "connecting"
     GREETING = "greeting"
-    """Connected. The answer to ApiVersions has not come, so no other request is sent."""
+    """Connected. The response to ApiVersions has not arrived, so no other request is sent."""
     READY = "ready"
     BACKING_OFF = "backing off"
-    """The last connection failed. The next attempt waits for its time."""
+    """The last connection failed. The next attempt waits for its backoff."""
     CLOSED = "closed"
 
 
@@ -28,7 +28,7 @@ FOLLOWING: dict[PeerState, frozenset[PeerState]] = {
 
 
 class IllegalState(Exception):
-    """A transition that `FOLLOWING` does not have. It is a bug."""
+    """A transition that is not in `FOLLOWING`, which is a bug."""
 
 
 def check_transition(state: PeerState, following: PeerState) -> None:

@@ -1,4 +1,4 @@
-"""Which version of an API is spoken with a peer (NodeApiVersions of Kafka)."""
+"""Chooses the version of each API for requests to a peer (Kafka's NodeApiVersions)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def newest_own(key: int) -> int:
 
 
 def decode_greeting(version: int, frame: Buffer) -> tuple[int, ApiVersionsResponse]:
-    """Correlation id and message of an answer to ApiVersions.
+    """Correlation id and message of a response to ApiVersions.
 
-    A peer that does not know the version answers in version 0 with UNSUPPORTED_VERSION (KIP-511). Raises `DecodeError` and the
+    A peer that does not support the version responds in version 0 with UNSUPPORTED_VERSION (KIP-511). Raises `DecodeError` and the
     other errors of `protocol.codec.DECODE_FAILURES`.
     """
     _, code = _CORRELATION_AND_ERROR.unpack_from(frame)
@@ -33,7 +33,7 @@ def decode_greeting(version: int, frame: Buffer) -> tuple[int, ApiVersionsRespon
 
 
 class Versions:
-    """The versions that both sides know, from the peer's answer to ApiVersions."""
+    """The versions that both sides support, from the peer's response to ApiVersions."""
 
     __slots__ = ("_common",)
 
@@ -48,7 +48,7 @@ class Versions:
                 self._common[offered.api_key] = (low, high)
 
     def choose(self, key: int, least: int = 0, most: int | None = None) -> int | None:
-        """The newest version of an API that both know, from ``least`` to ``most``; None where there is none."""
+        """The newest version of an API that both sides support, from ``least`` to ``most``; None without one."""
         low, high = self._common.get(key, (0, -1))
         if most is not None:
             high = min(high, most)
@@ -56,12 +56,12 @@ class Versions:
 
 
 def greeting_after(response: ApiVersionsResponse) -> int | None:
-    """The version in which ApiVersions is asked again after UNSUPPORTED_VERSION; None where no version is known to both."""
+    """The version in which ApiVersions is sent again after UNSUPPORTED_VERSION; None without a common version."""
     return Versions(response).choose(API_VERSIONS_KEY) if response.api_keys else 0
 
 
 def key_of(request: Any) -> int:
-    """The API key of a request message, which its generated module names."""
+    """The API key of a request message, from the name of its generated class."""
     return _key_of_type(type(request))
 
 
