@@ -1,4 +1,4 @@
-"""Client metrics subscriptions (KIP-714): stored and shown. ottla does not collect metrics of clients, so it never requests them."""
+"""Client metrics subscriptions (KIP-714): stored and shown. ottla does not collect clients' metrics, so it never requests them."""
 
 from __future__ import annotations
 
