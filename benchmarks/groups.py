@@ -231,7 +231,7 @@ async def _probe(bootstrap: str, group_id: str, topic: str, seconds: float) -> s
 
 @dataclass
 class Probe:
-    """`_probe` in another process, which starts to measure at a line on its standard input."""
+    """Runs `_probe` in another process, which starts to measure at a line on its standard input."""
 
     process: Process
 

@@ -27,7 +27,7 @@ class Controller:
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """``controller`` is None if brokers do not reach one. ``features`` has levels by name."""
+    """The cluster as a whole. ``controller`` is None if brokers do not reach one. ``features`` has levels by name."""
 
     cluster_id: str
     controller: Controller | None

@@ -50,7 +50,7 @@ class GroupListing:
 
 @dataclass(slots=True, frozen=True)
 class GroupMember:
-    """``assignment`` has partitions by topic; for a member of a streams group tasks by subtopology.
+    """A member of a group. ``assignment`` has partitions by topic; for a member of a streams group tasks by subtopology.
 
     ``partitions`` are those that the member reads, also for a member of a streams group.
     """

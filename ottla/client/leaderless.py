@@ -19,7 +19,8 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 @dataclass(slots=True, frozen=True)
 class LeaderlessPartition:
-    """``complete``: the brokers whose replicas are known to have every committed record, in sync or eligible (KIP-966).
+    """A partition without a leader. ``complete``: the brokers whose replicas are known to have every committed record, in sync or
+    eligible (KIP-966).
 
     ``last_leaders``: the last known leader, if no replica is complete. ``offline``: the replicas whose broker is not running, or
     whose log directory has failed.

@@ -59,7 +59,7 @@ def total_lag(positions: Iterable[GroupPosition]) -> Lag:
 
 @dataclass(slots=True, frozen=True)
 class _Commit:
-    """``lag`` is None if the broker does not return it."""
+    """A committed offset. ``lag`` is None if the broker does not return it."""
 
     offset: int
     metadata: str = ""

@@ -41,7 +41,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(slots=True, frozen=True)
 class ConsumedRecord:
-    """``control`` is None for data, ``COMMIT`` or ``ABORT`` for a transaction's marker, and else the type of the control record."""
+    """A record of a topic. ``control`` is None for data, ``COMMIT`` or ``ABORT`` for a transaction's marker, and else the type of
+    the control record."""
 
     topic: str
     partition: int
@@ -114,7 +115,7 @@ def decoded(
         ) from None
     except KafkaError as error:
         raise ClientError(f"{where} cannot be read: {error.message}") from None
-    except Exception as error:  # the C codec raises many types
+    except Exception as error:  # the C codec raises many exception types
         raise ClientError(f"{where} cannot be read: {error}") from error
 
 

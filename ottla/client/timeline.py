@@ -197,7 +197,7 @@ class TimelineLimits:
 
 @dataclass(slots=True, frozen=True)
 class Timeline:
-    """``unread`` describes, one line each, what the limits have excluded."""
+    """The events of a transactional id. ``unread`` describes, one line each, what the limits have excluded."""
 
     events: list[Event]
     unread: list[str]

@@ -64,7 +64,7 @@ class TopicListing:
 
 @dataclass(slots=True, frozen=True)
 class PartitionDescription:
-    """``last_stable_offset`` is the offset up to which read_committed consumers read."""
+    """A partition of a topic. ``last_stable_offset`` is the offset up to which read_committed consumers read."""
 
     partition: int
     leader: int
@@ -78,7 +78,7 @@ class PartitionDescription:
 
 @dataclass(slots=True, frozen=True)
 class Config:
-    """``value`` is None for a sensitive config. ``own``: the value was set for this resource."""
+    """A config of a resource. ``value`` is None for a sensitive config. ``own``: the value was set for this resource."""
 
     name: str
     value: str | None

@@ -77,7 +77,8 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """``transactional_id`` is the id that has the producer id now, if any. ``idle_ms`` is the time since the last write."""
+    """An open transaction that no coordinator knows. ``transactional_id`` is the id that has the producer id now, if any.
+    ``idle_ms`` is the time since the last write."""
 
     transaction: OpenTransaction
     transactional_id: str | None

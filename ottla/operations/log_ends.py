@@ -20,7 +20,8 @@ REMEDY = "restore the file, or give the damaged part up with 'ottla recover'"
 
 @dataclass(slots=True)
 class KnownEnds:
-    """``was_clean``: the broker was shut down cleanly, so every log ends at its recovery point."""
+    """The ends of logs, by the last shutdown. ``was_clean``: the broker was shut down cleanly, so every log ends at its recovery
+    point."""
 
     was_clean: bool
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)

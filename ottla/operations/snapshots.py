@@ -30,7 +30,7 @@ class _Version(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """``files`` has the size in bytes and the CRC-32 of each file by its path in the snapshot."""
+    """The manifest of a snapshot. ``files`` has the size in bytes and the CRC-32 of each file by its path in the snapshot."""
 
     version: int
     node_id: int

@@ -25,8 +25,8 @@ NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIO
 
 
 class Questions:
-    """Requests to the cluster at the address that ``bootstrap()`` returns. Each raises `ottla.client.ClientError`, one line for a
-    person."""
+    """Requests to the cluster at the address that ``bootstrap()`` returns. Each raises `ottla.client.ClientError`, whose message is
+    one line."""
 
     def __init__(self, bootstrap: Callable[[], str]) -> None:
         self._bootstrap = bootstrap

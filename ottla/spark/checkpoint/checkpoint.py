@@ -139,8 +139,8 @@ def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], s
 
 
 def parse_begin(texts: Sequence[str]) -> str:
-    """Parse texts that consist of a zero byte, a version and offsets; returns the offsets as text, or "" if a text has another
-    form."""
+    """Parse the initial offsets of the sources, each after a zero byte and a version; returns them as text, or "" if one has
+    another form."""
     sources = _begins_of(texts)
     return _shown(sources) if sources else ""
 

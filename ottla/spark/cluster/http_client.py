@@ -26,7 +26,7 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """``reason`` is HTTP's text for the status. The ``body`` of an error has at most `MAX_ERROR_BYTES`."""
+    """A response. ``reason`` is HTTP's text for the status. The ``body`` of an error has at most `MAX_ERROR_BYTES`."""
 
     status: int
     reason: str

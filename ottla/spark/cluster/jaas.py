@@ -19,7 +19,7 @@ class JaasError(Exception):
 
 
 class LoginModule(msgspec.Struct, frozen=True):
-    """``name`` is the class without its package."""
+    """A login module and its options. ``name`` is the class without its package."""
 
     name: str
     options: dict[str, str]

@@ -23,7 +23,8 @@ Tasks = Callable[[P], list[Written]]
 
 
 class BatchTransaction(Protocol[P_co]):
-    """`transaction.SharedTransaction`, which Spark's tasks share, or `driver.DriverTransaction`, where only the driver writes."""
+    """Implemented by `transaction.SharedTransaction`, which Spark's tasks share, and `driver.DriverTransaction`, where only the
+    driver writes."""
 
     @property
     def producer(self) -> P_co: ...

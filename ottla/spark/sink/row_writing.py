@@ -56,7 +56,7 @@ class RowWriter:
         options = self._options
         if options.writer != "driver":
             return SharedTransaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
-        # Tasks import this module without the stock producer.
+        # Imported here, because tasks import this module and do not need the stock producer.
         from ottla.spark.sink.driver import DriverTransaction
 
         return DriverTransaction(self._cluster, options, progress)

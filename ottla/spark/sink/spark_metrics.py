@@ -42,8 +42,8 @@ class _Source:
 
 
 class Gauges:
-    """``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic; the
-    producer's epoch and the last batch; a histogram of commit times in ms.
+    """Registers ``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic;
+    the producer's epoch and the last batch; a histogram of commit times in ms.
 
     With a listener (`progress_listener`), also counters of late and repeated rows and of dead letters, and the stream's lag in
     offsets.
