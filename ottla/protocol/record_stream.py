@@ -266,7 +266,7 @@ class RecordStream:
                 return b"", 0
 
     def _records_within_limit(self, count: int) -> tuple[int, int]:
-        """Of ``count`` whole records, the position after those before the first that is too large, and their number.
+        """Of ``count`` whole records, take those before the first that is too large: the position after them, and their number.
 
         Raises `RecordTooLarge` if the first record is too large.
         """

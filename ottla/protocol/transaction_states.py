@@ -10,7 +10,7 @@ TV2: Final = 2
 
 
 class TxnState(IntEnum):
-    """org.apache.kafka.coordinator.transaction.TransactionState. The values are the numbers in the log."""
+    """The states of org.apache.kafka.coordinator.transaction.TransactionState. The values are the numbers in the log."""
 
     EMPTY = 0
     ONGOING = 1

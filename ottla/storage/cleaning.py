@@ -145,7 +145,7 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
 
 
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
-    """Run ``steps`` as long as ``sources`` are segments of the log, then raise `Interrupted` in ``steps``."""
+    """Run ``steps`` as long as ``sources`` are segments of the log, else throw `Interrupted` into ``steps``."""
     error: Exception | None = None
     while True:
         if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):

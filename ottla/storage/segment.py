@@ -365,8 +365,8 @@ class Segment:
     def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
         """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
 
-        The indexes come first: a start after a crash rebuilds those of a log's last segment, but an old entry would point into a
-        batch that was appended later. After an OSError the next start must recover the segment.
+        The indexes are truncated first: a start after a crash rebuilds those of a log's last segment, but an old entry would point
+        into a batch that was appended later. After an OSError the next start must recover the segment.
         """
         self.time_index.truncate(end_offset)
         self.offset_index.truncate(end_offset)

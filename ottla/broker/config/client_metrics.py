@@ -1,4 +1,4 @@
-"""Client metrics subscriptions (KIP-714): stored and shown. ottla does not collect clients' metrics, so it never requests them."""
+"""Client metrics subscriptions (KIP-714): stored and shown. ottla never requests metrics from clients."""
 
 from __future__ import annotations
 

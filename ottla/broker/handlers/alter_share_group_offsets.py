@@ -77,7 +77,7 @@ def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, 
 def _topic(
     name: str, identity: bytes, offsets: dict[int, int], unknown: Collection[int] | None, refusals: Refusals
 ) -> AlterShareGroupOffsetsResponseTopic:
-    """``unknown`` are partitions that the topic does not have; None if the topic does not exist."""
+    """The result for a topic. ``unknown`` are partitions that the topic does not have; None if the topic does not exist."""
     partitions = []
     for partition in offsets:
         is_unknown = unknown is None or partition in unknown

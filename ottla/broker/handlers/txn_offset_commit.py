@@ -159,7 +159,10 @@ def _commit(
 def _verify(
     ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
 ) -> Pause | None:
-    """None if the offsets may be appended now, else the `Pause` of `join_transaction`. Raises `KafkaError`."""
+    """Verify the transaction. None if the offsets may be appended now, else the `Pause` of `join_transaction`.
+
+    Raises `KafkaError`.
+    """
     entry = ports.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
     if entry is not None:
         if request.producer_epoch < entry.epoch:

@@ -83,7 +83,7 @@ class Rate(Protocol):
 
 
 class Ending(Enum):
-    """What the client receives at the end of its request."""
+    """The ways in which a request ends for its client."""
 
     ANSWER = "answer"
     SILENCE = "silence"
@@ -93,7 +93,7 @@ class Ending(Enum):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to one request, in the order of the fields."""
+    """The handling of one request. The fields are in the order in which they apply."""
 
     held_before: Latch | None = None
     is_unread: bool = False

@@ -70,7 +70,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The producer id and epoch in a response, and with `Kind.FENCED` those of the newer producer."""
     partition_count: int = 0
     partitions: Collection[TopicPartition] = ()
-    """At most `PARTITIONS_KEPT` of them, in any order."""
+    """At most `PARTITIONS_KEPT` of the partitions, in any order."""
 
 
 Ended: TypeAlias = tuple[int, Asker, str, int, int, int, bool, int, int]

@@ -30,9 +30,12 @@ class Recent:
 
 
 class Counters:
-    """``requests`` counts by API key and version, ``transactions`` by outcome: commit, abort, timeout, fenced.
+    """The counters of a broker.
 
-    ``inflated_bytes`` counts the inflated bytes of produced batches that are checked in steps."""
+    ``requests`` counts by API key and version, ``transactions`` by outcome: commit, abort, timeout, fenced.
+
+    ``inflated_bytes`` counts the inflated bytes of produced batches that are checked in steps.
+    """
 
     __slots__ = (
         "durations",

@@ -142,7 +142,7 @@ class _RealListening:
 
 
 class _RealAttempt:
-    """A task that connects."""
+    """A connection attempt, as an asyncio task."""
 
     def __init__(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]

@@ -37,7 +37,7 @@ LOGGERS = (
 """The names of the loggers of the broker's parts."""
 
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
-"""Kafka's names of levels (LogLevelConfig), by the numbers of the logging module."""
+"""Kafka's names of log levels (LogLevelConfig), with their numbers in the logging module."""
 _NUMBERS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50}
 
 

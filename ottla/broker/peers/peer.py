@@ -238,7 +238,7 @@ class Peer:
         self._lose(reason)
 
     def _lose(self, reason: str) -> None:
-        """Handle a lost connection, or one that could not be opened, with which also the waiting requests fail."""
+        """Handle a lost connection: requests in flight fail, and waiting requests too if it was never ready."""
         was_ready = self.state is PeerState.READY
         failed = self._requests.take_in_flight() if was_ready else self._requests.take_all()
         self._disconnect()

@@ -33,7 +33,7 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
-    """This broker and those that are registered with the listener, sorted by id; fenced brokers only with ``fenced``."""
+    """The addresses of this broker and of the brokers registered with the listener, by id; fenced brokers only with ``fenced``."""
     own = ports.live_config.settings
     host, port = ports.advertised(listener)
     brokers = [BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)]
