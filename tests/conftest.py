@@ -1,4 +1,4 @@
-"""What the whole test run shares: its plugins, hypothesis' profiles and the Spark session."""
+"""Setup of the whole test run: its plugins, Hypothesis profiles and the Spark session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is waited for, without a broker."""
+"""Tests for the waiting helpers, without a broker."""
 
 from __future__ import annotations
 

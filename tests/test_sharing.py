@@ -1,4 +1,4 @@
-"""Where several processes share the tests, those of one group run in one process (tests/conftest.py)."""
+"""Tests of one xdist group run in one process (tests/conftest.py)."""
 
 from __future__ import annotations
 

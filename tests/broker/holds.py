@@ -1,4 +1,4 @@
-"""How long requests hold the event loop: a simulated broker whose every stretch on the loop is measured."""
+"""A simulated broker that measures how long each request holds the event loop."""
 
 from __future__ import annotations
 

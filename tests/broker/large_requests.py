@@ -1,4 +1,4 @@
-"""Requests that name many things, one for each API that can: what `test_request_holds` asks."""
+"""Requests with many elements, one for each API that allows them, for `test_request_holds`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share groups by the requests of their members: heartbeats, fetches, acknowledgements; and who writes what they read."""
+"""Members of share groups as clients: heartbeats, fetches, acknowledgements, and a producer for their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and bytes that somebody else has given, or where a hand slipped: no terminal obeys them, nothing trips over them."""
+"""Hostile or mistyped names and bytes: no control character reaches the terminal and no command fails on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's process does not import."""
+"""Modules that a broker process does not import."""
 
 from __future__ import annotations
 

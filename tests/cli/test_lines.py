@@ -1,4 +1,4 @@
-"""What commands say of what was mistyped, and how they show things; nothing here talks to a broker."""
+"""Error lines and output formats of commands, without a broker."""
 
 from __future__ import annotations
 

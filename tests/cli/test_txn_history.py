@@ -1,4 +1,4 @@
-"""What a broker's control API adds to a timeline, and to why readers wait."""
+"""Events of the control API in timelines and in explanations of blocked readers."""
 
 from __future__ import annotations
 

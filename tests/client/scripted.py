@@ -1,4 +1,4 @@
-"""A cluster without sockets: brokers that answer what a test says, and count what they were asked."""
+"""A cluster without sockets: brokers that answer as the test scripts and record their requests."""
 
 from __future__ import annotations
 

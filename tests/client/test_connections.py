@@ -1,4 +1,4 @@
-"""How the client finds out what to speak, and what it says of those that do not speak Kafka."""
+"""How the client negotiates versions, and what it reports about endpoints that do not speak Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the controller is, which brokers are fenced, and which directories they have set aside."""
+"""The description of a cluster: its controller, fenced brokers and stray directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far groups have read, and how their offsets are set: by the type of the group, and never under its members' feet."""
+"""Group lag and offset changes, which depend on the group type and are refused while the group has members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a partition has no leader, and what an operator is told to do."""
+"""The reason why a partition has no leader, and the remedy shown to an operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is told about why readers wait."""
+"""Explanations shown to a user of why readers are blocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaders, coordinators and the controller: who is asked, what is asked again, and for how long."""
+"""Which broker a request is sent to, which errors are retried, and for how long."""
 
 from __future__ import annotations
 

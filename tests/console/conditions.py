@@ -1,4 +1,4 @@
-"""What tests in a browser look at on a page, as conditions in JavaScript."""
+"""JavaScript conditions that browser tests check on a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Chromium for the tests of a file."""
+"""Fixtures: one Chromium for the tests of a file."""
 
 from __future__ import annotations
 

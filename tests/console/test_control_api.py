@@ -1,4 +1,4 @@
-"""What the control API answers a browser, without a socket: files, values, and who is refused."""
+"""Responses of the control API to a browser, without a socket: files, values and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long one reading of a page's values takes at most, and what it then says."""
+"""The deadline for reading the values of a page, and what is reported when it passes."""
 
 from __future__ import annotations
 

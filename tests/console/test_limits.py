@@ -1,4 +1,4 @@
-"""What one reading of a page does at most, whatever the broker holds, and where the next one goes on."""
+"""The limits of one read of a page, and where the next read continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large an event of a page becomes, whatever clients have named and sent."""
+"""The size limit of a page event, whatever clients have named and sent."""
 
 from __future__ import annotations
 

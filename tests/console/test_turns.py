@@ -1,4 +1,4 @@
-"""How long a page holds the broker's event loop: no reading of the broker does more than a bounded part of the work at once."""
+"""Pages read the broker in bounded turns, so that they hold its event loop only briefly."""
 
 from __future__ import annotations
 

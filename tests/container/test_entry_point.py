@@ -1,4 +1,4 @@
-"""What the container makes of its environment, and kafka-storage: without a container and without sockets."""
+"""The image's entry point and kafka-storage, without a container and without sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Testcontainers' own classes start the image: a stand-in for the engine runs what they ask for in the image's root."""
+"""Testcontainers' own classes start the image on a stand-in for the container engine."""
 
 from __future__ import annotations
 

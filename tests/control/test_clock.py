@@ -1,4 +1,4 @@
-"""The clock that stands still: what is due comes in its order, and nothing comes by itself."""
+"""The manual clock runs due calls in time order, and only when it is advanced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has happened to a transactional id: who has asked, what was refused, who was fenced, what was decided."""
+"""The history of a transactional id: requests, refusals, fencing and decisions."""
 
 from __future__ import annotations
 

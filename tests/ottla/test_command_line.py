@@ -1,4 +1,4 @@
-"""What a person who mistypes is told: one line, and never a traceback."""
+"""Usage errors on the command line: one line and never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the start and the end of a process need."""
+"""Helpers for the start and the end of a process."""
 
 from __future__ import annotations
 

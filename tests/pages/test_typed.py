@@ -1,4 +1,4 @@
-"""What the pages tell a reader to type is typed here, in a directory of its own."""
+"""Runs the commands that the documentation tells readers to type, in a directory of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody should have written and somebody has: each record comes out once, as a purchase or as a dead letter."""
+"""Malformed input records: each becomes exactly one purchase or one dead letter."""
 
 from __future__ import annotations
 

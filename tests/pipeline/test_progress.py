@@ -1,4 +1,4 @@
-"""How a stream goes: every batch once, and of what Spark keeps no more than is new."""
+"""Progress reports of a stream: every batch once, from Spark's list of recent progress."""
 
 from __future__ import annotations
 

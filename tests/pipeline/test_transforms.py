@@ -1,4 +1,4 @@
-"""What the jobs compute, on rows in memory: no broker, one shared session."""
+"""The transformations of the jobs, on rows in memory: no broker, one shared session."""
 
 from __future__ import annotations
 

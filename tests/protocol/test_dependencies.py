@@ -1,4 +1,4 @@
-"""What is used of other packages although they do not promise it: a new version that moves it is noticed here."""
+"""Undocumented behaviour of other packages that ottla relies on; a new version that changes it fails here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the formats of compressions leave to the writer, and keys of headers that are not UTF-8."""
+"""Compression framings that writers may choose, and header keys that are not UTF-8."""
 
 from __future__ import annotations
 

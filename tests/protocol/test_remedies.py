@@ -1,4 +1,4 @@
-"""What clients do about errors."""
+"""Error categories: how clients react to each error code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked at in a client's records, in which order, and what looking costs."""
+"""Validation of a client's records: which checks, in which order, and their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories of brokers that replicate, by a seed: who is killed, cut off or elected when, and what must hold all the while."""
+"""Random stories of replicating brokers, by a seed: kills, cuts and elections, with invariants checked throughout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers replicate over a network: what producers are answered, who is in sync, and what a failover keeps."""
+"""Replication between brokers over a network: responses to producers, in-sync replicas and failover."""
 
 from __future__ import annotations
 

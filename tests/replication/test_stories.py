@@ -1,4 +1,4 @@
-"""What replication promises holds in every story of brokers on a network, and a fault that is planted into it is noticed."""
+"""Replication invariants hold in random stories on a network, and a planted fault is detected."""
 
 from __future__ import annotations
 

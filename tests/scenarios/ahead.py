@@ -1,4 +1,4 @@
-"""Plays a broker's cases ahead of their tests: when the first of them is asked for, all of them are, several at once."""
+"""Plays all cases of a broker, several at once, when the first of them is requested."""
 
 from __future__ import annotations
 

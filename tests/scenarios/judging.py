@@ -1,4 +1,4 @@
-"""What becomes of a case of a transcript that was played: it is compared, written anew, or skipped."""
+"""Decides whether a played transcript case is compared, rewritten or skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no client sends: closed or answered with its code, and never felt by anybody else."""
+"""Malformed input from hostile clients is refused or closes the connection, and does not affect other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One scenario at work: names of its own, actors, connections, and how a request is asked."""
+"""The state of one scenario being played: its own names, actors, connections, and how it sends requests."""
 
 from __future__ import annotations
 

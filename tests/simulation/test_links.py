@@ -1,4 +1,4 @@
-"""The simulated network: each connection in order, cuts that hold what is under way, machines that are gone."""
+"""The simulated network: ordered connections, cuts that delay bytes, and nodes that are down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds of a simulated world find nothing; what once failed does not any more; a plan that fails is made smaller."""
+"""Seeds of a simulated world have no findings, former failures stay fixed, and failing plans are shrunk."""
 
 from __future__ import annotations
 

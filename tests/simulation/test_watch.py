@@ -1,4 +1,4 @@
-"""What is watched after each step holds over crashes too: what a client was told of an identity is not forgotten by a power cut."""
+"""Invariants checked after each step also hold over crashes: an acknowledged identity survives a power cut."""
 
 from __future__ import annotations
 

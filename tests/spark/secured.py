@@ -1,4 +1,4 @@
-"""An Apache Kafka that lets nobody in without a certificate of its own, a password or a token."""
+"""An Apache Kafka that requires a client certificate, a password or a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors on their way from a task to whoever reads them."""
+"""Errors raised in tasks, and how they reach the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table of the versions that go together: what pip installs, and what the workflow runs, say the same."""
+"""The table of compatible versions agrees with the installed packages and the workflow."""
 
 from __future__ import annotations
 

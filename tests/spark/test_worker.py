@@ -1,4 +1,4 @@
-"""What a Python worker does before its tasks: nothing that adds up, and nothing that a task would notice."""
+"""Preparation of a Python worker before its tasks: it leaks nothing and does not affect tasks."""
 
 from __future__ import annotations
 

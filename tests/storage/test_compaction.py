@@ -1,4 +1,4 @@
-"""What compaction keeps, and what it must never change: the newest of each key, sequences, the outcome of transactions."""
+"""Compaction keeps the newest record of each key, producer sequences and transaction outcomes."""
 
 from __future__ import annotations
 

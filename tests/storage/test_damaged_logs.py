@@ -1,4 +1,4 @@
-"""What the disk had and has changed or lost: a start says so, and cuts nothing that is sound."""
+"""Synced data that was changed or lost is reported by a start, which truncates nothing that is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of stored batches, for those who read a log through."""
+"""Reading the records of stored batches when a whole log is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that was truncated is as if what is gone had never been written."""
+"""A truncated log equals a log to which the removed batches were never written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Apache Kafka for all xdist workers of a run, which ends with the run however that ends."""
+"""One Apache Kafka is shared by all xdist workers of a run and always ends with the run."""
 
 from __future__ import annotations
 

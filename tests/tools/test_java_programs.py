@@ -1,4 +1,4 @@
-"""Programs in Java: compiled once, and anew when their source has changed."""
+"""Java programs are compiled once, and again when their source changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Administrators' tools and the stock clients' admin calls against a broker without security and without neighbours."""
+"""Administration tools and the stock clients' admin calls against a single broker without security."""
 
 from __future__ import annotations
 

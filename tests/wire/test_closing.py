@@ -1,4 +1,4 @@
-"""What the tests' own clients leave behind when they are closed."""
+"""Closing the tests' own clients leaves nothing behind."""
 
 from __future__ import annotations
 

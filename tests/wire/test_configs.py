@@ -1,4 +1,4 @@
-"""What Apache Kafka itself answers about configs: the tables and cases that ottla is held against are its own."""
+"""Config tables and cases written by Apache Kafka, compared with ottla."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of the console are drawn of, from a broker that clients use."""
+"""The values from which console pages are rendered, from a broker with real clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steering a running broker: by its handle, by HTTP as curl does, and at the prompt."""
+"""Controlling a running broker: by its handle, by HTTP like curl, and on the command line."""
 
 from __future__ import annotations
 

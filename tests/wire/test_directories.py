@@ -1,4 +1,4 @@
-"""What lies in the data directory and is not a topic's, and topics that are not for clients."""
+"""Foreign directories in the data directory, and internal topics that clients cannot write."""
 
 from __future__ import annotations
 

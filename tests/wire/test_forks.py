@@ -1,4 +1,4 @@
-"""Handles in a process that was forked from the one that created them: the copy asks, and closes nothing."""
+"""Handles in a forked process can read from the broker and close nothing."""
 
 from __future__ import annotations
 

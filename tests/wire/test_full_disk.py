@@ -1,4 +1,4 @@
-"""A disk that takes no more: the write is cut back, the client is told, and all goes on when there is room again."""
+"""A full disk: the write is truncated, the client gets an error, and the broker resumes when space is free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory that ottla has written, taken over by Apache Kafka in the middle of everything."""
+"""A directory written by ottla is handed over to Apache Kafka while clients are active."""
 
 from __future__ import annotations
 

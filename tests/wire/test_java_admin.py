@@ -1,4 +1,4 @@
-"""What Java's Admin asks in a way of its own."""
+"""Requests that only Java's Admin client sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What those who start, watch and stop a broker from outside rely on."""
+"""Behaviour that supervisors rely on when they start, monitor and stop a broker."""
 
 from __future__ import annotations
 

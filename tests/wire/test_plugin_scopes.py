@@ -1,4 +1,4 @@
-"""What tests and fixtures of wider scopes leave on brokers and clusters, and which broker a marker gives to whom."""
+"""Plugin fixtures of wider scopes: leftover faults and data, and which broker a marker selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a person uses it who has a broker, of ottla or of Apache Kafka."""
+"""The command line against a running broker of ottla or Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's own share consumers (KIP-932): many members of a group, of whom some are killed; transactions that are aborted."""
+"""Kafka's own share consumers (KIP-932): groups with killed members, and aborted transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes longer: the demo, a broker killed again and again under load, the benchmark in small."""
+"""Slow tests: the demo, a broker killed repeatedly under load, and a small benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file an API: what it declares, and that dispatch, ApiVersions and the files agree."""
+"""Every API is declared in one file, and the declarations, dispatch and ApiVersions agree."""
 
 from __future__ import annotations
 

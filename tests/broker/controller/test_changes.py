@@ -1,4 +1,4 @@
-"""What a controller logs and counts of its decisions: fencing, leaders and in-sync replicas, once each and with the reason."""
+"""A controller logs and counts fencing, elections and in-sync changes once each, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinators whose topics cannot be made yet, for the disk is full: who asks comes again, and nobody takes it for a final no."""
+"""Coordinators whose topics cannot be created on a full disk answer with retriable errors."""
 
 from __future__ import annotations
 

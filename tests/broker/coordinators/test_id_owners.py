@@ -1,4 +1,4 @@
-"""The line that says who fenced a producer."""
+"""The log line that names the new owner of a transactional id and the fenced producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share groups through a whole broker: who is given which records, how often, and what becomes of them."""
+"""Share fetches and acknowledgements through a whole simulated broker."""
 
 from __future__ import annotations
 

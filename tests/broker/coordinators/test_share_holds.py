@@ -1,4 +1,4 @@
-"""How long requests of share groups hold the event loop, as large as they may be."""
+"""The largest share group requests hold the event loop only briefly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader does with its share partitions when another broker leads, and what members are told then."""
+"""Share partitions when their leader moves: what the old and the new leader do and what members receive."""
 
 from __future__ import annotations
 

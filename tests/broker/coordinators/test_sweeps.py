@@ -1,4 +1,4 @@
-"""What time and deleted topics bring about: one group, id or partition that the log refuses keeps nobody else waiting."""
+"""Periodic work of coordinators: a group, id or partition whose log refuses records does not delay others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch that ends where a segment ends: what lies in the next one is there, so nobody waits for more bytes to come."""
+"""A fetch that ends at a segment boundary does not wait, because more data is available in the next segment."""
 
 from __future__ import annotations
 

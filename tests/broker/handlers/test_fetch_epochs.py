@@ -1,4 +1,4 @@
-"""A fetch that says which leader epoch it has last seen is told where its log and the broker's part (KIP-595)."""
+"""A fetch with the last fetched epoch is told the diverging epoch and its end offset (KIP-595)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fetches have read, or could read, counts among the answers of all."""
+"""Records that fetches have read, or may read, are charged to the shared response budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What groups answer at the edges, as Apache Kafka 4.3.1 answers it."""
+"""Edge cases of group APIs, with the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

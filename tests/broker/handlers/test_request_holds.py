@@ -1,4 +1,4 @@
-"""No request may hold the loop for long, however much it asks for; and each is answered as it would be at once."""
+"""No request holds the event loop for long, however large it is; its response is the same as without steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While answers that nobody takes use up the budget, requests whose answers are small are answered all the same."""
+"""Requests with small responses are answered while unread responses of other clients use up the budget."""
 
 from __future__ import annotations
 

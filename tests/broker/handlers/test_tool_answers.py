@@ -1,4 +1,4 @@
-"""What administrators' tools are told by a broker without security and without neighbours. The answers are Apache Kafka's."""
+"""Responses to administration tools from a single broker without security, equal to those of Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as they come over a socket: how long a client may take, and what it is told where it sends no request."""
+"""HTTP requests over a socket: time limits of clients and responses to malformed requests."""
 
 from __future__ import annotations
 

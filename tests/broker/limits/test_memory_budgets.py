@@ -1,4 +1,4 @@
-"""What all connections share: who waits, who goes on, and who is closed."""
+"""The memory budgets of all connections: which client waits, which continues and which is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a broker tells the controller where its replicas are: in batches, after its registration, and until that is acknowledged."""
+"""A broker reports the directories of its replicas in batches, after its registration, until the controller acknowledges them."""
 
 from __future__ import annotations
 

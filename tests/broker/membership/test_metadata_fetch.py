@@ -1,4 +1,4 @@
-"""What the answers to an observer's fetch of the metadata log mean."""
+"""How an observer interprets the responses to its fetches of the metadata log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker follows its metadata: what it leads, follows, stops and removes, who is told, and in which order."""
+"""A broker applies metadata changes: which replicas it leads, follows, stops and removes, and in which order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker says where its metadata has several: who leads, where coordinators are, and who is asked wrongly."""
+"""Responses of a broker whose metadata has several brokers: leaders, coordinators and requests for another broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection without a socket, and a handler of the test's own behind it."""
+"""A connection without a socket, with a handler that the test supplies."""
 
 from __future__ import annotations
 

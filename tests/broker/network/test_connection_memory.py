@@ -1,4 +1,4 @@
-"""What a connection keeps in memory counts, waits its turn, and goes with the connection."""
+"""Memory held for a connection is charged, limits the connection, and is released with it."""
 
 from __future__ import annotations
 

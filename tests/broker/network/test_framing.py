@@ -1,4 +1,4 @@
-"""Frames come out as they went in, whatever the pieces, in no more memory than they need."""
+"""Frames are read unchanged from any pieces, with no more memory than they need."""
 
 from __future__ import annotations
 

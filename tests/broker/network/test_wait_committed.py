@@ -1,4 +1,4 @@
-"""Answers of coordinators wait until what they tell of is committed, however the request was handled."""
+"""Responses of coordinators wait until the state they report is committed, however the request was handled."""
 
 from __future__ import annotations
 

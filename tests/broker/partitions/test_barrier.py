@@ -1,4 +1,4 @@
-"""The barrier: what stands behind a write leaves at once, or when the disk has it, and never where it is lost."""
+"""The durability barrier sends responses at once or after the sync, and never if the write is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that somebody else has cut, removed or replaced: one partition is offline, with one line, and all others are served."""
+"""Files that another process truncated, removed or replaced take only their partition offline, with one log line."""
 
 from __future__ import annotations
 

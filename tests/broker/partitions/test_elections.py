@@ -1,4 +1,4 @@
-"""A coordinator's partition changes its leader: what is loaded, what is dropped, and what clients are told meanwhile."""
+"""A coordinator partition changes its leader: which state is loaded or dropped and what clients receive meanwhile."""
 
 from __future__ import annotations
 

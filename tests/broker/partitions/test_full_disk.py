@@ -1,4 +1,4 @@
-"""A disk that is full for a while: who asks is told, health says so, and all goes on by itself."""
+"""A temporarily full disk: clients get an error, health reports it, and the broker resumes by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no damage: a start serves every partition after a crash, a full disk or a change of settings, and tells of none."""
+"""Starts after a crash, a full disk or changed settings serve every partition and report no damage."""
 
 from __future__ import annotations
 

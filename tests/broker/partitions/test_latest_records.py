@@ -1,4 +1,4 @@
-"""A coordinator's log read without what later records say anew gives the state that a replay of everything gives."""
+"""Loading a coordinator log without superseded records gives the state of a full replay."""
 
 from __future__ import annotations
 

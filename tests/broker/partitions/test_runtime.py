@@ -1,4 +1,4 @@
-"""What a command's append, its replay and its effects are to whoever gave it."""
+"""How the runtime reports a failed append, replay or effect to the caller of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection to a peer in a simulated world: what becomes of requests when it is slow, gone, foreign or overrun."""
+"""A connection to another broker in a simulated world: slow, lost, foreign and overloaded peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits to be sent to a peer, and what waits for an answer."""
+"""The queue of requests to a peer and the requests in flight."""
 
 from __future__ import annotations
 

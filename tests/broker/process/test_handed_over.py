@@ -1,4 +1,4 @@
-"""A directory that is Apache Kafka's now is served by nobody else, and the refusal says whose it is and what to do."""
+"""A directory that now belongs to Apache Kafka is refused with the reason and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start imports: it is mostly imports, so what a broker does not need at once is not among them."""
+"""A start imports only the modules that it needs, because imports take most of its time."""
 
 from __future__ import annotations
 

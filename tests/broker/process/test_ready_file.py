@@ -1,4 +1,4 @@
-"""The ready file: a broker writes and removes its own one, and nothing else that stands in its place."""
+"""A broker writes and removes only its own ready file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower's requests name in a fetch session, and how it begins another one."""
+"""The partitions that a follower lists in its fetch session, and when it starts a new session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One leader's partitions do not depend on each other: what goes wrong with one of them does not hold up the others."""
+"""Partitions fetched from one leader are independent: an error in one does not delay the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower's log takes over from its leader, and what the disk then has of it."""
+"""Records that a follower's log appends from its leader, and which of them are synced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers that travel to other brokers: when leaders and coordinators move, are slow, or are gone."""
+"""Markers sent to other brokers while leaders and coordinators move, are slow or stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that asks a coordinator on another broker whether it may join a transaction (KIP-890)."""
+"""Verification of a batch by a transaction coordinator on another broker (KIP-890)."""
 
 from __future__ import annotations
 

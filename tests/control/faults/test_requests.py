@@ -1,4 +1,4 @@
-"""What a fault does to a request, on a whole broker: errors where each API carries them, delays, cuts, lost answers, throttles."""
+"""Faults on requests to a whole broker: errors, delays, cuts, dropped responses and throttles."""
 
 from __future__ import annotations
 

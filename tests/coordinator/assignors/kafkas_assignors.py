@@ -1,4 +1,4 @@
-"""Apache Kafka's own assignors, asked about many groups by one Java process (Assign.java)."""
+"""Apache Kafka's own assignors, run for many groups by one Java process (Assign.java)."""
 
 from __future__ import annotations
 

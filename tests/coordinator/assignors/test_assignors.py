@@ -1,4 +1,4 @@
-"""What every assignor of consumer groups promises."""
+"""Properties of every assignor of consumer groups."""
 
 from __future__ import annotations
 

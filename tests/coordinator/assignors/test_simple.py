@@ -1,4 +1,4 @@
-"""The assignor of share groups: every partition has somebody, nobody has more than a share, and what was assigned stays."""
+"""The assignor of share groups: it covers every partition, bounds each member's share, and is stable."""
 
 from __future__ import annotations
 

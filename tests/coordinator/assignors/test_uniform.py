@@ -1,4 +1,4 @@
-"""The assignor "uniform": balance first, then as few moves as balance asks."""
+"""The assignor "uniform": balance first, then the fewest moves that achieve it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a delta says of records: what has changed, once, and only of what is still there."""
+"""A metadata delta lists every change once, and only for objects that still exist."""
 
 from __future__ import annotations
 

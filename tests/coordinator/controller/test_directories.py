@@ -1,4 +1,4 @@
-"""A broker names the directory of its replicas: what that says of a replica whose directory before is there, or is gone."""
+"""Directory assignments of replicas, and elections after a directory was replaced or lost."""
 
 from __future__ import annotations
 

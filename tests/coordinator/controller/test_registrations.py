@@ -1,4 +1,4 @@
-"""Registration, heartbeats and sessions: who may register, who is fenced, and how a broker leaves in order."""
+"""Registration, heartbeats and sessions of brokers, fencing, and controlled shutdown."""
 
 from __future__ import annotations
 

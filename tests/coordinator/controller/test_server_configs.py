@@ -1,4 +1,4 @@
-"""What a controller decides by configs sees those of its server as well, as Kafka's does (KafkaConfigSchema)."""
+"""Decisions that depend on configs also use those of the controller's server (KafkaConfigSchema)."""
 
 from __future__ import annotations
 

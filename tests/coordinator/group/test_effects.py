@@ -1,4 +1,4 @@
-"""What follows from a command is data: read here without a broker, a timer or a socket."""
+"""Effects of commands are data, so they are checked without a broker, a timer or a socket."""
 
 from __future__ import annotations
 

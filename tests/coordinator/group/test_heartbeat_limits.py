@@ -1,4 +1,4 @@
-"""How much one heartbeat may name: far more than anybody has, and no more than is looked at in one stretch."""
+"""Limits on the number of elements in one heartbeat, far above real use and checkable in one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower does with its leader's answers."""
+"""Decisions of a follower on its leader's responses."""
 
 from __future__ import annotations
 

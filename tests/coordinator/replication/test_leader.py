@@ -1,4 +1,4 @@
-"""A leader's decisions: who is in sync, how far a log is committed, and what producers are answered."""
+"""Decisions of a leader: in-sync replicas, the high watermark, and responses to producers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of share groups: how they join, what they are told, and when the share coordinator is asked for states."""
+"""Heartbeats of share group members, and the initialization of share state that they trigger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard of share groups without a broker, the share coordinator that it asks, and members with what they know."""
+"""A shard of share groups without a broker, with a scripted share coordinator and client-side members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true of every assignment of tasks, and what changes of a group move."""
+"""Properties of every task assignment, and which tasks move when a group changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that is told to end, while it begins or in the middle of a batch: nobody waits for its transaction's time-out."""
+"""A stopped job, while starting or inside a batch, leaves no transaction that others must wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a batch has read, out of what Spark's checkpoint notes: the same number may stand for others."""
+"""The files that a batch has read, from Spark's checkpoint: the same number may refer to other files."""
 
 from __future__ import annotations
 

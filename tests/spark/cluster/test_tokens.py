@@ -1,4 +1,4 @@
-"""Where bearer tokens come from, and what becomes of functions and endpoints that give none."""
+"""Sources of bearer tokens, and the errors of functions and endpoints that return none."""
 
 from __future__ import annotations
 

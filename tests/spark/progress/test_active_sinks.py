@@ -1,4 +1,4 @@
-"""What the sinks of one process know of each other. No Spark, no broker."""
+"""Coordination between the sinks of one process. No Spark, no broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream knows of itself, lost, set back, exchanged or expired: it goes on exactly once, or it says why it does not."""
+"""Lost, outdated, exchanged or expired progress data: a stream continues exactly once or explains why it stops."""
 
 from __future__ import annotations
 

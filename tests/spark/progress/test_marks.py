@@ -1,4 +1,4 @@
-"""What the mark of the last batch says of the next one, without a broker."""
+"""How the progress record of the last batch decides about the next one, without a broker."""
 
 from __future__ import annotations
 

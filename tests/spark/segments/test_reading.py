@@ -1,4 +1,4 @@
-"""Segments read as they lie: exactly what a committed reader is given, whatever state the directory is in."""
+"""Reading segment files directly: exactly the records of a read-committed consumer, in any state of the directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a batch of a stream over segment files reads, and where a stream goes on."""
+"""The bounds of a batch in a stream over segment files, and where the stream continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a user's settings for Spark come from."""
+"""The sources of a user's Spark settings."""
 
 from __future__ import annotations
 

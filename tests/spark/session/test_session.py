@@ -1,4 +1,4 @@
-"""What the session has Spark fetch, and what not."""
+"""Which packages the session lets Spark fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether Spark ran a stage once, as its status tracker tells it, later than it happens."""
+"""Detects stages that Spark ran more than once, from its delayed status tracker."""
 
 from __future__ import annotations
 

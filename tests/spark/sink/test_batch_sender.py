@@ -1,4 +1,4 @@
-"""What becomes of batches whose brokers refuse, vanish and forget. No broker here: its answers are the test's."""
+"""Sending batches to brokers that refuse, disappear or lose state. No broker: the tests give the responses."""
 
 from __future__ import annotations
 

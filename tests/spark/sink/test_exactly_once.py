@@ -1,4 +1,4 @@
-"""One transaction that many writers share, on a broker that is killed, fenced and asked again. No Spark here."""
+"""One transaction shared by many writers, with broker kills, fencing and retries. No Spark here."""
 
 from __future__ import annotations
 

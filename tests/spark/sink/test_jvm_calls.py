@@ -1,4 +1,4 @@
-"""What a batch asks of Spark's JVM, and that what the sink keeps from one batch to the next is right for the next."""
+"""The number of JVM calls per batch, and the validity of state that the sink caches between batches."""
 
 from __future__ import annotations
 

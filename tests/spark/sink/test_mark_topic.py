@@ -1,4 +1,4 @@
-"""At which topic a stream's mark stands: its input on the cluster that is written to, on another, or no topic at all."""
+"""The topic whose offsets carry a stream's progress: its input, or an output if the input is elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sink's options say, and what is said of those that are wrong."""
+"""Parsing of the sink's options, and the errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark executor gets of the package, where it has none of its own."""
+"""The archive of the package for Spark executors that have no installation of it."""
 
 from __future__ import annotations
 

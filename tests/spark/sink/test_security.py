@@ -1,4 +1,4 @@
-"""Every way into an Apache Kafka that lets nobody in without: a transaction that tasks share, and the driver's own."""
+"""Every authentication method of a secured Apache Kafka, with shared and driver-only transactions."""
 
 from __future__ import annotations
 

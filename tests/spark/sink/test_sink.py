@@ -1,4 +1,4 @@
-"""The sink as somebody uses it who has rows, a broker and a stream of their own."""
+"""The sink as users call it, with rows, a broker and a stream."""
 
 from __future__ import annotations
 

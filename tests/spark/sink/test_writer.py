@@ -1,4 +1,4 @@
-"""What one task sends: few requests, whatever the number of partitions is."""
+"""The requests that one task sends: few, whatever the number of partitions."""
 
 from __future__ import annotations
 
