@@ -24,7 +24,7 @@ STARTED_WITH = {
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
 }
-"""What the Apache Kafka of the tests is given at its start, and ottla is not: left out of the tables."""
+"""Settings that only the tests' Apache Kafka is started with, so they are left out of the tables."""
 
 Operation = tuple[str, int, str | None]
 Asked = tuple[Operation, ...]

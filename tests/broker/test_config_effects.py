@@ -37,7 +37,7 @@ SOURCES = Path(ottla.__file__).parent
 DECLARED_IN = ("broker/config/settings.py", "broker/config/definitions.py", "storage/config.py")
 """The modules that declare fields and keys. Naming a key there does not read it."""
 ROOMS = ("broker", "cli", "control", "coordinator", "storage", "protocol")
-"""Where a broker's code is."""
+"""The folders of the broker's code."""
 ATTRIBUTE, STRING = re.compile(r"\.([a-z]\w+)"), re.compile(r'"([^"\n]+)"')
 
 AT_THE_START = {"broker.id", "log.dir"}

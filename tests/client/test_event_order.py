@@ -42,7 +42,7 @@ def test_events_of_one_millisecond_are_in_causal_order() -> None:
 
 
 def test_transactions_of_one_millisecond_are_in_causal_order() -> None:
-    """As on a clock that stands."""
+    """The broker's clock is stopped, so all events have the same time."""
     many = 3
     assert (
         ordered(f"init {' '.join([TRANSACTION] * many)}", f"InitProducerId {' '.join(['AddPartitionsToTxn EndTxn'] * many)}")

@@ -114,7 +114,7 @@ def test_positions_ask_for_metadata_once_per_topic() -> None:
 
 
 def test_lag_is_never_negative() -> None:
-    """A topic may be made anew under the name of one that a group has read further."""
+    """A recreated topic may be shorter than the committed offset of a group."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 0}
 

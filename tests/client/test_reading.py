@@ -72,7 +72,7 @@ STABLE, END = 8, 9
 
 
 class OnePartition:
-    """A partition's log behind a broker that cuts its answers after some batches."""
+    """The log of a partition, and a broker that ends its responses after some batches."""
 
     def __init__(
         self, log: Iterable[bytes] = LOG, *, at_once: int = 2, start: int = 0, stable: int = STABLE, end: int = END

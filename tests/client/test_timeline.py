@@ -85,7 +85,7 @@ def test_new_owner_of_the_id_is_listed() -> None:
 
 
 def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
-    """Only the newest record: it is told as far as it goes."""
+    """Only the newest record is left, and it is listed as far as it is known."""
     assert kinds(events([state(9, "CompleteAbort")], WHERE)) == ["complete"]
     assert kinds(events([state(9, "Ongoing", 0)], WHERE)) == ["begin"]
 
@@ -230,7 +230,7 @@ def test_diagram_escapes_mermaid_syntax_in_names() -> None:
 
 
 def test_transactions_of_one_millisecond_are_listed_one_after_another() -> None:
-    """As on a clock that stands."""
+    """The broker's clock is stopped, so all events have the same time."""
     names = ["Ongoing", "PrepareCommit", "CompleteCommit"]
     states = [replace(state(at, name, 0), time_ms=1_000, start_ms=1_000) for at, name in enumerate(names * 2)]
     data = [record(at, 1_000, "COMMIT" if at % 2 else None) for at in range(4)]

@@ -7,7 +7,7 @@ import json
 from tools.browser import Browser
 
 WITHIN_S = 1.0
-"""How long a page may take to be painted or changed, in seconds."""
+"""Longest time, in seconds, until a page is rendered or updated."""
 
 
 def text(value: str) -> str:

@@ -286,7 +286,7 @@ def test_failed_page_is_requested_once(browser: Browser) -> None:
 
 
 BACK_WITHIN_S = 60.0
-"""Only guards against hanging. A page that has lost its broker asks again every 4 s at least."""
+"""Only guards against hanging. A page that lost its broker reconnects at least every 4 s."""
 
 
 def test_page_continues_after_a_reset_and_a_restore(browser: Browser) -> None:

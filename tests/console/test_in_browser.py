@@ -27,7 +27,7 @@ numbers = itertools.count(1)
 
 
 class Loaded:
-    """The broker with its open transactions, and those who change what it holds."""
+    """The broker with its open transactions, and the clients that change its data."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -199,7 +199,7 @@ def test_faults_are_added_and_removed(shown: Browser, full: Loaded) -> None:
 
 
 def test_typed_text_survives_a_tab_switch(shown: Browser) -> None:
-    """Somebody goes to another tab to copy a name, and comes back."""
+    """The user switches to another tab to copy a name, and comes back."""
     shown.show("steering")
     shown.write("#fault", "api: EndTxn")
     before = int(shown.script("return Number(document.body.dataset.draws)"))

@@ -97,7 +97,7 @@ def test_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) ->
 
 
 def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld]) -> None:
-    """Else a browser behind a dead connection would keep its place for ever."""
+    """Otherwise a browser with a dead connection would keep its slot for ever."""
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)

@@ -40,7 +40,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever has gone in the middle of a request is no error; all else is shown as by any server."""
+        """A client that disconnects during a request is not an error; other errors are shown as usual."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

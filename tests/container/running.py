@@ -40,7 +40,7 @@ def unshare() -> tuple[str, ...]:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process is there, and not only waits for somebody to ask for its end."""
+    """Whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:

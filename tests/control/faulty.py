@@ -17,7 +17,7 @@ from tests.scenarios.world import Ask, World
 
 
 class Killed(BaseException):
-    """The process has ended: nothing behind it is done, and no handler of errors sees it."""
+    """The process has ended: no later code runs, and no error handler sees this exception."""
 
 
 def die() -> None:
@@ -59,7 +59,7 @@ class Faulty:
 
     @contextmanager
     def killed(self) -> Iterator[None]:
-        """What is done within kills the process, which then starts anew on its files, without its faults."""
+        """The block kills the process, which then restarts on its files, without its faults."""
         with pytest.raises(Killed):
             yield
         self.faults.clear()

@@ -72,7 +72,7 @@ def counting_instructions() -> Iterator[Callable[[], int]]:
 
 
 def calls(client: SimulatedClient, *requests: tuple[Any, int]) -> int:
-    """How many functions of Python run for some requests, from their bytes to those of their answers."""
+    """Return how many Python functions run for some requests, from request bytes to response bytes."""
     for request, version in requests:
         client.call(request, version)
     with counting() as counted:

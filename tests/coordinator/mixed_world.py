@@ -48,7 +48,7 @@ class ClassicClient:
     owned: Owned = field(default_factory=dict)
     is_joining: bool = True
     is_parked: bool = False
-    """Whether it waits for the answer to a JoinGroup or SyncGroup."""
+    """Whether the client waits for a response to JoinGroup or SyncGroup."""
     joined: JoinAnswer | None = None
     synced: SyncAnswer | None = None
 
@@ -195,7 +195,7 @@ class MixedGroupWorld(GroupShardWorld):
         return answers[0] if answers else None
 
     def _led(self, client: ClassicClient) -> dict[str, bytes]:
-        """What a leader gives out: partitions in turn, without those that another member has not given up."""
+        """Return the leader's assignment: partitions in turn, without those that another member has not revoked."""
         answer = client.joined
         if answer is None or answer.leader != client.member_id:
             return {}
@@ -210,7 +210,7 @@ class MixedGroupWorld(GroupShardWorld):
     # what clients do with the answers
 
     def step(self, client: AnyClient) -> None:
-        """One turn of a client's loop: a heartbeat, or the next step of the rebalance that it is in."""
+        """Run one iteration of a client's loop: a heartbeat, or the next step of its current rebalance."""
         if isinstance(client, ConsumerClient):
             self._step_consumer(client)
         elif client.is_parked:
@@ -273,7 +273,7 @@ class MixedGroupWorld(GroupShardWorld):
         client.is_joining = gives_up
 
     def settle(self, clients: Iterable[AnyClient]) -> None:
-        """Turns for all until every partition is owned, and nothing changes any more."""
+        """Run all clients until every partition is owned and nothing changes."""
         clients, quiet = list(clients), 0
         for _ in range(80):
             before = (len(self.log), [(c.owned, getattr(c, "is_joining", False)) for c in clients])

@@ -1,4 +1,4 @@
-"""Where an id lives, and what sweeps decide while others go on."""
+"""The partition of an id, and sweeps that run while other commands change the state."""
 
 from __future__ import annotations
 

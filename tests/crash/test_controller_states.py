@@ -23,7 +23,7 @@ BEFORE_SYNC, AFTER_ANSWER = "before the sync", "after the answer"
 
 @dataclass(slots=True)
 class Said:
-    """What somebody outside knows since the trace had a length: a created topic, or batches of the metadata log."""
+    """Facts known outside since a trace length: a created topic, or batches of the metadata log."""
 
     count: int
     topic: str = ""

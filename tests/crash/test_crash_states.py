@@ -143,7 +143,7 @@ def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
 
 
 def check_prefixes(story: Story, seen: dict[str, list[str]]) -> None:
-    """What a power cut took from a partition is its end, nothing else."""
+    """A power cut removes only the end of a partition."""
     for where, values in seen.items():
         history = [value for _, at, _, value in story.acknowledged if at == where]
         shared = min(len(values), len(history))
@@ -164,7 +164,7 @@ def accountable(image: dict[str, bytes]) -> set[str]:
 
 
 def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) -> None:
-    """Who lost a part of a transaction that was decided is named (STO-19); after a kill nobody is."""
+    """Torn decided transactions are reported (STO-19); after a kill there are none."""
     if TRANSACTION_TOPIC not in broker.broker.cluster.state.topics:
         # The cluster's own metadata have lost it.
         return
@@ -186,7 +186,7 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
 
 
 def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
-    """Acknowledged records are there; ends that were told stand; no transaction is torn."""
+    """Acknowledged records exist, reported outcomes hold, and no transaction is torn."""
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]

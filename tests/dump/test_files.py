@@ -1,4 +1,4 @@
-"""What is told of each kind of file, sound or not."""
+"""The dump of each kind of file, valid or damaged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_damage_in_the_middle_of_a_log_is_reported(directory: Path) -> None:
 
 
 def test_renamed_log_is_dumped(directory: Path) -> None:
-    """A copy that somebody was sent: its first batch says where it begins."""
+    """A copy under another name: its first batch shows where it begins."""
     copy = directory / "sent.log"
     copy.write_bytes((directory / "t-0" / f"{FIRST}.log").read_bytes())
     assert dumped(copy) == dumped(directory / "t-0" / f"{FIRST}.log")

@@ -1,4 +1,4 @@
-"""Logs whose CRCs are right and whose content is not: nobody is held up, and what is wrong is told in a line."""
+"""Logs with valid CRCs and invalid content are dumped in bounded time, with one line per problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a transactional id, from files."""
+"""Timelines of a transactional id, read from files."""
 
 from __future__ import annotations
 

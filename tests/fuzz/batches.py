@@ -1,4 +1,4 @@
-"""Record batches: right ones, and such as lie in header, records or compression, with the CRC made right again."""
+"""Record batches: valid ones, and ones with wrong headers, records or compression but valid CRCs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def with_wrong_header(rng: random.Random, raw: bytes) -> bytes:
 
 
 def with_wrong_records(rng: random.Random, producer: tuple[int, int, int]) -> bytes:
-    """A right header around records that lie."""
+    """A valid header around invalid records."""
     count = rng.choice((1, 1, 2, 3))
     parts = []
     for at in range(count):

@@ -40,7 +40,7 @@ class Exchange:
 
 
 def parsed(frame: bytes) -> Exchange | None:
-    """What the broker should make of a frame; None where it must close the connection."""
+    """What the broker should make of a frame; None if it must close the connection."""
     if len(frame) < 8:
         return None
     key, version = int.from_bytes(frame[:2], "big", signed=True), int.from_bytes(frame[2:4], "big", signed=True)
@@ -98,7 +98,7 @@ class Conversation:
         return exchange
 
     def lost(self) -> None:
-        """The connection is gone, and with it what was under way."""
+        """The connection is closed, and its pending requests are dropped."""
         self._sent.clear()
         self.due.clear()
 

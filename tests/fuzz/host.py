@@ -70,7 +70,7 @@ def warm_up() -> None:
 
 @dataclass(slots=True)
 class Line:
-    """One client and what it has said."""
+    """One client and the bytes it has sent."""
 
     client: SimulatedClient
     talk: Conversation = field(default_factory=Conversation)

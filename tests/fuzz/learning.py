@@ -1,4 +1,4 @@
-"""What a run learns from the answers: ids, identities, members, sequences."""
+"""What a run learns from responses: ids, producer identities, members and sequences."""
 
 from __future__ import annotations
 

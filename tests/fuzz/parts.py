@@ -22,7 +22,7 @@ class Answered(Protocol):
 
 
 def broken(exchange: Answered, before: State, after: State) -> set[Key]:
-    """What has changed although every part of the request that is about it was refused, or was only to be tried."""
+    """Return what changed although every part of the request about it was refused, or only validated."""
     request, response = exchange.request, exchange.response
     if getattr(request, "validate_only", False):
         return {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}

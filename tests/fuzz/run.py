@@ -1,4 +1,4 @@
-"""One run: a seed, a broker, and so many inputs made as it goes."""
+"""One run: a seed, a broker, and a number of inputs generated on the way."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LONGEST_WAIT_MS = 20
 
 
 class _Line:
-    """One socket, what has come on it of a frame, and what was said."""
+    """One socket, the partial frame received on it, and the bytes sent."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address

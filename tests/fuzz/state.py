@@ -186,7 +186,7 @@ def durable(broker: BrokerServer) -> State:
 
 
 def _is_taken_by_retention(cluster: ClusterState, topic: str) -> bool:
-    """Whether somebody has set a topic's configs so that retention may take what is needed."""
+    """Whether a client set a topic's configs so that retention may remove needed records."""
     configs = cluster.config_of(TOPIC_RESOURCE, topic)
     return configs.get("retention.ms", "") != "-1" or configs.get("retention.bytes", "-1") != "-1"
 

@@ -1,4 +1,4 @@
-"""What lies in the logs after a run: every batch must be one that a consumer can read."""
+"""Checks the logs after a run: a consumer must be able to read every batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What consumers put into JoinGroup and SyncGroup: subscriptions and assignments, right and wrong."""
+"""Valid and invalid subscriptions and assignments for JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzzer itself: it writes what the codecs write, it notices what it is there to notice, and old findings stay mended."""
+"""The fuzzer itself: it encodes like the codecs, detects what it should, and former findings stay fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the requests of one run speak of: topics, groups, producers, and what the broker has said of them so far."""
+"""The topics, groups and producers that the requests of one run use, with their last known state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mutant is put where its code stands, however that is written, and nowhere else."""
+"""A mutant replaces exactly its code, however that code is formatted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken over from elsewhere is taken over whole, or not at all."""
+"""Data of another directory is adopted completely or not at all."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_symlinked_partition_is_reported(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("damaged", [True, False])
 def test_lost_recovery_points_of_the_target_stay_lost(disk: FaultyFilesystem, *, damaged: bool) -> None:
-    """0 tells the next start that nobody knows; a line that is not there, that the log was never written."""
+    """0 tells the next start that the point is unknown; a missing line, that the log was never written."""
     checkpoint = f"/target/{RECOVERY_POINTS}"
     if damaged:
         disk.write_file(checkpoint, b"0\n7\nv 0 1\n")

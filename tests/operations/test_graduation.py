@@ -1,4 +1,4 @@
-"""What is handed over is whole: a torn end is left behind and told, damage is refused."""
+"""A handed-over directory is complete: a torn end is left out and reported, damage is refused."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> Non
 
 
 def test_handed_over_directory_survives_a_power_cut() -> None:
-    """Every name that was made or moved reaches the disk before the end is told."""
+    """Every created or moved name is synced before success is reported."""
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
     assert {op.path for op in disk.trace if op.kind == "sync_dir"} == {

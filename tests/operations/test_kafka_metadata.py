@@ -1,4 +1,4 @@
-"""What the metadata of an Apache Kafka directory says: the newest whole snapshot, then the log behind it (KIP-630)."""
+"""Reading the metadata of an Apache Kafka directory: the newest complete snapshot and the log after it (KIP-630)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_log_overrides_the_bootstrap_snapshot() -> None:
 
 
 def test_elections_in_the_kafka_log_raise_the_leader_epochs() -> None:
-    """Records behind the election that no log here has may be with clients, in its epoch."""
+    """Clients may have records after the election, in its epoch, that no log here has."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     module = partition_change_record

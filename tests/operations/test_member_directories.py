@@ -1,4 +1,4 @@
-"""Commands that look at the directory of a broker of several: the metadata there tells of other brokers' partitions."""
+"""Commands on the directory of a cluster broker, whose metadata also describes partitions of other brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two clusters keep beside their topics: the target's own entries stay, and all that is taken over or left is told."""
+"""Retained metadata of two clusters: the target keeps its entries, and all adopted or omitted entries are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever reads a log through keeps a piece of it in memory and not a whole segment, which may be a gibibyte."""
+"""Reading a whole log keeps a piece of it in memory, not a segment of up to a gibibyte."""
 
 from __future__ import annotations
 

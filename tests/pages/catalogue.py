@@ -1,4 +1,4 @@
-"""How each block of the pages is run. `test_every_block` holds this against the pages: a block that nobody runs fails."""
+"""How each block of the documentation is tested. `test_every_block` fails for a block that is not listed here."""
 
 from __future__ import annotations
 

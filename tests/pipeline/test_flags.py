@@ -137,7 +137,7 @@ def test_all_flags_reach_the_job_options() -> None:
 
 
 def test_flag_choices_equal_those_of_the_jobs() -> None:
-    """They stand in a module of their own, which imports nothing of Spark."""
+    """The choices are in a module of their own, which does not import Spark."""
     assert sorted(FORMATS) == list(settings.FORMATS)
     assert settings.TRANSACTION_TIMEOUT_MS == TRANSACTION_TIMEOUT_MS
 

@@ -77,7 +77,7 @@ def run(
 
 
 def die_before_sparks_commit(checkpoint: Path, batch: int) -> None:
-    """As a driver that is killed between EndTxn and Spark's own commit leaves its checkpoint."""
+    """The checkpoint is that of a driver killed between EndTxn and Spark's own commit."""
     for name in (f"{batch}", f".{batch}.crc"):
         (checkpoint / "commits" / name).unlink()
 
@@ -113,7 +113,7 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
 
 
 def check_a_checkpoint_that_was_set_back(spark: Any, broker: Broker, before: Path) -> None:
-    """Spark plans the last batch anew, and it has more input than the one that was committed."""
+    """Spark plans the last batch again, with more input than was committed."""
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="the checkpoint was set back"):
         run(spark, broker, shop.JOB, before, by_driver=True)

@@ -381,7 +381,7 @@ class ReplicaBrokersWorld:
         return epoch
 
     def fence(self, broker_id: int) -> None:
-        """The controller has heard nothing of a broker for too long: others lead what it led, where they may."""
+        """The controller expires a broker's session: others lead its partitions where they may."""
         broker = self.state.registrations.brokers[broker_id]
         if not broker.is_fenced:
             self.log(*heartbeats.fenced(self.state, broker))

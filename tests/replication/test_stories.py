@@ -36,7 +36,7 @@ REACHED = (
     "moved the leader",
     "truncated",
 )
-"""What has to come about in some story, or the stories show nothing."""
+"""States that some story has to reach, or the stories show nothing."""
 
 
 def test_acknowledged_records_survive_and_logs_converge() -> None:

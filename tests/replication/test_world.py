@@ -37,7 +37,7 @@ REACHED = (
     "too few in sync",
     "truncated",
 )
-"""What has to come about in some story, or the stories show nothing."""
+"""States that some story has to reach, or the stories show nothing."""
 
 
 def test_committed_records_survive_and_logs_converge() -> None:

@@ -59,7 +59,7 @@ def held(condition: object, what: str) -> None:
 
 @dataclass(slots=True)
 class Controller:
-    """Who leads, who is in sync, and who lives, as the metadata log has it."""
+    """Leader, in-sync replicas and live brokers, as in the metadata log."""
 
     isr: frozenset[int]
     leader: int

@@ -18,7 +18,7 @@ from tools.kafka import ORACLE_VERSION, Unavailable
 
 @pytest.fixture(scope="session")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Those of this session. They are kept until somebody closes them."""
+    """The brokers of this session, kept until they are closed."""
 
     def start_or_skip(target: str, name: str) -> Target:
         try:

@@ -275,7 +275,7 @@ class Model:
         return "NONE"
 
     def change_member(self) -> str:
-        """What the member is told when it has said something new of itself."""
+        """Return the response to a member that reports something new."""
         self.offsets.member_epoch += 1
         return f"NONE e{self.offsets.member_epoch}"
 

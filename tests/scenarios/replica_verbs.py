@@ -26,7 +26,7 @@ from tests.scenarios.world import Ask, Words, World, name_of
 
 ALL_BYTES = 8 << 20
 OBSERVER = 99
-"""Who reads the controller's log here, as a broker would."""
+"""The client that reads the controller's log, as a broker would."""
 METADATA_TOPIC_ID = NO_UUID[:-1] + b"\x01"
 DEBUGGING = -2
 """The replica id of a tool that reads what is not committed yet (ListOffsetsRequest.DEBUGGING_REPLICA_ID)."""

@@ -154,7 +154,7 @@ def _fits(condition: str, case: dict[str, str], target: str) -> bool:
 
 
 def tells_apart(expected: str) -> bool:
-    """Whether an answer depends on whose it is."""
+    """Whether an answer depends on which broker gives it."""
     return _TELLS_APART.search(expected) is not None
 
 

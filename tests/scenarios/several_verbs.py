@@ -34,7 +34,7 @@ INTERNAL = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 PARTITIONS = 50
 """Of each internal topic."""
 LONGEST_FETCH_MS = 3 * int(SETTINGS["replica.fetch.wait.max.ms"])
-"""After that long no fetch of a replica waits for records any more."""
+"""A replica fetch waits at most this long for records."""
 
 
 def target(world: World) -> SeveralTarget:
@@ -122,7 +122,7 @@ def _known(world: World, where: tuple[str, int], wanted: str) -> str:
 
 
 def _leads(world: World, where: tuple[str, int]) -> str:
-    """Wait until the leader leads, and nobody else does any more: each broker knows of it before it acts on it."""
+    """Wait until only the leader leads: each broker knows of the change before it acts on it."""
     leader = described(world, *where).removeprefix("leader=").split()[0]
     leads = partial(_leader_says, world, where)
     leading = [broker for broker in target(world).up if str(broker) == leader]
@@ -249,7 +249,7 @@ def _coordinates(world: World, key: str, kind: int, broker: int) -> str:
 
 
 def _is_asked(world: World, key: str, kind: int) -> str:
-    """Whether a broker answers for the id."""
+    """Whether a broker coordinates the id."""
     if kind == TRANSACTION:
         code = world.call(DescribeTransactionsRequest([key])).transaction_states[0].error_code
     else:

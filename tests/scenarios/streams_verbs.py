@@ -181,7 +181,7 @@ def _offsets(words: Words, option: str) -> list[TaskOffset] | None:
 
 
 def _new_tasks(actor: Actor, answer: Any) -> str:
-    """The tasks that the member is told, if it is told any."""
+    """The tasks in the response to the member, if it has any."""
     by_role = [answer.active_tasks, answer.standby_tasks, answer.warmup_tasks]
     if all(tasks is None for tasks in by_role):
         return ""

@@ -82,7 +82,7 @@ STRICTER = {
     "noise said to be zstd": (batch(NOISE, attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
     "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
 }
-"""What Apache Kafka takes or answers with -1, and ottla refuses by name: no consumer could read it."""
+"""Batches that Apache Kafka accepts or answers with -1 and ottla refuses: no consumer could read them."""
 
 
 @pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")

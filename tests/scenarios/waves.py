@@ -43,7 +43,7 @@ class Company:
 
 
 def company(scenario: Scenario, case: dict[str, str]) -> Company:
-    """Told by the case's commands, and by the answers that stand in the file."""
+    """Decided by the case's commands and by the answers in its file."""
     commands = [cut_up(step.command, case) for step in scenario.steps]
     restart = next((words.verb for words in commands if words.verb in _RESTARTS), "")
     if any(_changes_others(words) for words in commands) or (restart and _is_timed_before(commands, restart)):

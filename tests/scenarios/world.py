@@ -39,9 +39,9 @@ class Actor:
     member: str = ""
     generation: int = -1
     owned: dict[bytes, list[int]] = field(default_factory=dict)
-    """What a member of a consumer group was told to consume, by topic id."""
+    """Partitions assigned to a member of a consumer group, by topic id."""
     tasks: list[dict[str, list[int]]] = field(default_factory=lambda: [{}, {}, {}])
-    """What a member of a streams group was told to run: active, standby and warm-up tasks, by subtopology."""
+    """Tasks assigned to a member of a streams group: active, standby and warm-up tasks, by subtopology."""
     share_session: int = 0
     """The epoch that the member's next request on its share session has."""
 
@@ -83,7 +83,7 @@ class Words:
 
 
 class World:
-    """What one case knows. Topics, groups and ids get the case's prefix; ``=name`` and ``__name`` stay as they are."""
+    """The state of one case. Topics, groups and ids get the case's prefix; ``=name`` and ``__name`` stay unchanged."""
 
     def __init__(self, broker: Target, target: str, prefix: str) -> None:
         self.broker = broker
@@ -192,7 +192,7 @@ class World:
             self.not_offered = f"{type(ask.request).__name__} in version {version}"
 
     def _cut(self, ask: Ask) -> str:
-        """The request is carried out; its answer is lost: nobody believes anything new."""
+        """The request is executed and its response is lost: no actor changes its state."""
         actors = copy.deepcopy(self.actors)
         answer = self.patiently(lambda: self._once(ask))
         for name, actor in actors.items():

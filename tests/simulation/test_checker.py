@@ -115,7 +115,7 @@ def test_unknown_commit_may_be_missing(history: History, seen: Observation) -> N
 
 
 def test_non_transactional_records_may_be_partly_present(history: History, seen: Observation) -> None:
-    """Those of an idempotent producer that were not acknowledged; those that were must all be there."""
+    """Unacknowledged records of an idempotent producer may be missing; acknowledged ones must all be present."""
     alone = attempt("solo", 1, [WrittenRecord(RIGHT, "s1"), WrittenRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
     history.attempts.append(alone)

@@ -20,7 +20,7 @@ from tests.support.budgets import WithinBudget
 SELDOM = ("a coordinator tells COORDINATOR_LOAD_IN_PROGRESS", "a crash of a paused process", "a crash while it stops")
 """States that a hundred seeds may miss, and thousands do not."""
 SEEDS = int(os.environ.get("SIMULATED_CLUSTERS", "100"))
-"""How many seeds are played where no budget ends the test earlier."""
+"""Number of seeds that are played unless a budget ends the test earlier."""
 SEEDS_A_STEP = 10
 
 

@@ -199,7 +199,7 @@ def test_tombstones_stay_until_their_horizon(log: Log) -> None:
 
 @pytest.mark.entry("CRD-13")
 def test_full_pass_keeps_the_log_end_offset(log: Log) -> None:
-    """An emptied last batch stays: who reads on must find the offset after it (KAFKA-17076)."""
+    """An emptied last batch stays, because a reader must find the offset after it (KAFKA-17076)."""
     write(log, ("a", "1"))
     write(log, ("b", None))
     compact(log)
@@ -471,7 +471,7 @@ def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed
 
 @pytest.mark.parametrize("length", [0, 1 << 30, -1])
 def test_unreadable_header_does_not_lose_later_batches(log: Log, length: int) -> None:
-    """The walk ends at such a header, and a segment written anew would silently lose what lies behind."""
+    """The walk ends at such a header, and a rewritten segment would silently lose the batches after it."""
     for number in range(3):
         write(log, (f"k{number}", "v"))
     log.roll(NOW_MS)

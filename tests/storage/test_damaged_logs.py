@@ -101,7 +101,7 @@ def test_bytes_after_the_end_of_a_closed_log_are_truncated_and_reported(logs: Lo
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("in_between", [1, 30])
 def test_batches_after_the_recovery_point_of_a_closed_log_are_read(logs: Logs, in_between: int) -> None:
-    """The checkpoint of recovery points is one of yesterday, which somebody has put back."""
+    """The checkpoint of recovery points was replaced by an older one."""
     log = logs.new()
     busy(log, in_between)
     point = log.log_end_offset
@@ -133,7 +133,7 @@ def test_log_with_missing_files_is_damaged(logs: Logs, clean: bool) -> None:
 
 @pytest.mark.entry("STO-04")
 def test_valid_batches_truncated_after_a_crash_are_counted(logs: Logs) -> None:
-    """Apache Kafka cuts there as well. Whoever reads the line knows that more went than a torn end."""
+    """Apache Kafka truncates there as well. The log line shows that more than a torn end was removed."""
     config = LogConfig(segment_bytes=1 << 20)
     log = logs.new(config)
     for _ in range(6):

@@ -127,7 +127,7 @@ def test_non_contiguous_records_are_refused_without_a_change(records: list[bytes
 
 
 def test_batches_of_a_later_leader_are_left_out() -> None:
-    """KAFKA-18723: the answer comes from one who leads no more."""
+    """KAFKA-18723: the response comes from a former leader."""
     follower = new()
     append_as_follower(follower, bytes(batch(0, epoch=1) + batch(1, epoch=3) + batch(2, epoch=1)), 2, NOW_MS)
     assert follower.log_end_offset == 1

@@ -133,7 +133,7 @@ def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | N
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("clean", [True, False])
 def test_damaged_index_does_not_affect_other_segments(logs: Logs, clean: bool) -> None:
-    """An aborted transaction that is told twice hides from librdkafka what was committed after it."""
+    """An aborted transaction that is listed twice hides later committed records from librdkafka."""
     log = logs.new()
     busy(log)
     before = state(log)

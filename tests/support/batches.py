@@ -29,7 +29,7 @@ def record(
     tail: bytes = b"",
     length: int | None = None,
 ) -> bytes:
-    """One record; lengths may lie."""
+    """Return one encoded record; its lengths may be wrong on purpose."""
     parts = [b"\0", varint(timestamp_delta_ms), varint(delta)]
     for data, said in ((key, key_length), (value, value_length)):
         parts += [varint(said if said is not None else -1 if data is None else len(data)), data or b""]

@@ -22,14 +22,14 @@ from ottla.protocol import steps
 T = TypeVar("T")
 
 SCALE = 20
-"""By how much requests and steps are smaller where lines are counted."""
+"""Factor by which requests and steps are smaller when lines are counted."""
 IMPORT = sys.modules["_frozen_importlib"]._find_and_load.__code__
 """The code of a module's first import, which happens once in the life of a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long the loop may be held at most, by each measure; ``ms`` is that of a usual machine."""
+    """Longest time the event loop may be held, by each measure; ``ms`` is for an ordinary machine."""
 
     lines: int
     ms: float
@@ -44,7 +44,7 @@ class Meter(Protocol):
 
     longest: float
     attempts: int
-    """How many times a test measures the same work; the best one counts."""
+    """Number of times a test measures the same work; the best result counts."""
 
     def size(self, largest: int) -> int:
         """The number of elements of a request that has ``largest`` of them where it is as large as possible."""

@@ -18,7 +18,7 @@ SMALL = LogConfig(segment_bytes=1_000, index_interval_bytes=100)
 
 @dataclass(slots=True)
 class Logs:
-    """One log's directory, opened as often as a test likes."""
+    """The directory of one log, which a test may open several times."""
 
     fs: Filesystem
     directory: str
@@ -92,7 +92,7 @@ def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[objec
 
 
 def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
-    """Every batch of a log as it lies in the files."""
+    """Return every batch of a log as stored in its files."""
     stored_batches = []
     for segment in log.segments:
         data = segment.log.read(segment.size_bytes, 0)

@@ -276,7 +276,7 @@ def coordinator_known(client: Client, key: str, kind: int) -> None:
 
 
 def in_service(cluster: Brokers, brokers: Sequence[int]) -> None:
-    """Wait until clients are told of exactly these brokers: the others are fenced."""
+    """Wait until clients see exactly these brokers; the others are fenced."""
     _cluster(cluster, f"brokers {list(brokers)} are in service, and no others", cluster.in_service, list(brokers).__eq__)
 
 

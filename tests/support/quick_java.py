@@ -89,7 +89,7 @@ def _has_ended(process: subprocess.Popen[str], within_s: float) -> bool:
 
 
 def _has_gone(group: int, within_s: float) -> bool:
-    """Whether no process of a group is there any more."""
+    """Whether all processes of a process group have ended."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

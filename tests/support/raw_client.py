@@ -62,7 +62,7 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Whether the broker has closed this connection, without an answer."""
+        """Whether the broker closed this connection without a response."""
         try:
             self._read(1)
         except Closed:

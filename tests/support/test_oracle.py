@@ -13,7 +13,7 @@ from tests.support import oracle
 
 
 class Clock:
-    """A clock on which time passes only while somebody waits."""
+    """A clock that advances only while a test waits."""
 
     def __init__(self) -> None:
         self.ms = 0.0

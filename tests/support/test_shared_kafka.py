@@ -46,7 +46,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> tuple[subprocess.Popen[str], Path,
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs, and is not dead and waiting for its parent."""
+    """Whether a process is running and not a zombie."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return bool(state.strip()) and not state.startswith("Z")
 

@@ -22,7 +22,7 @@ class Instance:
         return text in self.output.read_text()
 
     def freeze(self) -> None:
-        """As a long pause of its machine would."""
+        """Simulates a long pause of its machine."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

@@ -211,7 +211,7 @@ def test_expired_id_keeps_its_timeline() -> None:
 
 
 def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
-    """What a test counts does not depend on whether somebody looks on."""
+    """Counters do not depend on whether a console page is open."""
     broker.create_topic("orders", 1)
     any_request = broker.faults.add(Fault(api="*", observe=True))
     with opened(broker, "overview") as page:

@@ -168,7 +168,7 @@ def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
 
 @pytest.mark.smoke
 def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
-    """The decision is in the log: it is carried out after the restart, though the client has heard nothing."""
+    """The decision is logged, so it is completed after the restart, although the client got no response."""
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
     made.produce("orders", b"decided")
@@ -295,7 +295,7 @@ def test_chunked_body_is_refused(broker: Broker) -> None:
 
 
 def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Path) -> None:
-    """What a person asks whose producer was fenced, and whose consumer waits."""
+    """The requests of a user whose producer was fenced and whose consumer waits."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text(json.dumps(broker.ready))
     where = ("--ready-file", str(ready_file))

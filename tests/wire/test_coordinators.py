@@ -102,7 +102,7 @@ def test_pending_offsets_are_committed_by_the_next_group_coordinator(cluster: ot
 
 
 def test_resumed_former_coordinator_is_fenced(cluster: ottla.Cluster, topic: str) -> None:
-    """A zombie: it was frozen for longer than its session, and the id was taken over at the next coordinator meanwhile."""
+    """A zombie: it was frozen past its session, and the id was initialized at the next coordinator meanwhile."""
     begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)
     cluster.pause(first)

@@ -101,7 +101,7 @@ class Story:
         self.topic = f"t-{uuid.uuid4().hex[:8]}"
         self.committed: list[bytes] = []
         self.unknown: list[list[bytes]] = []
-        """Transactions of whose end the client did not hear."""
+        """Transactions whose outcome the client did not get."""
         self._open: list[bytes] = []
         self._questions = Questions(lambda: cluster.bootstrap)
         cluster.create_topic(self.topic, PARTITIONS, replication_factor=3)

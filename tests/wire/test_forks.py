@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 LIMIT_S = 30.0
-"""How long a forked process may take."""
+"""Time limit of a forked process, in seconds."""
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def broker(shared: Broker) -> Broker:
 
 
 def transaction(broker: Broker, timeout_ms: int) -> Producer:
-    """One that is open, with a record in orders."""
+    """Return an open transaction with a record in orders."""
     options = {
         "bootstrap.servers": broker.bootstrap,
         "transactional.id": f"shop-{timeout_ms}",

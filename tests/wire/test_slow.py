@@ -35,7 +35,7 @@ def test_demo_passes_its_own_audit() -> None:
 
 
 class Load:
-    """One producer that writes numbered records and remembers which were acknowledged."""
+    """One producer that writes numbered records and remembers the acknowledged ones."""
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str | None) -> None:
         from confluent_kafka import Producer

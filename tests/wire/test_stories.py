@@ -135,7 +135,7 @@ def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
 def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
     group_client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
 ) -> None:
-    """One broker is all three; it goes away between the batches and the end."""
+    """One broker has all three roles; it stops between the batches and the end."""
     source, target, group = unique("in"), unique("out"), unique("g")
     feeder = closing(group_client.producer(restartable.bootstrap))
     for n in range(4):

@@ -64,7 +64,7 @@ def test_declared_versions_are_offered(key: int) -> None:
 
 
 def test_api_documentation_page_is_up_to_date() -> None:
-    """`python -m tools.apis` writes it anew."""
+    """`python -m tools.apis` rewrites it."""
     assert apis.TARGET.read_text() == apis.page()
     assert "|  |" not in apis.page(), "the head of a file does not say what the API does"
 

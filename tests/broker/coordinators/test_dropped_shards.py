@@ -88,7 +88,7 @@ def test_parked_group_requests_are_answered_when_the_coordinator_topic_is_delete
 
 
 def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offline(broker: SimulatedBroker, world: World) -> None:
-    """No change of the group can be written any more, so nobody would be answered."""
+    """Changes of the group can no longer be written, so parked requests would never be answered."""
     perform(world, "topic t")
     assert perform(world, "commit_offsets h t=5").startswith("NONE")
     first, second = broker.connect("one"), broker.connect("two")
@@ -105,7 +105,7 @@ def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offli
 
 
 def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_one(broker: SimulatedBroker, world: World) -> None:
-    """Offsets of a topic that was made again stay, wherever the records of the old one stood in the old log."""
+    """Offsets of a recreated topic stay, wherever the records of the old topic were in the old log."""
     perform(world, "topic t")
     groups = broker.broker.groups
     assert perform(world, "commit_offsets g t=5").startswith("NONE")

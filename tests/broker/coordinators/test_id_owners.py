@@ -89,7 +89,7 @@ def test_log_line_names_the_fenced_client_of_an_open_transaction(simulated: Simu
 
 
 class Holding:
-    """Carries markers when it is told to."""
+    """Sends markers when the test releases them."""
 
     def __init__(self, real: Any) -> None:
         self.real = real

@@ -199,7 +199,7 @@ def test_waiting_fetch_gets_released_records(broker: SimulatedBroker, client: Si
 
 
 def test_nothing_is_acquired_for_a_session_that_has_ended(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """By a request on another connection, while a fetch waits: nobody would ever acknowledge it."""
+    """The session ends by a request on another connection; records acquired now could never be acknowledged."""
     a, elsewhere = Sharer(broker, "a").joined(), Sharer(broker, "a")
     a.acquire()
     sent = a.client.send(a.fetch_request(max_wait_ms=5_000), 2)
@@ -274,7 +274,7 @@ def test_restart_loads_acknowledged_state(broker: SimulatedBroker, client: Simul
 
 
 def test_stopped_broker_writes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """A stop closes connections, whose ends are heard of when the directory is closed already."""
+    """A stop closes connections, and their close callbacks run after the directory is closed."""
     a = Sharer(broker, "a").joined()
     produce(client, 2)
     a.acquire()

@@ -195,7 +195,7 @@ def test_group_deletion_deletes_its_share_state(broker: SimulatedBroker, client:
 
 
 def test_group_deleted_during_initialization_leaves_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """They are begun in steps, between which others have their turn."""
+    """States are initialized in steps, between which other requests run."""
     make_topic(client, "large", 500)
     shard, runtime = broker.broker.groups.shard("g")
     altered = runtime.execute(shard.shares.alter_offsets("g", [("large", dict.fromkeys(range(500), 0))]))

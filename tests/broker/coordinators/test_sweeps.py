@@ -214,7 +214,7 @@ def test_offsets_of_a_deleted_topic_are_removed_once_the_log_is_writable(
 def test_markers_are_sent_although_completion_hit_a_bug(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The decision is in the log: whatever goes wrong behind it is tried again, and the client hears of the decision."""
+    """The decision is logged, so a failure after it is retried, and the client gets the outcome."""
     transactions = broker.broker.transactions
     send = transactions._second_phase._markers._send
     failures = ["a bug"]

@@ -39,7 +39,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def waited_ms(broker: SimulatedBroker, fetch_offset: int, min_bytes: int, isolation_level: int = 0) -> float:
-    """How long an answer with records takes."""
+    """Return how long a response with records takes."""
     with broker.connect() as client:
         topic_id = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
         asked = FetchPartition(0, fetch_offset=fetch_offset, partition_max_bytes=1 << 20)

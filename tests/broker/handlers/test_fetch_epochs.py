@@ -118,7 +118,7 @@ def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: in
 
 
 def test_session_does_not_mix_topic_names_and_ids(client: SimulatedClient) -> None:
-    """By name or by id: mixed, it would not know which partitions are the same (KIP-516)."""
+    """By name or by id: with a mix the session could not match partitions (KIP-516)."""
     for version, other in ((16, 12), (12, 16)):
         first = client.call(request(client, 5, -1, max_wait_ms=0, session_epoch=0), version)
         for _ in range(2):

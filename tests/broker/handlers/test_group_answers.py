@@ -319,7 +319,7 @@ def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
 
 
 def test_only_configured_groups_are_config_resources(client: SimulatedClient) -> None:
-    """Kafka lists those that somebody has configured."""
+    """Kafka lists only groups that have configs."""
     assert commit(client, "g") == 0
     assert client.call(ListConfigResourcesRequest([32]), 1).config_resources == []
     assert {r.resource_type for r in client.call(ListConfigResourcesRequest(), 1).config_resources} == {2, 4, 8}

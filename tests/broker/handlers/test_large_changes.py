@@ -39,7 +39,7 @@ def with_many(broker: SimulatedBroker, leader: int = OTHER) -> None:
 
 
 def turns(broker: SimulatedBroker, calls: Recorded) -> list[list[tuple[Any, ...]]]:
-    """What is done in each turn of the loop until nothing is left."""
+    """The calls of each turn of the event loop, until nothing is left."""
     done = []
     while broker.env.scheduler.soon:
         broker.env.scheduler.turn()

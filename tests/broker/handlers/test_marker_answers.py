@@ -75,7 +75,7 @@ def test_delete_records_is_not_acknowledged_when_the_leader_changes() -> None:
 
 
 def test_end_txn_lost_with_the_leadership_gets_not_coordinator() -> None:
-    """TransactionStateManager makes NOT_COORDINATOR of what DelayedProduce says to a leader that is none any more."""
+    """TransactionStateManager maps the error of DelayedProduce on a former leader to NOT_COORDINATOR."""
 
     class Transactions:
         def end(self, *_: Any, **__: Any) -> ProducerIdAndEpoch:

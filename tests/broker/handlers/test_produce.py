@@ -56,7 +56,7 @@ def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
 
 
 def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:
-    """What the handler returns: a response, or the steps to one."""
+    """Return the handler's result: a response, or the steps to one."""
     return produce.handle(simulated.broker, asked, RequestContext(version, "test", "", 1, "PLAINTEXT"))
 
 
@@ -219,7 +219,7 @@ def test_decompression_waits_for_memory(simulated: SimulatedBroker) -> None:
 
 @pytest.mark.smoke
 def test_decompression_bomb_in_a_coordinator_log_does_not_prevent_the_start(simulated: SimulatedBroker) -> None:
-    """Whoever calls itself the admin client may write there, as with Apache Kafka."""
+    """A client with the client id of the admin client may write there, as in Apache Kafka."""
     with simulated.connect("__admin_client") as client:
         client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
     log = log_of(simulated, "__consumer_offsets")
@@ -239,7 +239,7 @@ def test_decompressed_bytes_are_counted(simulated: SimulatedBroker) -> None:
 
 
 def test_log_start_offset_in_the_response_comes_from_the_log(simulated: SimulatedBroker) -> None:
-    """What is refused before the log is asked tells nothing of it, as with Kafka."""
+    """A refusal before the log is consulted contains no log start offset, as in Kafka."""
     make(simulated, "t")
     good = bytes(build_batch([(b"k", b"v")], simulated.now_ms()))
     assert send(simulated, "t", good).log_start_offset == 0

@@ -223,7 +223,7 @@ def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -
 
 
 def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """Its member's first heartbeat, and the first one after a topic was made."""
+    """Measures the first heartbeat of its member, and the first one after a topic was created."""
     slow, count = "(a?){1000}", 40
     names = [f"{'a' * 245}{number}" for number in range(count)]
     with broker.connect() as client:

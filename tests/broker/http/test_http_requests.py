@@ -47,7 +47,7 @@ def test_client_that_reads_nothing_is_disconnected() -> None:
 
 
 class Served:
-    """A server whose app tells what it was asked, or fails, and what is sent to it."""
+    """A server whose app returns what it was sent, or fails."""
 
     def __init__(self) -> None:
         self.bugs = 0

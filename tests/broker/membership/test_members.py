@@ -253,7 +253,7 @@ def test_start_fails_without_a_controller(world: MemberWorld) -> None:
 def test_topic_is_created_soon_after_a_controller_change(
     world: MemberWorld, member: Member, client: SimulatedClient, after_ms: int
 ) -> None:
-    """The machine of the controller before is gone without a word, so connections to it seem to be open."""
+    """The previous controller's machine failed silently, so connections to it seem open."""
     assert created(client, "before").error_code == 0
     # A transport that counts as closed takes nothing and says nothing.
     for connection in world.controller.connections._open:
@@ -395,7 +395,7 @@ def test_failed_creation_of_a_coordinator_topic_is_retried_after_a_delay() -> No
 
 
 def test_broker_stops_on_lost_metadata_and_recovers_after_a_restart(world: MemberWorld) -> None:
-    """A controller's directory was restored from an older copy: nobody else has what this broker acts on."""
+    """The controller's directory was restored from an older copy, so only this broker has the newer metadata."""
     member = world.start(1)
     with member.connect() as client:
         assert created(client, "kept").error_code == Code.NONE
@@ -453,7 +453,7 @@ def test_auto_created_topic_has_the_brokers_defaults() -> None:
 
 
 def test_leader_uses_the_cluster_min_insync_replicas(world: MemberWorld) -> None:
-    """The controller decides by the cluster's value who is eligible (KIP-966), so leaders must commit by the same."""
+    """The controller uses the cluster's value to decide eligibility (KIP-966), so leaders must commit by the same value."""
     world.settings["min.insync.replicas"] = "2"
     member = world.start(1)
     with member.connect() as client:

@@ -291,7 +291,7 @@ def test_broker_with_leadership_stops_when_the_controller_allows_it() -> None:
 
 
 def test_failed_heartbeat_does_not_end_a_controlled_shutdown() -> None:
-    """A controller that is started anew meanwhile moves the leaderships all the same."""
+    """A controller that restarts meanwhile still moves the leaderships."""
     world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()
@@ -314,7 +314,7 @@ def test_shutdown_does_not_wait_for_an_unreachable_controller() -> None:
 
 
 def test_lost_metadata_is_reported_once() -> None:
-    """What was committed and applied cannot be taken back one by one."""
+    """Records that were committed and applied cannot be undone one by one."""
     world = MembershipWorld().run()
     world.controller.diverging = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=1)
     world.controller.records, world.controller.high_watermark = b"", 1
@@ -466,7 +466,7 @@ def test_broker_of_another_cluster_gives_up_at_its_start() -> None:
 
 
 def test_running_broker_logs_a_cluster_id_mismatch_once() -> None:
-    """As where the controller's disk is lost, and a new controller begins a cluster of its own at the same address."""
+    """The controller's disk was lost, and a new controller starts its own cluster at the same address."""
     world = MembershipWorld().run()
     world.controller.fetch_refused = Code.INCONSISTENT_CLUSTER_ID
     for transport in world.controller.connections:

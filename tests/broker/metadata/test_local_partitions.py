@@ -26,7 +26,7 @@ TOPIC, TOPIC_ID, OFFSETS_ID = "t", b"t" * 16, b"o" * 16
 
 
 class Recorded:
-    """Stands for the replication and for a coordinator, and notes each call."""
+    """Replaces the replication and a coordinator, and records each call."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         local = broker.broker.metadata.local_partitions

@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class Controller:
-    """Answers when it is told to."""
+    """Answers when the test tells it to."""
 
     def __init__(self) -> None:
         self.asked: list[Callable[[range | KafkaError], None]] = []
@@ -21,7 +21,7 @@ class Controller:
 
 
 def test_request_before_the_first_id_block_must_be_retried() -> None:
-    """And the block is asked for once, however many want an id meanwhile."""
+    """The block is requested once, however many callers need an id meanwhile."""
     controller = Controller()
     ids = ProducerIds(controller)
     for _ in range(3):

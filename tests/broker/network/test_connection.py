@@ -193,7 +193,7 @@ def test_bug_in_a_step_fails_one_request(
 def test_request_of_a_disconnected_client_is_completed(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
-    """A producer that asks for no answer may close right behind its request."""
+    """A producer with acks=0 may close right after its request."""
     connection, _ = connected
     done: list[int] = []
 

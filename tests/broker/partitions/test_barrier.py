@@ -133,7 +133,7 @@ def test_stopped_barrier_sends_nothing() -> None:
 
 
 def test_number_of_responses_that_wait_for_a_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that never comes must not fill the memory. Whoever is told so asks again."""
+    """A follower that never catches up must not fill the memory; refused clients retry."""
     monkeypatch.setattr(ottla.broker.partitions.barrier, "MAX_ANSWERS_A_LOG", 2)
     barrier, left = Barrier(None), list[tuple[int, bool]]()
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())

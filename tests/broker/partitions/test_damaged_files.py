@@ -239,7 +239,7 @@ def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: 
     "harm", [lambda path: (path / LOCK_FILE).unlink(), lambda path: path.rename(path.with_name("moved"))], ids=["lock", "directory"]
 )
 def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    """Another broker may have it, or nobody will look for it there: acknowledging would be a lie."""
+    """Another broker may own it, or the data may never be found: acknowledging would be wrong."""
     harm(tmp_path)
     with capture_logs() as lines:
         broker.sleep(5_000)
@@ -415,7 +415,7 @@ def test_foreign_file_names_are_ignored(broker: SimulatedBroker, tmp_path: Path)
 
 
 def test_offline_group_partition_does_not_report_missing_offsets(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """A consumer that is told so would begin anew."""
+    """A consumer without committed offsets would start again."""
     with broker.connect() as client:
         broker.with_coordinators()
         assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == 0
@@ -462,7 +462,7 @@ def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, 
 
 
 def test_broker_does_not_start_on_metadata_after_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """Topics that lie behind would be gone, and their directories be set aside."""
+    """Topics recorded after the damage would disappear, and their directories would be set aside."""
     broker.broker.metadata.log.log.roll(START_MS)
     broker.with_coordinators()
     broker.stop()

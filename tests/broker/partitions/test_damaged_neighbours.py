@@ -95,7 +95,7 @@ def paths() -> list[str]:
 
 
 def is_needed(path: str) -> bool:
-    """Whether a start reads the file: of the producer snapshots only the newest."""
+    """Whether a start reads the file; of the producer snapshots only the newest is read."""
     newest = max(p for p in closed()[0] if "/t-0/" in p and p.endswith(".snapshot"))
     return not path.endswith(NOT_READ) and (path == newest or not path.endswith(".snapshot"))
 

@@ -93,7 +93,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
 @pytest.mark.parametrize(("number", "field"), PLACES)
 @pytest.mark.entry("STO-28")
 def test_damaged_metadata_prevents_the_start(broker: SimulatedBroker, number: int, field: int) -> None:
-    """Cut there, topics would be gone, and producer ids be given out a second time."""
+    """Truncated there, topics would disappear and producer ids would be allocated twice."""
     path, raw = log_of(broker, METADATA_TOPIC)
     whole = bytes(raw)
     flip(raw, number, field)

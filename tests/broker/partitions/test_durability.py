@@ -168,7 +168,7 @@ def test_one_sync_round_serves_all_waiting_responses(world: World) -> None:
 
 
 class Still(SimulatedEnv):
-    """Calls nothing back until it is told to."""
+    """Runs callbacks only when the test tells it to."""
 
     is_still = True
 
@@ -256,7 +256,7 @@ def test_after_a_failed_sync_no_write_is_acknowledged(world: World, fs: Slow) ->
 
 @pytest.mark.entry("STO-20")
 def test_records_of_a_failed_sync_are_not_readable(world: World, fs: Slow) -> None:
-    """After a power cut the record may be gone, and whoever had read it has read what never was. Other logs are read on."""
+    """A power cut may remove the record, so a client must not have read it. Other logs stay readable."""
     for command in ("topic t", "topic u", "A = init", "produce A t", "produce A u"):
         perform(world, command)
     fs.fails = True
@@ -311,7 +311,7 @@ def test_topic_can_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch:
 
 @pytest.mark.entry("STO-20")
 def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
-    """With ``durability=process`` nobody waits for it; a later one that succeeds would still be a lie."""
+    """With ``durability=process`` no response waits for the sync; a later successful sync would hide the loss."""
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
@@ -345,7 +345,7 @@ def test_checkpoint_is_retried_when_no_descriptor_is_free(fs: Slow) -> None:
 
 
 def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
-    """A broker whose topics ``t`` and ``u`` have a segment each that no append touches any more."""
+    """A broker whose topics ``t`` and ``u`` each have a closed segment."""
     broker = SimulatedBroker({key.replace("_", "."): value for key, value in settings.items()}, fs=fs).start()
     world = World(broker, "ottla", "")
     small = "internal.segment.bytes=200 cleanup.policy=compact min.cleanable.dirty.ratio=0"

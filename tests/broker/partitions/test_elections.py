@@ -51,7 +51,7 @@ SETTINGS = {
 
 
 class HeldStepping:
-    """In place of the broker's scheduler for the loads of one coordinator: nothing is loaded before a test says so."""
+    """Replaces the broker's scheduler for loads of one coordinator: nothing is loaded until the test allows it."""
 
     def __init__(self, stepping: Stepping) -> None:
         self._stepping = stepping
@@ -302,7 +302,7 @@ def committed_without_markers(disk: FaultyFilesystem, world: World) -> None:
 
 
 def test_newly_elected_coordinator_completes_decisions_in_its_epoch(node: Node, disk: FaultyFilesystem, world: World) -> None:
-    """Rule CRD-14: the new coordinator sends the markers, and nobody takes those of the old one any more."""
+    """Rule CRD-14: the new coordinator sends the markers, and those of the old one are refused."""
     committed_without_markers(disk, world)
     log = node.server.partitions.get("t", 0).log
     (metadata,) = node.server.transactions.shards()[0].prepared()
@@ -350,7 +350,7 @@ def test_loaded_decision_sends_markers_after_it_is_committed(node: Node, disk: F
 @pytest.mark.parametrize("asks", ["init", "describe", "group"])
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
-    """Neither whoever has written it nor whoever reads it."""
+    """Neither for the client that wrote the decision nor for clients that read the state."""
     perform(world, "topic t")
     perform(world, "A = init x")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")

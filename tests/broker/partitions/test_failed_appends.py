@@ -135,7 +135,7 @@ streams b tells
 
 
 class Play:
-    """One broker that plays a history. ``refused`` is the number of the append that its disk does not take."""
+    """One broker that plays a history. ``refused`` is the number of the append that its disk refuses."""
 
     def __init__(self, refused: int | None = None) -> None:
         self.disk = FaultyFilesystem()
@@ -183,7 +183,7 @@ class Play:
         return f"{name_of(answer.error_code)}{' assigned' * bool(answer.assignment)}"
 
     def streams(self, member: str, how: str = "") -> str:
-        """A heartbeat of a streams group's member, which owns what it was told last."""
+        """A heartbeat of a streams group member that owns the tasks of its last response."""
         known = StreamsGroupHeartbeatResponse() if how == "join" else self.streams_answers[member]
         request = StreamsGroupHeartbeatRequest(
             group_id="fail-app",

@@ -313,7 +313,7 @@ def test_outdated_recovery_point_does_not_take_a_log_offline() -> None:
 
 
 def test_feature_levels_survive_a_restart() -> None:
-    """A directory that speaks as Apache Kafka 4.3 goes on so, until somebody raises its level."""
+    """A directory at the feature levels of Apache Kafka 4.3 keeps them until they are upgraded."""
     fs = MemoryFilesystem()
     first = SimulatedBroker(features={"metadata.version": 30, "transaction.version": 1}, fs=fs).start()
     assert first.broker.cluster.state.features["metadata.version"] == 30

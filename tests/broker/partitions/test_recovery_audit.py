@@ -17,7 +17,7 @@ pytestmark = pytest.mark.entry("STO-19", "STO-04")
 
 
 def crashed(*commands: str) -> MemoryFilesystem:
-    """What is on the disk after a kill."""
+    """Return the files on the disk after a kill."""
     fs = MemoryFilesystem()
     broker = SimulatedBroker({}, fs=fs).start()
     world = World(broker, "ottla", "")

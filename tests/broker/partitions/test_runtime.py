@@ -18,7 +18,7 @@ from tests.support.world import simulated_env
 
 
 class Wake(Effect, frozen=True):
-    """An effect of nobody's."""
+    """An effect that no handler knows."""
 
 
 def test_refused_effect_is_not_treated_as_a_refused_append() -> None:

@@ -80,7 +80,7 @@ async def turn(env: Env) -> None:
 
 
 async def turns(env: Env, peer: Peer, count: int) -> None:
-    """Until so many bytes have arrived."""
+    """Wait until so many bytes have arrived."""
     while len(peer.arrived) < count:
         await turn(env)
 

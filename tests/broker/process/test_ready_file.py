@@ -23,7 +23,7 @@ READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
 
 
 def test_second_broker_keeps_the_ready_file_of_the_first(tmp_path: Path) -> None:
-    """It has the same command line, and is refused for the lock: health goes on asking the first."""
+    """It has the same command line and is refused by the lock; health keeps asking the first broker."""
     data, path = tmp_path / "data", tmp_path / "ready.json"
     data.mkdir()
     path.write_text(READY)

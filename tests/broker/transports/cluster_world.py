@@ -198,7 +198,7 @@ class ClusterWorld:
         return label
 
     def is_stable(self, index: int, leader: int | None = None) -> bool:
-        """Whether nothing in a partition waits for the end of a transaction."""
+        """Whether no transaction is pending in a partition."""
         log = self.log((ONE, TWO)[index] if leader is None else leader, TOPIC, index)
         return log.last_stable_offset == log.log_end_offset
 
@@ -215,7 +215,7 @@ Intercept = Callable[[Any], bool]
 
 
 class HeldPeer:
-    """In place of the connections of one broker: requests are held until a test lets them go."""
+    """Replaces the connections of one broker: requests are held until the test releases them."""
 
     def __init__(self, world: ClusterWorld, broker_id: int) -> None:
         self._real = world.peers[broker_id]

@@ -147,7 +147,7 @@ def test_former_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
 def test_batch_is_refused_when_its_transaction_ends_during_verification(world: ClusterWorld, version: int) -> None:
-    """The answer was right when it was given. The batch would come behind the marker, and nobody would ever end it."""
+    """The response was right when it was sent, but the batch would follow the marker and never be ended."""
     producer, held = begun(world, version), HeldPeer(world, TWO)
     client, batch = sent(world, producer, version)
     ((broker_id, message, then, options),) = held.held

@@ -26,7 +26,7 @@ NOTHING = "nothing / nothing / nothing"
 
 
 def outcome(faulty: Faulty) -> str:
-    """What readers get, and where the group goes on."""
+    """Return the records that readers get, and the offset at which the group continues."""
     committed = faulty.do("committed g t")
     return " / ".join((faulty.do("read t"), faulty.do("read u"), "5" if "5" in committed else "nothing"))
 

@@ -41,7 +41,7 @@ def broker() -> Iterator[Faulty]:
 
 
 def heard(client: SimulatedClient, request: Any, version: int, *, is_answered: bool) -> bool:
-    """Whether there is an answer to the request before that to the next one."""
+    """Whether the request is answered before the next one."""
     sent = client.send(request, version)
     after = client.send(ApiVersionsRequest(), 0)
     if is_answered:

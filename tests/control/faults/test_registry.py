@@ -132,7 +132,7 @@ def test_probabilities_0_and_1_hit_none_and_all() -> None:
 
 
 def test_first_added_fault_wins_until_it_is_spent() -> None:
-    """As control functions of one key are tried in turn by kfake."""
+    """As in kfake, where control functions of one key are tried in turn."""
     faults = Faults()
     for cut in ("before", "after"):
         faults.add(Fault(api="EndTxn", cut=cut))

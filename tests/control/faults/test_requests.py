@@ -278,7 +278,7 @@ def test_a_request_is_dropped_without_an_effect(faulty: Faulty) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_client_retries_end_txn_after_a_dropped_response(faulty: Faulty, version: int) -> None:
-    """As producers do upon a time-out: on another connection, and the transaction is committed once."""
+    """As producers do after a timeout: they retry on another connection, and the transaction is committed once."""
     faulty.do(
         "topic t", "A = init x", "add A t v=3" if version == 4 else "Z = copy A", f"produce A t v={11 if version == 4 else 12}"
     )
@@ -360,7 +360,7 @@ def test_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
 
 
 def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Faulty) -> None:
-    """As with Kafka: what was received is carried out. So a produce can come late, behind the client's next one."""
+    """As in Kafka, a received request is executed, so a produce can arrive after the client's next one."""
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
     faulty.add(api="Produce", delay_answer_ms=500)
@@ -475,7 +475,7 @@ def test_a_large_request_is_hit_like_a_small_one(faulty: Faulty) -> None:
 
 
 def test_faults_for_other_requests_change_nothing(faulty: Faulty) -> None:
-    """The same commands on a broker with faults that hit nobody and on one that knows none."""
+    """The same commands on a broker with faults that never match and on one without faults."""
     faulty.do("topic z")
     faulty.faults.add(Fault(client_id="another", error=ERROR, times=None))
     faulty.faults.add(Fault(topic="another", cut="before", times=None))

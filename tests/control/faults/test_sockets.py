@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Served:
-    """A broker on this loop, and its faults. Clients block, so they are asked beside the loop."""
+    """A broker on this event loop, and its faults. Clients block, so they run in threads."""
 
     def __init__(self, server: BrokerServer, faults: Faults) -> None:
         self.server, self.faults = server, faults

@@ -84,7 +84,7 @@ def groups(
 
 
 def large_group(*, members: int, topics: int, partitions: int, equal_subscriptions: bool = True) -> Group:
-    """Where subscriptions differ, each member leaves out one topic."""
+    """With different subscriptions, each member leaves out one topic."""
     ids = [topic_id(number) for number in range(1, topics + 1)]
     subscribed = frozenset(ids)
     return Group(

@@ -38,7 +38,7 @@ def groups_with_random_topic_ids() -> list[Group]:
 
 
 def small_share_groups() -> list[Group]:
-    """So small that Kafka's hash sets have members and partitions in ascending order."""
+    """Small enough that Kafka's hash sets iterate over members and partitions in ascending order."""
     rng = random.Random(15)
     groups = []
     while len(groups) < GROUPS:
@@ -74,7 +74,7 @@ def with_partitions_hashed_in_order(group: Group) -> Group:
 
 
 def without_what_nobody_subscribes_to(group: Group) -> Group:
-    """Of such a topic Kafka leaves members what they had, if subscriptions differ, and ottla does not."""
+    """Kafka lets members keep partitions of such a topic if subscriptions differ; ottla does not."""
     subscribed = subscribed_topics(group)
     return group.changed(
         lambda _, member: AssignorMember(

@@ -19,7 +19,7 @@ ONE, TWO = topic_id(1), topic_id(2)
 
 @st.composite
 def share_groups(draw: st.DrawFn) -> Group:
-    """With several members that had the same partition."""
+    """Several members may have had the same partition."""
     if draw(st.booleans()):
         return draw(groups())
     rng = draw(st.randoms(use_true_random=False))

@@ -16,7 +16,7 @@ ONE, TWO, THREE = topic_id(1), topic_id(2), topic_id(3)
 
 
 def kept_at_most(group: Group) -> int:
-    """How many partitions can stay where they are if counts are to differ by one at most."""
+    """Return how many partitions can stay if member counts may differ by one at most."""
     subscribed = next(iter(group.members.values())).subscribed
     least, extras = divmod(sum(group.partition_counts[topic] for topic in subscribed), len(group.members))
     counts = [sum(topic in subscribed for topic, _ in partitions_of(member.assigned)) for member in group.members.values()]
@@ -65,7 +65,7 @@ def test_unsubscribed_topic_causes_the_fewest_moves(group: Group) -> None:
 
 @given(group=groups(equal_subscriptions=False))
 def test_no_single_move_improves_the_balance(group: Group) -> None:
-    """Of a topic's subscribers one that has some of it has at most one partition more than any other."""
+    """A member with partitions of a topic has at most one partition more than any other subscriber of it."""
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments)
     for member_id, assignment in assignments.items():
@@ -76,7 +76,7 @@ def test_no_single_move_improves_the_balance(group: Group) -> None:
 
 @st.composite
 def classes(draw: st.DrawFn) -> Group:
-    """Members whose subscriptions are equal or have no topic in common; and nobody's is empty."""
+    """Members whose non-empty subscriptions are equal or disjoint."""
     group = draw(groups(equal_subscriptions=False, max_members=10))
     topics = sorted(group.partition_counts)
     border = draw(st.integers(1, max(1, len(topics) - 1)))

@@ -66,7 +66,7 @@ def test_last_known_leader_is_elected_where_its_directory_was_not_replaced(befor
 
 
 def test_sole_replica_on_a_new_disk_is_elected_at_once() -> None:
-    """Nobody else has the records, so nothing more is lost by it."""
+    """No other replica has the records, so the election loses nothing more."""
     world = ControllerWorld(1)
     world.topic("t", (1,))
     world.expire(1)
@@ -87,7 +87,7 @@ def test_replica_with_a_new_directory_is_not_elected_when_it_reports_the_directo
 
 
 def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None:
-    """Its broker stopped cleanly, which another of its directories says, and lost the replica's."""
+    """The broker stopped cleanly, as another of its directories shows, and lost the directory of the replica."""
     world = ControllerWorld(3, server={"min.insync.replicas": "2"})
     world.topic("t", (1, 2, 3))
     epoch = world.epoch(3)

@@ -31,7 +31,7 @@ class History:
         self.random = Random(seed)
         self.world = ControllerWorld(4, has_elr=bool(seed % 3))
         self.leaders: dict[tuple[bytes, int, int], int] = {}
-        """Who led each partition in each epoch."""
+        """The leader of each partition in each epoch."""
         self.reached: set[str] = set()
 
     def play(self) -> None:

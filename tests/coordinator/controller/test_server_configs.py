@@ -20,7 +20,7 @@ def set_config(world: ControllerWorld, kind: int, name: str, key: str, value: st
 
 
 def fence_two(world: ControllerWorld) -> tuple[int, ...]:
-    """Fence brokers 2 and then 3 of a topic's three replicas; returns who stays eligible."""
+    """Fence brokers 2 and then 3 of a topic's three replicas; return the eligible leader replicas."""
     world.expire(2)
     world.expire(3)
     assert world.partition().isr == (1,)
@@ -152,7 +152,7 @@ def test_disabling_elr_changes_no_config() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "cleared"), [(TOPIC_RESOURCE, "t", ["t"]), (BROKER_RESOURCE, "", ["t", "u"])])
 def test_changed_min_insync_replicas_clears_elr(kind: int, name: str, cleared: list[str]) -> None:
-    """With 1 in place of 2 the last replica in sync commits alone, and then the others lack committed records."""
+    """With 1 instead of 2 the last in-sync replica commits alone, and the others then lack committed records."""
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     for topic in ("t", "u", "v"):
         world.topic(topic, (1, 2, 3) if topic != "v" else (1,))

@@ -59,7 +59,7 @@ def test_pending_offsets_are_known_by_group() -> None:
 
 
 def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
-    """A leader and a follower, neither of whom has synced."""
+    """Return a leader and a follower that have not synced yet."""
     leader, follower = stable(world)
     follower.protocols = [("range", b"other")]
     world.join(follower)
@@ -69,7 +69,7 @@ def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
 
 
 def test_repeated_sync_ends_the_earlier_parked_sync() -> None:
-    """As a connection that its client has given up: it must not wait for ever, nor what was sent behind it."""
+    """The client may have closed the first connection; its parked sync must not block later requests there."""
     world = ClassicGroupWorld()
     leader, follower = completing(world)
     first, second = world.sync(follower), world.sync(follower)

@@ -55,7 +55,7 @@ def test_first_generation_waits_for_members_that_were_given_an_id() -> None:
 
 
 def test_unused_member_id_delays_the_first_generation_briefly() -> None:
-    """Its client has died between the two requests: its session may last for half an hour."""
+    """The client died between the two requests, and its session may last for half an hour."""
     world = ClassicGroupWorld()
     world.join(Client(), needs_known_id=True, session_ms=1_800_000)
     member = Client()

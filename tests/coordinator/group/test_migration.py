@@ -326,7 +326,7 @@ def test_late_classic_member_is_removed(world: MixedGroupWorld, why: str) -> Non
 
 
 def test_reloaded_classic_member_has_the_group_session_timeout(world: MixedGroupWorld) -> None:
-    """As in Apache Kafka, until it is heard of."""
+    """As in Apache Kafka, until its next heartbeat."""
     classic, _ = mixed(world)
     world.reload()
     group = world.shard.consumers.groups[GROUP]

@@ -202,7 +202,7 @@ def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedGroupWo
 
 
 def test_rolling_upgrade_and_downgrade_keep_every_partition_owned_once(world: MixedGroupWorld) -> None:
-    """One member after the other goes over, and comes back; what is owned is owned once, and at the end all of it."""
+    """Members switch one by one and back; every partition is owned at most once, and at the end exactly once."""
     clients: list[Any] = [ClassicClient(assignors=(COOPERATIVE,)) for _ in range(3)]
     classic_group(world, *clients)
     for at in range(3):

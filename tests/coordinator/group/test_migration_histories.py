@@ -24,7 +24,7 @@ from tests.support.levels import seeds
 MAX_CLIENTS = 4
 INSTANCES = ("i", "j")
 GONE = (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID)
-"""What a client may be told that leaves: it had not joined yet, or its session has ended."""
+"""Responses that a leaving client may get: it had not joined yet, or its session has ended."""
 
 
 class History:

@@ -51,7 +51,7 @@ def check(regex: str) -> None:
     ],
 )
 def test_invalid_expression_is_refused_with_kafkas_message(regex: str, description: str) -> None:
-    """As RE2/J 1.8, which Kafka 4.4 uses, was asked."""
+    """The results are those of RE2/J 1.8, which Kafka 4.4 uses."""
     world = ConsumerGroupWorld()
     with pytest.raises(KafkaError) as refused:
         world.join(Consumer("a"), topic_names=[], topic_regex=regex)

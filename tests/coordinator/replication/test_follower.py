@@ -51,7 +51,7 @@ def test_fetched_records_are_appended_with_the_leaders_offsets() -> None:
 def test_leaders_offsets_are_limited_to_the_followers_log(
     high_watermark: int, start_offset: int, expected: tuple[int, int]
 ) -> None:
-    """The high watermark at most to the own end and never back, the log start never behind the high watermark."""
+    """The high watermark never exceeds the own log end or decreases, and the log start never exceeds it."""
     assert taken_over(Append(records=b"", high_watermark=high_watermark, start_offset=start_offset), LOG) == expected
 
 

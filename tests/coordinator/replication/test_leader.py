@@ -175,7 +175,7 @@ def test_replica_that_lags_too_long_leaves_the_in_sync_set(offsets: list[int], l
 
 
 def test_replica_that_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
-    """Under load nobody is ever at the end (KIP-16)."""
+    """Under load no follower ever reaches the log end (KIP-16)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for _ in range(10):
         world.now_ms += LAG_MS // 2

@@ -214,7 +214,7 @@ class SharePartitionModel:
                 self.persisted[o] = max(self.persisted.get(o, (0, S.AVAILABLE)), (count, RecordState(state)))
 
     def reload(self) -> None:
-        """Locks are gone; a record is as it was persisted last."""
+        """All locks are lost; each record has its last persisted state."""
         self.partition = self._loaded()
         assert self.partition.start_offset >= self.persisted_start
         below = {o: record for o, record in self.model.items() if o < self.persisted_start}
@@ -270,7 +270,7 @@ def test_random_acknowledgements_deliver_every_record_as_modelled(seed: int) -> 
 
 
 def _drain(world: SharePartitionModel) -> None:
-    """Once everybody accepts what comes, everything is done with: nothing is lost, and nothing stands in the way."""
+    """Once every record is accepted, nothing is lost and nothing blocks the start offset."""
     end = world.log[-1].last_offset if world.log else -1
     for _ in range(2_000):
         if world.partition.start_offset > end:

@@ -20,7 +20,7 @@ def world() -> ShareGroupWorld:
 
 
 def used(world: ShareGroupWorld) -> None:
-    """A member was there, and is gone."""
+    """A member joined and left."""
     a = Sharer("a")
     world.join(a)
     world.beat(a)

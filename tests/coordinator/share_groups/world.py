@@ -20,7 +20,7 @@ from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorl
 
 @dataclass
 class Sharer:
-    """What a client knows: it reads what it was told last."""
+    """The client-side state of a member: it reads the partitions of its last response."""
 
     member_id: str
     epoch: int = 0
@@ -40,9 +40,9 @@ class ShareGroupWorld(HeartbeatGroupsWorld[ShareGroups]):
     topics: FakeTopics = field(default_factory=lambda: FakeTopics({"t": 2}))
     config: ShareGroupConfig = field(default_factory=ShareGroupConfig)
     asked: list[Initialization] = field(default_factory=list)
-    """What the share coordinator was asked to begin, in order."""
+    """Initializations requested from the share coordinator, in order."""
     has_coordinator: bool = True
-    """Whether the share coordinator does at once what it is asked to."""
+    """Whether the share coordinator answers requests at once."""
 
     def new_shard(self) -> ShareGroups:
         return ShareGroups(lambda group_id: self.config, self.topics)

@@ -83,7 +83,7 @@ def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologie
 
 @given(groups, topologies, st.integers(0, 2))
 def test_active_tasks_do_not_move_in_a_settled_group(members: Members, topology: Topologies, standbys: int) -> None:
-    """Active tasks stay with whoever runs them once the group is settled."""
+    """Active tasks stay with the member that runs them once the group is settled."""
     settled_members = settled(members, assign(members, topology, standbys))
     for _ in range(3):
         again = assign(settled_members, topology, standbys)
@@ -105,7 +105,7 @@ def test_leaving_member_moves_no_task_of_the_others(members: Members, topology: 
 
 
 def test_standby_with_the_highest_offset_becomes_active() -> None:
-    """Whoever has the state gets the task when its member is gone, and of two the one that has got further."""
+    """The standby with the most advanced state gets the task when its member leaves."""
     members = {
         "a": TaskMember("p"),
         "b": TaskMember("q", standby={"0": frozenset({0})}, task_offsets={"0": {0: 10}}),
@@ -141,5 +141,5 @@ def test_java_queue_pops_the_lowest_priority_first(elements: list[tuple[int, int
 
 
 def test_hash_order_equals_java_hash_map_order() -> None:
-    """By the slots of their hashes: that of "10" is 1567, which is the last slot of sixteen."""
+    """Java orders keys by hash slot: the hash of "10" is 1567, the last of sixteen slots."""
     assert hash_order(["10", "2", "1", "0", "9"]) == ["0", "1", "2", "9", "10"]

@@ -1,4 +1,4 @@
-"""What heartbeats bring about in a streams group: joining, epochs, targets, going, and what members are told."""
+"""Heartbeats of streams groups: joining, epochs, targets, leaving, and the responses to members."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_static_successor_keeps_the_target() -> None:
 
 
 def test_static_successor_on_another_process_changes_the_target() -> None:
-    """It is no longer on the process of before; its predecessor is not counted as a member."""
+    """It runs on another process; its predecessor is not counted as a member."""
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b")
     world.join(a)

@@ -118,7 +118,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
             self.try_beat(self.rng.choice(self.joined))
 
     def hang_on(self) -> None:
-        """A member keeps to what it is to give up, and tells of it."""
+        """A member revokes its tasks and reports it."""
         if self.joined:
             app = self.rng.choice(self.joined)
             owned = app.owned

@@ -1,4 +1,4 @@
-"""What offsets, listings and deletions ask of a streams group."""
+"""Offset commits and fetches, listings and deletions of streams groups."""
 
 from __future__ import annotations
 

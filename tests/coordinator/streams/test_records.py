@@ -1,4 +1,4 @@
-"""Records of streams groups: what is written is read again, and who wrote no epochs is understood."""
+"""Records of streams groups round-trip, and records without assignment epochs are read."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ STATEFUL = Topology(
 
 @dataclass
 class Application:
-    """What one member knows: it owns what it was told last, unless a test says otherwise."""
+    """The client-side state of a member: it owns the tasks of its last response, unless a test says otherwise."""
 
     member_id: str
     process_id: str = ""

@@ -1,4 +1,4 @@
-"""A commit that overtakes its batches: told to come again once, and remembered only by what is carried out."""
+"""A commit that overtakes its batches gets a retriable error once; only executed effects are remembered."""
 
 from __future__ import annotations
 

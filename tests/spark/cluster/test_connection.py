@@ -78,7 +78,7 @@ def request() -> InitProducerIdRequest:
 
 
 def refused(call: Callable[[], Any]) -> str:
-    """What a person reads, in one line."""
+    """Return the error shown to a user, in one line."""
     with pytest.raises(PipelineError) as error:
         call()
     line = str(error.value)

@@ -55,7 +55,7 @@ def test_error_status_is_returned_as_a_response() -> None:
 @pytest.mark.wire
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status: int) -> None:
-    """What is in the headers is for the host that was named."""
+    """The headers are meant only for the host that was named."""
     seen: list[bytes] = []
     with listening(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen)) as (_, port):
         to = f"http://me:hush@127.0.0.1:{port}/"

@@ -64,7 +64,7 @@ REFUSALS = (
     "deleted and created again since",
     "no offsets any more of",
 )
-"""How a stream says that it does not go on."""
+"""Parts of the messages with which a stream stops."""
 
 
 class GroupOffset(NamedTuple):
@@ -146,7 +146,7 @@ class Stream:
         return answer
 
     def values(self) -> Counter[int]:
-        """What a consumer of its own sees as committed."""
+        """Return the offsets that a separate consumer sees as committed."""
         with KafkaClient(self.bootstrap) as cluster:
             return Counter(int(record.value or b"") for record in cluster.records(self.target))
 
@@ -272,7 +272,7 @@ def swap_group(stream: Stream) -> None:
 
 
 def lose_group_and_commit(stream: Stream) -> None:
-    """Spark runs a batch again that was committed, and no group tells of it."""
+    """Spark runs a committed batch again, and the group is deleted."""
     shutil.rmtree(stream.checkpoint / "commits")
     lose_group(stream)
 

@@ -80,7 +80,7 @@ def test_batch_committed_by_an_older_version_is_recognized() -> None:
 
 
 def test_replanned_batch_with_more_input_is_refused() -> None:
-    """Spark has planned the batch anew, with more input: to skip it would lose what came in addition."""
+    """Spark planned the batch again with more input: skipping it would lose the additional input."""
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
     with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
@@ -130,7 +130,7 @@ def test_batch_input_is_parsed_from_the_checkpoint() -> None:
 
 @pytest.mark.parametrize("batch", [1, 7])
 def test_later_batch_without_progress_is_refused(batch: int) -> None:
-    """The group was deleted or has expired, or somebody gave another transactional id."""
+    """The group was deleted or has expired, or another transactional id was given."""
     transaction = FakeTransaction()
     with pytest.raises(PipelineError, match=f"is at batch {batch}, and nothing tells which batches were committed"):
         stream(transaction).write("q", batch, written, ends(batch))
@@ -172,7 +172,7 @@ def test_progress_is_stored_at_the_first_input_partition() -> None:
 
 
 def test_newest_progress_record_is_used() -> None:
-    """A topic that is read no more keeps the mark of the last batch that has read it."""
+    """A topic that is no longer read keeps the progress record of the last batch that read it."""
     old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1})[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
     assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
     assert newest_mark([], "g") is None

@@ -159,7 +159,7 @@ def test_progress_topic_without_compaction_is_refused(broker: Broker, policy: st
     ],
 )
 def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str, record: NewRecord) -> None:
-    """Whatever the key is: a changelog of somebody's would be read as a whole at each start."""
+    """For any key: a foreign changelog would be read completely at each start."""
     topic = f"theirs-{name}"
     broker.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
@@ -186,7 +186,7 @@ def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None
 
 
 def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
-    """They would fence each other. A name of frames may hold anything, as another id's key."""
+    """They would fence each other. A name of frames may contain anything, such as another id's key."""
     broker.create_topic("shared", partitions=1)
     stream = Stream(broker.bootstrap, "shared")
     stream.sink.start()

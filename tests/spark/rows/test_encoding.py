@@ -87,7 +87,7 @@ def test_varints_equal_the_scalar_encoding(values: list[int]) -> None:
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
 def test_header_without_a_key_is_reported(header: Any) -> None:
-    """A broker answers for such a batch that it cannot be read, and no more."""
+    """A broker only answers that it cannot read such a batch."""
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
     with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):

@@ -185,7 +185,7 @@ def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> 
 @pytest.mark.parametrize("kind", HARMS)
 @pytest.mark.parametrize("at", [0, 1], ids=["closed segment", "active segment"])
 def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind: str, at: int) -> None:
-    """Whole batches lie behind the damage, so it is no batch that is just being written."""
+    """Valid batches follow the damage, so it is not a batch that is being written."""
     log = logs.new(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
     while len(log.segments) < 2 or log.active.size_bytes < 1_500:
         put(log)

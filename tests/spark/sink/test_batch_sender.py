@@ -116,7 +116,7 @@ def test_persistent_error_fails_at_the_deadline(clock: Clock, code: int | OSErro
 
 
 def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
-    """One that fails for a while and is written takes nothing from the next."""
+    """A batch that fails for a while and is then written takes no time from the next."""
     codes: list[int] = [Code.NOT_ENOUGH_REPLICAS] * 400
     of = sender(Leader(*codes, Code.NONE, *codes, Code.NONE))
     for sequence in range(2):
@@ -147,6 +147,6 @@ def test_duplicate_error_after_a_retry_is_success(clock: Clock) -> None:
 
 
 def test_duplicate_error_without_a_retry_is_an_error(clock: Clock) -> None:
-    """Somebody else has written in this transaction: its records stand there, and ours do not."""
+    """Another writer wrote in this transaction: its records are stored, and ours are not."""
     with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent once only"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

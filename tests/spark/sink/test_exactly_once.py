@@ -218,7 +218,7 @@ def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) ->
 
 
 def test_lost_progress_stops_the_stream(broker: Broker, world: World) -> None:
-    """An admin deletes the group, or it has expired: what was committed before is not known any more."""
+    """An admin deleted the group, or it has expired: the earlier commits are unknown."""
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))

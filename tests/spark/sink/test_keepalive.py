@@ -100,7 +100,7 @@ def test_without_renewal_progress_expires(broker: Broker) -> None:
 
 
 def test_fenced_stream_renews_nothing(broker: Broker) -> None:
-    """It might set back what the other has committed."""
+    """It might reset what the other stream has committed."""
     broker.create_topic("fenced", partitions=1)
     old = Stream(broker, "fenced").start(0)
     old.write(0)
@@ -150,7 +150,7 @@ def test_fencing_found_by_a_renewal_fails_the_next_batch(broker: Broker) -> None
 
 
 def test_offsets_of_a_deleted_topic_are_not_renewed(broker: Broker) -> None:
-    """That they are gone is how the next start knows that the topic is another."""
+    """By their absence the next start sees that the topic was recreated."""
     broker.create_topic("anew", partitions=1)
     stream = Stream(broker, "anew").start(0)
     stream.write(0)

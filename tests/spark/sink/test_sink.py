@@ -221,7 +221,7 @@ def test_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers:
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_file_checkpoint_that_was_set_back_is_reported(numbers: Numbers, writer: str) -> None:
-    """Spark counts a source's batches: the same number stands for whatever files are there when it counts."""
+    """Spark numbers a source's batches: the same number refers to whatever files exist when it counts."""
     numbers.add(*range(100))
     numbers.run(as_text, topic="single", writer=writer)
     checkpoint, kept = numbers.directory / "cp", numbers.directory / "kept"

@@ -15,7 +15,7 @@ BACKOFF_MAX_MS = 300
 
 
 class Fenced(Exception):
-    """The client library said that another producer has taken over."""
+    """The client library reported that another producer fenced this one."""
 
 
 @dataclass(slots=True, frozen=True)
