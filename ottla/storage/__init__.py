@@ -12,7 +12,7 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `config`: the settings of one log, with the names and defaults of Kafka's topic configs (TopicConfig, LogConfig).
 - `filesystem`: the `Filesystem` and `File` protocols, through which this package accesses all files.
 - `following`: appends the batches that a follower has fetched, with the offsets and leader epochs that the leader gave them.
-- `growth`: how far the directory of one broker is on its way to that of a cluster (``ottla cluster grow``).
+- `growth`: the progress of turning one broker's directory into that of a cluster (``ottla cluster grow``).
 - `identity`: the cluster and node that a log directory belongs to: meta.properties
   (org.apache.kafka.metadata.properties.MetaProperties).
 - `indexes`: offset and time index of a segment (org.apache.kafka.storage.internals.log.OffsetIndex and TimeIndex).
@@ -34,7 +34,7 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `retention`: removes the segments of a log that are too old or exceed the log's size limit (UnifiedLog.deleteOldSegments).
 - `segment`: one segment: ``.log`` with its indexes (org.apache.kafka.storage.internals.log.LogSegment).
 - `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
-- `stray_directories`: stray directories, which a broker has set aside as ``NAME.ID-stray`` because they belong to no topic.
+- `stray_directories`: stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 - `transaction_history`: the transactions recorded in a log's batches: the producers' state and every marker.
 - `truncation`: truncates a follower's log to the offset up to which it agrees with its leader's (KIP-101, KIP-279;
   LocalLog.truncateTo).

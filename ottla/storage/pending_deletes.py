@@ -28,7 +28,7 @@ class Trash:
     def empty(self, now_ms: int) -> Steps[list[tuple[str, str]]]:
         """Remove the paths that are due, in a worker thread, because removing a large file takes long.
 
-        Returns each path that could not be removed, with the reason; the next start tries again.
+        Returns each path that could not be removed, with the reason; the next start retries.
         """
         due = [(path, is_dir) for due_ms, path, is_dir in self._due if due_ms <= now_ms]
         left: list[tuple[str, str]] = []

@@ -126,7 +126,7 @@ def _move_data(fs: Filesystem, source: str, target: str) -> None:
 
 
 def move_names(fs: Filesystem, source: str, target: str, names: Iterable[str]) -> None:
-    """Rename files and directories into another directory of the same file system. Raises OSError; a second call goes on."""
+    """Move files and directories to another directory of the same file system. Raises OSError; a second call continues."""
     for name in names:
         old, new = f"{source}/{name}", f"{target}/{name}"
         try:

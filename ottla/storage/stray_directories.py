@@ -1,7 +1,7 @@
-"""Stray directories: what a broker has set aside as ``NAME.ID-stray``, because it belongs to no topic (`LogDirectory.set_aside`).
+"""Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
-Nothing reads or removes them, so a person has to learn of them. They are found by a start, which lists the log directory anyway,
-and when the broker sets one aside. None of them changes afterwards, so each is measured once.
+The broker never reads or removes them, so a person must be told about them. They are found by a start, which lists the log
+directory, and by `LogDirectory.set_aside`. They do not change afterwards, so the size of each is measured once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.names import name_before_stray, parse_directory_name
 
 CHECKED_AT_ONCE = 500
-"""How many stray directories `StrayDirectories.first` looks for, in about a millisecond: a person may have removed them."""
+"""Number of stray directories that `StrayDirectories.first` checks for removal by a person, in about a millisecond."""
 
 
 class StrayDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """A stray directory and the partition that it was.
+    """A stray directory and its former partition.
 
-    ``topic`` is cut off after 200 characters. ``topic_id`` is None where the directory does not say it, ``size_bytes`` until the
-    directory is measured, and where it cannot be read.
+    ``topic`` is cut off after 200 characters. ``topic_id`` is None if the directory has none. ``size_bytes`` is None until the
+    directory is measured, and if it cannot be read.
     """
 
     path: str
@@ -44,13 +44,13 @@ def stray_partition(name: str) -> TopicPartition | None:
 
 
 def unmeasured(directory: str, name: str) -> StrayDirectory | None:
-    """A stray directory by its name alone; None for names of other files."""
+    """A stray directory without topic id and size, from its name; None for names of other files."""
     where = stray_partition(name)
     return None if where is None else StrayDirectory(path=f"{directory}/{name}", topic=where[0], partition=where[1])
 
 
 def measured(fs: Filesystem, stray: StrayDirectory) -> StrayDirectory:
-    """The directory with its topic id and the size of its files, as far as they can be read. May run in any thread."""
+    """The directory with its topic id and size in bytes, as far as they can be read. May run in any thread."""
     topic_id = size_bytes = None
     with suppress(OSError):
         topic_id = read_partition_metadata(fs, stray.path)
@@ -60,7 +60,7 @@ def measured(fs: Filesystem, stray: StrayDirectory) -> StrayDirectory:
 
 
 def strays_in(fs: Filesystem, directory: str) -> list[StrayDirectory]:
-    """All stray directories of a log directory at rest, by name."""
+    """All stray directories of a log directory that no broker uses, sorted by name."""
     found = (unmeasured(directory, name) for name in fs.list_dir(directory))
     return [measured(fs, stray) for stray in found if stray is not None and fs.is_dir(stray.path)]
 
@@ -79,7 +79,7 @@ class StrayDirectories:
         """Called with each new stray directory, which `measure` then measures."""
 
     def note(self, name: str) -> None:
-        """Note a name in the log directory, if it is that of a stray directory."""
+        """Record a name in the log directory if it is that of a stray directory."""
         stray = unmeasured(self._directory, name)
         if stray is not None and name not in self._known:
             self._known[name] = stray
@@ -91,7 +91,7 @@ class StrayDirectories:
         return not self._unmeasured
 
     def measure(self) -> Steps[None]:
-        """Measure each new stray directory, beside the event loop, because a directory may have any number of files."""
+        """Measure each new stray directory in a worker thread, because a directory may have any number of files."""
         while self._unmeasured:
             name = next(iter(self._unmeasured))
             del self._unmeasured[name]
@@ -102,7 +102,7 @@ class StrayDirectories:
                 self._known[name] = found[0]
 
     def first(self, most: int) -> list[StrayDirectory]:
-        """The first ``most`` stray directories. Forgets those that were removed, as far as `CHECKED_AT_ONCE` reaches."""
+        """The first ``most`` stray directories. Forgets removed directories among the first `CHECKED_AT_ONCE`."""
         for name, stray in list(islice(self._known.items(), CHECKED_AT_ONCE)):
             with suppress(OSError):
                 if not self._fs.is_dir(stray.path):
@@ -114,5 +114,5 @@ class StrayDirectories:
 
     @property
     def size_bytes(self) -> int:
-        """The size of those that are measured."""
+        """Total size in bytes of the measured stray directories."""
         return sum(stray.size_bytes or 0 for stray in self._known.values())

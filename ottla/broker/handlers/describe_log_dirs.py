@@ -6,7 +6,7 @@
 
 Kafka has no field for a log that is offline, or in which a reader has found a damaged batch, and none for a stray directory.
 ``ottla health`` gets a separate result for each, with a line of text instead of the path, and ``ottla cluster`` for each stray
-directory, which is no error. Other clients do not get these results, because they would take the lines for directories.
+directory, which is not an error. Other clients do not get these results, because they would take the lines for directories.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 The response has whole batches, and the ranges of their records that the member has acquired. Without records to acquire, the
 request waits until records arrive, a transaction ends, or another member's records are released. It also waits for a share
-coordinator that is loading or elsewhere, as Kafka's persister does (PersisterStateManager): share consumers do not know a
-coordinator's errors.
+coordinator that is loading or on another broker, as Kafka's persister does (PersisterStateManager): share consumers do not handle
+coordinator errors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ANSWER_WORK = 3
 """The cost of a share partition in the response, in the same units."""
 BYTES_PER_WORK = 5_000
 RETRY_MS = 100
-"""How often a waiting fetch asks a share coordinator again that is not available. Kafka waits for 1 s."""
+"""Interval in ms at which a waiting fetch retries an unavailable share coordinator. Kafka's is 1 s."""
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 """The modes of acquiring records: whole batches, or at most the requested number of records."""
 

@@ -15,9 +15,9 @@ FIRST_INTERVAL_MS: Final = 10_000
 """Time in ms until a lasting error is logged again. It doubles with each such line."""
 LONGEST_INTERVAL_MS: Final = 600_000
 MAX_ERRORS: Final = 1_000
-"""How many different errors are remembered. Further ones of an event count as one error while all of these last."""
+"""Maximum number of different errors that are remembered. While all of them last, further errors of an event count as one error."""
 MAX_EVENTS: Final = 100
-"""How many events may have such further errors. There are fewer events in the code that uses `RepeatedErrors`."""
+"""Maximum number of events with such further errors. The code that uses `RepeatedErrors` has fewer events."""
 
 
 class _Repeated:
@@ -32,11 +32,11 @@ class _Repeated:
         self.next_ms = now_ms + FIRST_INTERVAL_MS
 
     def is_over(self, now_ms: float) -> bool:
-        """Whether the error has not come for so long that it is new when it comes again."""
+        """Whether the error has not occurred for so long that its next occurrence counts as new."""
         return now_ms - self.last_ms > LONGEST_INTERVAL_MS
 
     def is_due(self, now_ms: float) -> bool:
-        """Count an occurrence; whether it is to be logged."""
+        """Count an occurrence; returns whether to log it."""
         self.times += 1
         self.last_ms = now_ms
         if now_ms < self.next_ms:
@@ -49,8 +49,8 @@ class _Repeated:
 class RepeatedErrors:
     """The errors of operations that one object retries. ``log`` is a structlog logger.
 
-    An error is the same as an earlier one if its event, reason and key are equal, and if at most `LONGEST_INTERVAL_MS` lie between
-    them. Other fields, such as counts, may differ. So what is different each time is no reason, but another field.
+    An error is the same as an earlier one if its event, reason and key are equal, and if at most `LONGEST_INTERVAL_MS` are between
+    them. Other fields, such as counts, may differ. So values that differ each time must be in other fields, not in the reason.
     """
 
     __slots__ = ("_clock", "_further", "_known", "_log", "_rounds")
@@ -58,15 +58,15 @@ class RepeatedErrors:
     def __init__(self, clock: Clock, log: Any) -> None:
         self._clock = clock
         self._log = log
-        # In the order of the last occurrence.
+        # In order of the last occurrence.
         self._known: dict[tuple[Hashable, str, str], _Repeated] = {}
-        # By event, where `_known` is full.
+        # By event: the further errors while `_known` is full.
         self._further: dict[str, _Repeated] = {}
-        # Of each round that is under way, whether it had an error.
+        # For each running round, whether it had an error.
         self._rounds: dict[Hashable, bool] = {}
 
     def failed(self, event: str, reason: str, *, key: Hashable = None, level: str = "warning", **fields: Any) -> None:
-        """Log an error if it is new, or if it is time to say that it lasts. ``key`` names one of several operations."""
+        """Log an error if it is new, or if its interval has passed. ``key`` distinguishes several operations."""
         if key in self._rounds:
             self._rounds[key] = True
         now_ms, error = self._clock.monotonic_ms(), (key, event, reason)
@@ -87,7 +87,7 @@ class RepeatedErrors:
             getattr(self._log, level)(event, reason=reason, times=known.times, **fields)
 
     def _has_room(self, now_ms: float) -> bool:
-        """Whether another error can be remembered. Forgets the one whose last occurrence is the oldest, if it is over."""
+        """Whether another error can be remembered. Forgets the error that has not occurred for longest, if it is over."""
         if len(self._known) >= MAX_ERRORS:
             oldest = next(iter(self._known))
             if not self._known[oldest].is_over(now_ms):
@@ -107,7 +107,7 @@ class RepeatedErrors:
         try:
             yield
         except BaseException:
-            # A round that was broken off, such as steps that are closed at a stop, has not succeeded.
+            # An interrupted round, such as steps that are closed at a stop, has not succeeded.
             self._rounds[key] = True
             raise
         finally:

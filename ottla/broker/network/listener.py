@@ -142,7 +142,7 @@ class Connections:
     def __init__(self, env: Env, settings: Settings, most: int) -> None:
         """``most`` is the number of file descriptors for connections."""
         self.errors = RepeatedErrors(env, log)
-        """Why connections are closed. A client that is closed again and again connects again at once."""
+        """Logs why connections are closed. A client whose connection is closed may reconnect at once, and be closed again."""
         self.tick = 0
         self._most = most
         self.buffers = ReceiveBuffers()

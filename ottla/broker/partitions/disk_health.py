@@ -38,7 +38,7 @@ class DiskHealth:
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self.errors = RepeatedErrors(env, log)
-        """Errors of single files, which requests may meet again and again while the disk is otherwise well."""
+        """Logs errors of single files, which requests may hit repeatedly while the rest of the disk works."""
         self._directory = directory
         # The partitions and files with a failed write, in order of the failures.
         self._refused: dict[str, None] = {}
