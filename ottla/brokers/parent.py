@@ -27,10 +27,10 @@ from ottla.brokers.restarts import Restarts
 from ottla.process import OwnerProcess, print_error, wake_at_the_end_of_the_parent
 
 START_TIMEOUT_S = 600.0
-"""How long the first start of a process may take, in seconds. After a crash a broker reads large logs, and nine brokers share the
-processors; one that cannot start ends by itself."""
+"""Timeout of the first start of a process, in seconds. After a crash a broker reads large logs, and nine brokers may share the
+processors; a broker that cannot start exits by itself."""
 STOP_TIMEOUT_S = 30.0
-"""How long a process may take to stop, in seconds. Then it is killed."""
+"""Timeout of a process that stops, in seconds. Then it is killed."""
 END_CHECK_S = 0.1
 """Interval of checks whether the parent's own owner still exists, in seconds."""
 COMMAND_BYTES = 1 << 12

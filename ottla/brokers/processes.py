@@ -72,7 +72,7 @@ class Child:
 
 
 def start(name: str, run: Callable[[OwnerProcess], int], to_close: list[int]) -> Child:
-    """Start a process that calls ``run`` and exits with its result. It also ends with this process.
+    """Start a process that calls ``run`` and exits with its result. It also ends when this process ends.
 
     ``to_close`` has descriptors of this process that the new one must close.
     """

@@ -1,4 +1,4 @@
-"""``ottla cluster``: describes a cluster, restarts one of its nodes, and makes the directories of nodes."""
+"""``ottla cluster``: describes a cluster, restarts one of its nodes, and creates directories of nodes."""
 
 from __future__ import annotations
 

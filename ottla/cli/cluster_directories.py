@@ -1,4 +1,4 @@
-"""The commands ``ottla cluster rebuild-controller`` and ``cluster grow``, which make directories of a cluster's nodes."""
+"""The commands ``ottla cluster rebuild-controller`` and ``cluster grow``, which create directories of a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.cli.directories import Bar, carefully, counted, document
 def rebuild_controller(
     target: str, sources: list[str], node_id: int | None, *, as_json: bool = False, say: Callable[[str], None] = print
 ) -> int:
-    """Make a controller's directory. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
+    """Create a controller's directory. The exit code is 0, or 1 with a line on stderr if it failed."""
     from contextlib import ExitStack
 
     from ottla.broker.loop.env import RealEnv
@@ -46,8 +46,7 @@ def rebuild_controller(
 def grow(
     directory: str, brokers: int, replication_factor: int, *, as_json: bool = False, say: Callable[[str], None] = print
 ) -> int:
-    """Make the directory of one broker that of a cluster. The exit code is 0 when that is done, and 1 with a line on stderr when it
-    cannot be."""
+    """Convert the directory of one broker to that of a cluster. The exit code is 0, or 1 with a line on stderr if it failed."""
     from ottla.broker.loop.env import RealEnv
     from ottla.operations.cluster_growth import data_bytes, grow
     from ottla.operations.guards import locked

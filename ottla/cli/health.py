@@ -1,4 +1,4 @@
-"""``ottla health``: checks whether a broker responds, has a healthy log directory and a controller, and names stray directories."""
+"""``ottla health``: checks whether a broker responds, has a healthy log directory and a controller, and lists stray directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ottla health --data-dir``: whose directory it is, whether it can be read, and its stray directories. It must be at rest."""
+"""``ottla health --data-dir``: checks the directory of a stopped broker, and lists its stray directories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.storage.stray_directories import strays_in
 
 
 def check(directory: str, *, as_json: bool) -> int:
-    """Print what there is to say; returns 0. Raises `Refused` with exit code 1 for a directory that a broker could not use."""
+    """Print the result and return 0. Raises `Refused` with exit code 1 for a directory that a broker could not use."""
     try:
         identity, strays = _examined(RealFilesystem(read_only=True), directory)
     except (DirectoryError, OSError) as error:
@@ -36,7 +36,7 @@ def check(directory: str, *, as_json: bool) -> int:
 
 
 def _examined(fs: Filesystem, directory: str) -> tuple[DirectoryIdentity, StraySummary]:
-    """Raises `DirectoryError` for a directory that a broker uses, that is no broker's or whose identity is damaged, and OSError."""
+    """Raises `DirectoryError` if a broker uses the directory, it is not a broker's, or its identity is damaged. Raises OSError."""
     with locked_for_reading(directory):
         identity = read_identity(fs, directory)
         if identity is None:

@@ -21,7 +21,7 @@ SHORTEST_TIMEOUT_S = 0.05
 CLIENT_ID = b"ottla-health"
 """With this client id, a broker of ottla describes damaged logs and stray directories in DescribeLogDirs."""
 STRAY = "stray directory "
-"""The beginning of a line about stray directories (`operations.stray_reports.LINE_PREFIX`)."""
+"""Prefix of a line about stray directories (`operations.stray_reports.LINE_PREFIX`)."""
 _CORRELATION_ID = 1
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
-"""The stray directories of a cluster's brokers, which were set aside because they belong to no topic. Only ottla names them.
+"""The stray directories of a cluster's brokers, which were set aside because they belong to no topic. Only ottla reports them.
 
-DescribeLogDirs has no field for them, so a broker gives this client a line of text for each, in place of a log directory's path.
+DescribeLogDirs has no field for them, so a broker sends this client a line of text for each, in place of a log directory's path.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from ottla.client.errors import ClientError
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 PREFIX = "stray directory "
-"""How each of the lines begins (`operations.stray_reports.LINE_PREFIX`)."""
+"""Prefix of these lines (`operations.stray_reports.LINE_PREFIX`)."""
 
 
 @dataclass(slots=True, frozen=True)
 class Stray:
-    """What a broker says of a stray directory, or of all those that it does not name."""
+    """A broker's report of a stray directory, or of all those that it does not name."""
 
     broker_id: int
     text: str
 
 
 def strays(brokers: BrokerConnections, nodes: Iterable[BrokerNode]) -> list[Stray]:
-    """What those brokers say that answer. Each is asked once: a description of a cluster in trouble does not wait for this."""
+    """Return the reports of those brokers that respond. Each gets one request, so that the description of a failing cluster is not
+    delayed."""
     found: list[Stray] = []
     for node in nodes:
         try:

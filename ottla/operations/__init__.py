@@ -3,7 +3,7 @@
 - `adoption`: adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without
   metadata.
 - `audit`: finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
-- `cluster_growth`: ``ottla cluster grow``: makes the directory of one broker that of a cluster, whose broker 1 has its data.
+- `cluster_growth`: ``ottla cluster grow``: converts the directory of one broker to that of a cluster, whose broker 1 has its data.
 - `controller_directory`: writes the directory of a controller.
 - `controller_rebuilding`: ``ottla cluster rebuild-controller``: creates a controller's directory from the directories of its
   brokers.
@@ -25,6 +25,7 @@
   without records.
 - `segments`: reads the segment files of a directory batch by batch, in bounded memory, and reports the progress.
 - `snapshots`: snapshots: copies of the data directory of a stopped broker, for tests that start from an earlier state.
-- `stray_reports`: the report about stray directories: which topic's data they have, what hides it, and the way back.
+- `stray_reports`: reports of stray directories: the topic of their data, whether another topic hides it, and the command that
+  recovers it.
 - `stray_sources`: stray directories as the source of an adoption: all partitions of one topic that a broker has set aside.
 """

@@ -1,6 +1,6 @@
 """Adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without metadata.
 
-It is also the way back for directories that a broker has set aside: they become a topic again, of their own name or another one.
+It also recovers directories that a broker has set aside, as a topic with their own name or another one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class AdoptionPlan:
     kept: KeptEntries = field(default_factory=KeptEntries)
     next_producer_id: int = 0
     is_of_strays: bool = False
-    """Whether stray directories are adopted, whose topic may be in the target already, under its own name or another one."""
+    """Whether stray directories are adopted, whose topic may already be in the target, under its own name or another one."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -99,7 +99,7 @@ class AdoptionPlan:
 def plan_adoption(
     fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iterable[bytes], new_name: str | None = None
 ) -> AdoptionPlan:
-    """Read a Kafka data directory, a single partition's directory, or a stray directory with those beside it of the same topic.
+    """Read a Kafka data directory, a single partition's directory, or all stray directories of the same topic.
 
     ``wanted`` has topic names; if empty, all topics are adopted. With ``new_name`` the topic of a partition's directory gets that
     name, and a new topic id. Nothing is written. Raises OSError, `DirectoryError` with file and offset, and
@@ -283,7 +283,7 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     check_is_alone(own, target)
     taken = [name for name in plan.topics if name in own.topics]
     if taken:
-        # A stray directory may be all that is left of a topic, and the present topic of the name may be wanted as well.
+        # A stray directory may have the only data of a topic, and the current topic with the name may be needed as well.
         raise DirectoryError(
             f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic; a partition's directory gets"
             " another name by --as"

@@ -1,13 +1,12 @@
-"""``ottla cluster grow``: makes the directory of one broker that of a cluster, whose broker 1 has its data.
+"""``ottla cluster grow``: converts the directory of one broker to that of a cluster, whose broker 1 has its data.
 
-The new nodes' directories are built in a subdirectory. Then the broker's data moves into that of broker 1 by renames, and the
-directories of all nodes move up. Nothing is copied, and the data directory, which may be a mount point, stays. What is done is
-recorded on the disk (`storage.growth`), so that after a crash either the broker's directory is as before, or the command goes on
-where it was.
+The new nodes' directories are built in a subdirectory. Then renames move the broker's data into broker 1's directory, and the
+directories of all nodes up. Nothing is copied, and the data directory, which may be a mount point, is not renamed. Progress is
+stored on disk (`storage.growth`), so that after a crash either the broker's directory is as before, or the command continues.
 
-The controller gets a metadata log of its own with the topics as `operations.grown_metadata` makes them. Broker 1 fetches it as all
-brokers do. Its clean-shutdown file names no broker epoch: the controller takes that for a broker that has all that it had. This is
-true also after a crash, because there was no other replica.
+The controller gets a new metadata log with the topics from `operations.grown_metadata`, which broker 1 fetches like any broker. Its
+clean-shutdown file has no broker epoch, so the controller assumes that the broker has lost nothing. This is true even after a
+crash, because there was no other replica.
 """
 
 from __future__ import annotations
@@ -61,17 +60,17 @@ from ottla.storage.replacement import check_not_replacing, is_broker_data, move_
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, FIRST_DIRTY, ABORTED)
-"""Files that may name the metadata log. Broker 1 gets them without it."""
+"""Checkpoints that may contain the metadata log. Broker 1 gets them without it."""
 REPLACED = {METADATA_DIRECTORY, META_FILE, CLEAN_FILE, *CHECKPOINTS}
-"""What broker 1 does not take over as it is."""
+"""Files that are not moved to broker 1's directory."""
 REPLACED_DIRECTORY = "replaced"
-"""Where `REPLACED` is kept until all is done."""
+"""Directory of the `REPLACED` files until the growth is complete."""
 FIRST_EPOCH = 1
 
 
 @dataclass(slots=True)
 class GrownCluster:
-    """The cluster that a directory has now. ``was_interrupted``: an earlier call had begun it."""
+    """The cluster that a directory now contains. ``was_interrupted``: an earlier call had begun the growth."""
 
     cluster_id: str
     brokers: int
@@ -93,7 +92,8 @@ def grow(
 ) -> GrownCluster:
     """Grow a directory, or complete a growth that was interrupted. The caller holds the directory's lock.
 
-    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, which is done only after a crash of the broker.
+    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, which is necessary only after a crash of the
+    broker.
     """
     has_controller = fs.read_file(f"{directory}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     was_interrupted = is_growing(fs, directory) or (has_controller and fs.is_dir(f"{directory}/{GROWTH_DIRECTORY}") is True)
@@ -112,7 +112,7 @@ def grow(
 
 
 def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor: int) -> DirectoryIdentity:
-    """Returns the identity of the broker's directory. Raises `DirectoryError` where the directory cannot grow."""
+    """Return the identity of the broker's directory. Raises `DirectoryError` if the directory cannot grow."""
     check_not_replacing(fs, directory)
     identity = read_identity(fs, directory)
     if identity is None:
@@ -136,10 +136,10 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
 
 
 def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> ClusterState:
-    """Raises `DirectoryError` where the metadata is that of several brokers, or damaged."""
+    """Raises `DirectoryError` if the metadata is that of several brokers, or damaged."""
     state, _ = read_own_metadata(fs, directory, identity.node_id, read_known_ends(fs, directory))
     check_is_alone(state, directory)
-    # A broker of several gives its copy of the log a topic id, also before anyone has registered.
+    # A broker of a cluster gives its copy of the log a topic id, even before any broker has registered.
     is_copy = read_partition_metadata(fs, f"{directory}/{METADATA_DIRECTORY}") is not None
     if is_copy or state.registrations.controllers:
         raise DirectoryError(f"{directory} belongs to a broker of several, or to their controller; name that of one broker alone")
@@ -158,7 +158,7 @@ def _build(
     now_ms: int,
     on_read: OnRead,
 ) -> None:
-    """Write all that is new. Until its last step, a rename, the directory is that of one broker as before."""
+    """Write all new files. Until its last step, a rename, the directory remains that of one broker."""
     identity = _check(fs, directory, broker_count, replication_factor)
     state = _state(fs, directory, identity)
     next_id = 0
@@ -187,13 +187,13 @@ def _build(
             if broker_id == BROKER_ID:
                 _write_checkpoints(fs, directory, path)
             else:
-                # A start takes a directory without this checkpoint for one that has lost it.
+                # Without this checkpoint a start would assume that it was lost.
                 write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             write_identity(fs, path, DirectoryIdentity(identity.cluster_id, broker_id, uuid_text(directory_id)), is_synced=True)
         sync_names(fs, f"{base}/{PARTIAL}")
         sync_names(fs, base)
     except BaseException:
-        # Also after Ctrl-C. What is incomplete may have used the last free bytes of the disk.
+        # Also after Ctrl-C. The incomplete directories may have used the last free bytes of the disk.
         with suppress(OSError):
             fs.remove_dir(base)
         raise
@@ -202,12 +202,12 @@ def _build(
 
 
 def _name(broker_id: int) -> str:
-    """The name of a broker's directory in that of the cluster (``ottla.brokers.plan``)."""
+    """Return the name of a broker's directory in that of the cluster (``ottla.brokers.plan``)."""
     return f"broker-{broker_id}"
 
 
 def _write_checkpoints(fs: Filesystem, source: str, target: str) -> None:
-    """Write those of broker 1: as they are, without the metadata log. A damaged one is left for the start to report."""
+    """Write broker 1's checkpoints without the metadata log. A damaged one is copied, for the start to report."""
     for name in CHECKPOINTS:
         content = fs.read_file(f"{source}/{name}")
         if content is None:
@@ -223,7 +223,7 @@ def _write_checkpoints(fs: Filesystem, source: str, target: str) -> None:
         sync_file(fs, f"{target}/{CLEAN_FILE}")
 
 
-# what the logs say
+# contents of the logs
 
 
 def _partitions(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, str]]:
@@ -234,13 +234,13 @@ def _partitions(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition
 
 
 def data_bytes(fs: Filesystem, directory: str) -> int:
-    """The size of all logs of partitions together, in bytes."""
+    """Return the size of all partitions' logs, in bytes."""
     paths = (f"{path}/{name}" for _, path in _partitions(fs, directory) for name in fs.list_dir(path) if name.endswith(LOG_SUFFIX))
     return sum(fs.open(path).size for path in paths)
 
 
 def _epochs(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, int]]:
-    """The newest leader epoch of each log, as its checkpoint has it."""
+    """Yield the newest leader epoch of each log, from its checkpoint."""
     for where, path in _partitions(fs, directory):
         epochs = LeaderEpochs(fs, path)
         epochs.load()
@@ -248,7 +248,7 @@ def _epochs(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, in
 
 
 def _highest_producer_id(fs: Filesystem, directory: str, on_read: OnRead) -> int:
-    """The highest producer id in any log, without those that clients have made up; -1 where there is none."""
+    """Return the highest producer id in any log, without those that clients have made up; -1 if there is none."""
     highest = -1
     for (topic, _), path in _partitions(fs, directory):
         for offset in snapshot.offsets(fs, path):
@@ -263,7 +263,7 @@ def _highest_producer_id(fs: Filesystem, directory: str, on_read: OnRead) -> int
 
 
 def _ids_of_transactions(header: BatchHeader, raw: Buffer) -> Iterator[int]:
-    """The producer ids of the transactional ids in a batch of the coordinator's log."""
+    """Yield the producer ids of the transactional ids in a batch of the coordinator's log."""
     for record in records_of(raw, header):
         with suppress(DecodeError):
             _, metadata = from_record(LogRecord(record.key, record.value))
@@ -272,11 +272,12 @@ def _ids_of_transactions(header: BatchHeader, raw: Buffer) -> Iterator[int]:
                 yield from map(as_allotted, ids)
 
 
-# the moves
+# moves
 
 
 def _complete(fs: Filesystem, directory: str) -> None:
-    """Move all to its place, from wherever an earlier call was interrupted. Raises OSError; a second call goes on."""
+    """Move everything to its final path, from any state in which an earlier call was interrupted. Raises OSError; the next call
+    continues."""
     base = f"{directory}/{GROWTH_DIRECTORY}"
     if fs.is_dir(f"{base}/{GATHERING}"):
         broker, replaced = f"{base}/{GATHERING}/{_name(BROKER_ID)}", f"{base}/{REPLACED_DIRECTORY}"
@@ -288,12 +289,12 @@ def _complete(fs: Filesystem, directory: str) -> None:
         fs.rename(f"{base}/{GATHERING}", f"{base}/{PLACING}")
         sync_names(fs, base)
     if fs.is_dir(f"{base}/{PLACING}"):
-        # The controller's directory, by which a cluster's directory is recognised, is the last by its name.
+        # A cluster's directory is recognised by the controller's directory, whose name is the last in order.
         move_names(fs, f"{base}/{PLACING}", directory, fs.list_dir(f"{base}/{PLACING}"))
         sync_names(fs, directory)
         fs.remove_empty_dir(f"{base}/{PLACING}")
     with suppress(OSError):
-        # What is left is the broker's old metadata, which nobody reads any more.
+        # The remaining files are the broker's old metadata, which is no longer used.
         fs.remove_dir(base)
     sync_names(fs, directory)
 
@@ -318,7 +319,7 @@ def _described(fs: Filesystem, directory: str, *, was_interrupted: bool) -> Grow
 
 
 def _notes(state: ClusterState) -> Iterator[str]:
-    """What the cluster has otherwise than a new one."""
+    """Describe how the cluster's configs differ from those of a new one."""
     for name in (TRANSACTION_TOPIC, SHARE_STATE_TOPIC):
         if state.config_of(TOPIC_RESOURCE, name).get(MIN_INSYNC_REPLICAS) == "1":
             yield (

@@ -1,4 +1,4 @@
-"""Writes the directory of a controller: its metadata log, its identity, and a checkpoint that a start expects to find."""
+"""Writes the directory of a controller: its metadata log, its identity, and a checkpoint that a start requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_NODE_ID = 3000
 
 
 def fill_directory(fs: Filesystem, directory: str, identity: DirectoryIdentity, fill: Callable[[Log], None]) -> None:
-    """Write a controller's files into a directory that has none, and sync them. ``fill`` appends to the metadata log."""
+    """Write and sync a controller's files in an empty directory. ``fill`` appends to the metadata log."""
     log = Log(fs, f"{directory}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
     fill(log)
     log.flush()
@@ -29,7 +29,7 @@ def fill_directory(fs: Filesystem, directory: str, identity: DirectoryIdentity, 
 
 
 def append_records(log: Log, records: Sequence[LogRecord], epoch: int, now_ms: int) -> None:
-    """Append records of the metadata in a leader epoch."""
+    """Append metadata records in a leader epoch."""
     log.leader_epoch = epoch
     for at in range(0, len(records), RECORDS_PER_BATCH):
         batch = build_batch(((record.key, record.value) for record in records[at : at + RECORDS_PER_BATCH]), now_ms)

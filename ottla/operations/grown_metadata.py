@@ -1,7 +1,7 @@
-"""The metadata of the cluster that one broker becomes: its topics, on broker 1, with as many more replicas as are asked for.
+"""The metadata of the cluster that one broker becomes: its topics, on broker 1, with additional replicas.
 
-Topic ids, configs, features, quotas, credentials and the next producer id stay. Leader epochs rise, so that clients and the leader
-epochs in the logs tell the cluster's leaders from the broker before.
+Topic ids, configs, features, quotas, credentials and the next producer id stay the same. Leader epochs increase, so that clients
+and the leader epochs in the logs distinguish the cluster's leaders from the broker.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def grown_records(
     epochs_in_logs: Mapping[TopicPartition, int],
     next_producer_id: int,
 ) -> list[LogRecord]:
-    """The records of a new controller's log. ``state`` is that of one broker, and is changed.
+    """Return the records of a new controller's log. ``state`` is that of one broker, and is changed.
 
     ``directory_ids`` are the ids of the directories of brokers 1, 2 and so on. ``epochs_in_logs`` has the newest leader epoch of
-    each log. After a power cut it may be newer than that of the metadata.
+    each log, which after a power cut may be newer than that of the metadata.
     """
     number = 0
     for topic in state.topics.values():
@@ -51,7 +51,7 @@ def grown_records(
 def _grown(
     before: PartitionRegistration, replicas: tuple[int, ...], directories: tuple[bytes, ...], leader_epoch: int
 ) -> PartitionRegistration:
-    """A partition that only broker 1 has. The other replicas join the in-sync set once they have copied it."""
+    """Return a partition that only broker 1 has. The other replicas join the in-sync set when they have copied it."""
     return msgspec.structs.replace(
         before,
         replicas=replicas,
@@ -64,9 +64,9 @@ def _grown(
 
 
 def replicas_of(number: int, broker_count: int, replication_factor: int) -> tuple[int, ...]:
-    """The replicas of the partition with this number among all: broker 1 and some others, each as often as any.
+    """Return the replicas of the partition with this number among all: broker 1, and others in equal shares.
 
-    The first is the preferred leader, and each broker is that equally often.
+    The first is the preferred leader, also in equal shares.
     """
     if replication_factor == 1:
         return (BROKER_ID,)
@@ -82,7 +82,7 @@ def replicas_of(number: int, broker_count: int, replication_factor: int) -> tupl
 
 
 def _rename_broker(state: ClusterState) -> None:
-    """Give the configs of the broker to broker 1."""
+    """Assign the configs of the broker to broker 1."""
     for kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         own = state.configs.pop((kind, str(state.node_id)), None)
         if own:

@@ -1,4 +1,4 @@
-"""Reads the metadata of a directory whose broker is its own controller, and accepts no damage that a start would not cut."""
+"""Reads the metadata of a directory whose broker is its own controller, and accepts no damage that a start would not truncate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 
 def read_own_metadata(fs: Filesystem, source: str, node_id: int, ends: KnownEnds) -> tuple[ClusterState, int]:
-    """The cluster's state, and how many bytes at the end of the metadata log a crash has torn.
+    """Return the cluster's state, and the number of torn bytes at the end of the metadata log.
 
     ``source`` is the data directory. Raises `DirectoryError`.
     """

@@ -63,7 +63,7 @@ class DamagedSegment:
 
     @property
     def may_be_changed(self) -> bool:
-        """Whether the holes can be discarded. The cluster's metadata must be complete."""
+        """Whether the holes can be discarded: not in the metadata log, which must be complete."""
         return self.where[0] != METADATA_TOPIC
 
 

@@ -1,8 +1,7 @@
-"""What a person is told of stray directories: which topic's data they have, what hides it, and the way back.
+"""Reports of stray directories: the topic of their data, whether another topic hides it, and the command that recovers it.
 
-Health, the description of a cluster, the console and the control API show the same reports. The way back of a partition is
-``ottla adopt``, which copies it into a directory as a topic, and that of a copy of the metadata log is
-``ottla cluster rebuild-controller``.
+Health, the description of a cluster, the console and the control API show the same reports. A partition is recovered with ``ottla
+adopt``, which copies it into a directory as a topic, and a copy of the metadata log with ``ottla cluster rebuild-controller``.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ from ottla.storage.names import name_before_stray
 from ottla.storage.stray_directories import StrayDirectory
 
 STRAYS_NAMED = 20
-"""How many stray directories of a broker are named. The others are counted."""
+"""Maximum number of stray directories of a broker that are listed. The others are counted."""
 LINE_PREFIX = "stray directory "
-"""How each line about stray directories begins, also where it stands among the paths of log directories (DescribeLogDirs)."""
+"""Prefix of each line about stray directories, which distinguishes it from the paths of log directories in DescribeLogDirs."""
 
 
 class StrayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """``topic_id`` is None where the directory does not say it, ``size_bytes`` where it is not known (yet).
+    """The report of a stray directory. ``topic_id`` is None if the directory does not have it, ``size_bytes`` if it is not known
+    (yet).
 
     ``is_hidden``: a topic of the name exists, with another id or with a directory of its own, so the data needs another name.
     """
@@ -50,7 +50,7 @@ class StrayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(stray: StrayDirectory, state: ClusterState, data_dir: str) -> StrayReport:
-    """What is to be said of a stray directory in ``data_dir``, whose cluster has the topics of ``state``."""
+    """Report a stray directory in ``data_dir``, whose cluster has the topics of ``state``."""
     name = stray.path.rpartition("/")[2]
     directory = f"{data_dir}/{name}"
     is_copy = name_before_stray(name) == METADATA_DIRECTORY
@@ -77,7 +77,7 @@ def _of_copy(directory: str) -> str:
 
 def _of_partition(directory: str, topic: str, state: ClusterState, data_dir: str, *, is_hidden: bool) -> str:
     command = f"ottla adopt --from {quote(directory)} --data-dir"
-    # Without all partitions of a coordinator's topic, groups and transactional ids would belong to other partitions.
+    # Without all partitions of a coordinator's topic, groups and transactional ids would be assigned to other partitions.
     wants_name = not _is_name(topic) or topic in INTERNAL_TOPICS or topic == METADATA_TOPIC or (is_hidden and state.is_alone)
     renamed = f" --as {f'{topic[:200]}-restored' if _is_name(topic) else 'restored'}" if wants_name else ""
     if state.is_alone:
@@ -94,7 +94,7 @@ def _is_name(topic: str) -> bool:
 
 
 class StraySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The stray directories of one broker: how many there are, their size as far as it is known, and the first `STRAYS_NAMED`."""
+    """The stray directories of one broker: their number, their size as far as it is known, and the first `STRAYS_NAMED`."""
 
     count: int
     size_bytes: int
@@ -102,7 +102,7 @@ class StraySummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> list[str]:
-        """A line for each that is named, and one for the others."""
+        """A line for each listed directory, and one for the others."""
         lines = [report.line for report in self.named]
         if self.count > len(self.named):
             left, data_dir = self.count - len(self.named), self.named[0].directory.rpartition("/")[0]

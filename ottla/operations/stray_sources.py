@@ -1,4 +1,4 @@
-"""Stray directories as the source of an adoption: all partitions of one topic that a broker has set aside, and what they become."""
+"""Stray directories as the source of an adoption: all partitions of one topic that a broker has set aside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.storage.stray_directories import stray_partition
 
 
 def partition_of_source(source: str) -> TopicPartition | None:
-    """The partition whose directory ``source`` is, or was before it was set aside; None for a directory of any other name."""
+    """Return the partition whose directory ``source`` is, or was before it was set aside; None for another name."""
     name = source.rstrip("/").rpartition("/")[2]
     return stray_partition(name) or parse_directory_name(name)
 
@@ -30,9 +30,9 @@ def parent_of(source: str) -> str:
 
 
 def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
-    """The stray directory ``source``, and those beside it of the other partitions of its topic, by its topic id.
+    """Return the stray directory ``source``, and those of the other partitions of its topic in the same directory, by its topic id.
 
-    Raises `DirectoryError` where another partition was set aside more than once, with other records, and OSError.
+    Raises `DirectoryError` if another partition was set aside more than once, with different records, and OSError.
     """
     source, parent = source.rstrip("/"), parent_of(source)
     name = source.rpartition("/")[2]
@@ -48,7 +48,7 @@ def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
             continue
         if where in found:
             if _has_same_records(fs, found[where], path):
-                # An adoption that was killed has left a copy, which the next start has set aside as well.
+                # A killed adoption has left a copy, which the next start has set aside as well.
                 continue
             raise DirectoryError(
                 f"{found[where]} and {path} are both partition {where[1]} of the topic id {uuid_text(topic_id or b'')};"

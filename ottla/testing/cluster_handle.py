@@ -60,9 +60,9 @@ class Cluster:
     """
 
     _module = "ottla"
-    """The module that the processes run. A test may name one that adds faults."""
+    """The module that the processes run. A test may use one that adds faults."""
     _python_options: tuple[str, ...] = SAFE_PATH
-    """Options of their Python. A test whose module is in the working directory leaves them out."""
+    """Options of the interpreter. A test whose module is in the working directory omits them."""
 
     def __init__(
         self,
