@@ -1,7 +1,8 @@
 """Judges what is left: which batches were lost, and by which election.
 
-Pure. A batch that was seen below a high watermark may be missing only where an unclean election of a later epoch has cut the log at
-or before it. The cut is where the first batch of that epoch, or of a later one, begins in the log that is left.
+Pure. A batch that was seen below a high watermark may be missing only where an unclean election of a later epoch elected a replica
+without it. Then the log that is left either goes on there in that epoch or a later one, or ends there, or it has a batch of an
+earlier epoch: one that an isolated leader wrote, whose broker was passed over by one unclean election and elected by the next.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ class Losses:
 
     def permits(self, where: TopicPartition, base_offset: int, leader_epoch: int) -> bool:
         """Whether a batch may be missing."""
-        return any(epoch > leader_epoch and self._cut(where, epoch) <= base_offset for epoch in self._epochs.get(where, ()))
-
-    def _cut(self, where: TopicPartition, epoch: int) -> int:
+        later = [epoch for epoch in self._epochs.get(where, ()) if epoch > leader_epoch]
         log = self._logs.get(where, {})
-        end = max((identity.next_offset for identity in log.values()), default=0)
-        return min((base for base, identity in log.items() if identity.leader_epoch >= epoch), default=end)
+        left = next((i.leader_epoch for base, i in log.items() if base <= base_offset < i.next_offset), None)
+        if left is None:
+            # A gap is none that an election leaves.
+            return bool(later) and all(identity.next_offset <= base_offset for identity in log.values())
+        return any(left >= epoch or left < leader_epoch for epoch in later)
 
 
 def batches_stay(sightings: Sightings, logs: dict[TopicPartition, Log], losses: Losses) -> Iterator[str]:

@@ -81,6 +81,16 @@ def test_batch_of_a_later_epoch_than_the_unclean_election_may_not_be_lost() -> N
     assert "at 2" in line
 
 
+def test_unclean_election_may_bring_back_what_an_isolated_leader_wrote() -> None:
+    first, second = Election(A, 2, 1, UNCLEAN), Election(A, 4, 3, UNCLEAN)
+    assert judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first, second) == []
+    assert len(judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first)) == 2
+
+
+def test_other_batch_of_the_same_epoch_is_found_after_an_unclean_election_too() -> None:
+    assert len(judged(log_of(0, 2), {0: Identity(1, 0, 0), 1: Identity(2, 2, 7)}, Election(A, 4, 3, UNCLEAN))) == 1
+
+
 def test_election_of_another_partition_explains_nothing() -> None:
     assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
 
