@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -284,7 +284,7 @@ class Groups:
                     yield None
                 yield None
 
-    def _refused(self, event: str, key: str, error: KafkaError, **fields: object) -> None:
+    def _refused(self, event: str, key: str, error: KafkaError, **fields: Any) -> None:
         """Log a refusal of timed work, which is tried again: once for all groups or partitions, with the first one's error."""
         self._errors.failed(event, error.code.name, key=key, error=str(error), **fields)
 
