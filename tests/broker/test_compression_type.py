@@ -116,7 +116,7 @@ def test_batch_with_the_same_compression_is_stored_unchanged(simulated: Simulate
 
 @pytest.mark.parametrize(("wanted", "levels"), [("gzip", (1, 4, 9)), ("lz4", (9, 3, 12)), ("zstd", (-50, 3, 9))])
 def test_compression_levels_take_effect(simulated: SimulatedBroker, wanted: str, levels: tuple[int, ...]) -> None:
-    """Level 9 of lz4 stands for the fast compressor, as in Java."""
+    """Level 9 of lz4 means the fast compressor, as in Java."""
     sizes = []
     make(simulated, compression_type=wanted)
     for at, level in enumerate(levels):

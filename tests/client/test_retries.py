@@ -126,7 +126,7 @@ def test_groups_are_listed_although_one_broker_is_silent(name: str, error: OSErr
     assert [listing.coordinator for listing in ask(world.brokers(), silent=silent)] == [1]
     assert len(silent) == 1
     assert "of broker 2: " in str(silent[0])
-    # Whoever looks for one of them must not take it for one that does not exist.
+    # Callers that look for one of them must not conclude that it does not exist.
     with pytest.raises(type(silent[0])):
         ask(world.brokers())
 

@@ -126,7 +126,7 @@ def test_aborting_an_unknown_id_does_not_create_it() -> None:
 
 @pytest.mark.parametrize("state", ["CompleteCommit", "CompleteAbort", "Empty", "Dead"])
 def test_ended_transaction_is_not_open(state: str) -> None:
-    # Where the producer is an older one, the coordinator goes on to tell when its last transaction began.
+    # With an older producer, the coordinator still reports when its last transaction began.
     scripted = broker(DescribeTransactions=[described(state=state, start_ms=5)])
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
 

@@ -106,7 +106,7 @@ def new_fault(full: Loaded) -> str:
 
 class Page(NamedTuple):
     shown: str
-    """``{open}`` stands for how many transactions are open."""
+    """``{open}`` is replaced by the number of open transactions."""
     change: Callable[[Loaded], str]
     """Changes what the page shows, and returns the condition that is true once it shows the change."""
 
@@ -321,6 +321,6 @@ def test_selected_text_pauses_updates_until_deselected(shown: Browser, full: Loa
     shown.wait(state_is("held while text is marked"))
     assert not shown.script(f"return {condition}")
     assert shown.script("return document.getSelection().toString()") == "Groups"
-    # What the broker changes no more is drawn, too.
+    # Objects that no longer change are rendered, too.
     shown.script("document.getSelection().removeAllRanges()")
     shown.wait(f"{condition} && {state_is('live')}")

@@ -103,7 +103,7 @@ class Exec(msgspec.Struct):
 
 
 class Created:
-    """A container, as whoever made it wants it."""
+    """The configuration with which a client created a container."""
 
     def __init__(self, container: Container, name: str, wanted: dict[str, Any]) -> None:
         self.container = container
@@ -230,7 +230,7 @@ class _Asked(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD" and status != 204:
-            # Whoever has gone wants no answer.
+            # The client has disconnected and needs no response.
             with suppress(OSError):
                 self.wfile.write(body)
 

@@ -53,7 +53,7 @@ async def forward(published: list[tuple[int, int]]) -> None:
             try:
                 inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
-                # As an engine's proxy does where nobody listens yet.
+                # As an engine's proxy does before the container listens.
                 writer.close()
                 return
             await asyncio.gather(pipe(reader, inner_writer), pipe(inner_reader, writer))

@@ -162,7 +162,7 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
             # The first one loads handlers.
             count += counted() if rounds else 0
     if history is not None:
-        # Events are made and sorted into the rings of their ids now and then, or when somebody asks.
+        # Events are created and sorted into the rings of their ids from time to time, or when the history is read.
         with counting_instructions() as counted:
             assert history.size_bytes > 0
         count += counted()

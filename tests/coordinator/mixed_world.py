@@ -37,7 +37,7 @@ def subscription(*topics: str, owned: Owned | None = None, version: int = 3, rac
 
 @dataclass
 class ClassicClient:
-    """A stock consumer of the classic protocol: it joins when it is told to, and with an eager assignor gives up all before."""
+    """A stock consumer of the classic protocol: it joins on request, and with an eager assignor revokes everything first."""
 
     instance_id: str | None = None
     assignors: tuple[str, ...] = (EAGER,)

@@ -75,7 +75,7 @@ class RandomGroupsWorld(GroupShardWorld):
         self._join(group_id, member_id, instance_id)
 
     def rebalance(self) -> None:
-        """Every member joins anew and asks for its assignment, the leader last: then others wait when its record is refused."""
+        """Every member rejoins and syncs, the leader last, so others are parked when its record is refused."""
         group = self.shard.groups.get(self.rng.choice(GROUPS))
         if group is None or not group.members:
             return
@@ -239,7 +239,7 @@ def test_transaction_commands_survive_failed_appends(seed: int, version: int) ->
 
 @pytest.mark.entry("INI-18")
 def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
-    """The epoch that a refused record would have given is given out otherwise: whoever had the one before is fenced."""
+    """The epoch of a refused record is given out later, and the producer with the epoch before it is fenced."""
     world = TransactionWorld()
     first = world.init()
     # Refused by the log: a recovery to the next epoch, which would have remembered the epoch before.

@@ -23,7 +23,7 @@ def test_producer_epoch_never_decreases() -> None:
     older = TxnMetadata(ID, now.producer_id, now.epoch - 1, 60_000, TxnState.EMPTY)
     with pytest.raises(AssertionError, match="after epoch 1"):
         world.shard._result(None, older)
-    # A new producer id begins anew.
+    # A new producer id starts at epoch 0 again.
     world.shard._result(None, TxnMetadata(ID, now.producer_id + 1, 0, 60_000, TxnState.EMPTY))
 
 

@@ -151,7 +151,7 @@ def check_prefixes(story: Story, seen: dict[str, list[str]]) -> None:
 
 
 def accountable(image: dict[str, bytes]) -> set[str]:
-    """Ids that the coordinator's log still knows, and not just as decided: what was lost before a marker nobody can know."""
+    """Ids that the coordinator's log still has, and not only as decided: a loss before a marker cannot be known."""
     newest: dict[str, TxnMetadata | None] = {}
     for path in sorted(p for p in image if "/__transaction_state-" in p and p.endswith(".log")):
         for at, header in batches(image[path]):
@@ -169,10 +169,10 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
         # The cluster's own metadata have lost it.
         return
     torn = broker.broker.torn
-    # Whoever was open hides what is behind, until its time is over.
+    # An open transaction hides later records until its timeout.
     broker.sleep(TIMEOUT_MS + 2_000)
     named = {lost.transactional_id for lost in torn}
-    # What lies behind a transaction that hangs cannot be read either.
+    # Records after a hanging transaction cannot be read either.
     places = {(lost.topic, lost.partition) for lost in torn}
     world = World(broker, "ottla", "")
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}
@@ -190,7 +190,7 @@ def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]
-    # Whoever was open is timed out now.
+    # Open transactions have timed out by now.
     broker.sleep(TIMEOUT_MS + 2_000)
     world = World(broker, "ottla", "")
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}

@@ -27,7 +27,7 @@ def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory
 
 
 def known(log: Log) -> tuple[object, ...]:
-    """What the log's own batches say, read anew without any other file."""
+    """Read the log's own batches again, without any other file."""
     assert isinstance(log.fs, MemoryFilesystem)
     bare = MemoryFilesystem({p: d for p, d in log.fs.files.items() if p.startswith("/data/t-0/") and p.endswith(".log")})
     again = Log(bare, "/data/t-0", "t", 0, SMALL)

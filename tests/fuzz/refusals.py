@@ -88,7 +88,7 @@ def excused(key: int, request: Any, reasons: set[int], before: State, after: Sta
         # Transaction version 2: the partition joins the transaction before the group or the log is asked, as in Kafka.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,)}
     if name == "AddPartitionsToTxn":
-        # A transaction to which no partition is added begins all the same, and no code tells so.
+        # A transaction begins even if no partition is added, and no error code shows that.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,) if _adds_nothing(request)}
     if name == "Produce":
         # The lowest sequence that verification has refused is kept, so that a later one is not taken before it (KIP-890).

@@ -142,7 +142,7 @@ def _logs(broker: BrokerServer) -> State:
                 # What was deleted is not read again by a start after a crash, as in Kafka.
                 continue
             key = ("producer", log.topic, log.partition, entry.producer_id)
-            # Compaction or DeleteRecords may have taken the marker that told the coordinator's epoch.
+            # Compaction or DeleteRecords may have removed the marker with the coordinator's epoch.
             known = -1 if log.config.is_compacted or log.log_start_offset > 0 else entry.coordinator_epoch
             out[key] = (entry.epoch, entry.txn_first_offset, known, last)
         out["open", log.topic, log.partition] = tuple(log.producers.open_txns.items())

@@ -107,7 +107,7 @@ class Vocabulary:
             self.sessions = [*self.sessions[-MAX_KNOWN:], (session_id, 1)]
 
     def knows_identity(self, transactional_id: str | None, producer_id: int, epoch: int) -> None:
-        """An InitProducerId or EndTxn has told who a producer is from now on."""
+        """An InitProducerId or EndTxn response gives the producer's identity from now on."""
         mine = [p for p in self.producers if p.transactional_id == transactional_id]
         if not mine or producer_id < 0:
             return

@@ -12,7 +12,7 @@ class Unmatched(Exception):
 
 
 def broken(source: str, mutant: Mutant) -> str:
-    """The module with the mutant in it, written anew from its syntax tree. Raises `Unmatched`."""
+    """Return the module's source with the mutant, generated from its syntax tree. Raises `Unmatched`."""
     tree = ast.parse(source)
     old, new = ast.parse(mutant.old).body, ast.parse(mutant.new).body
     scope = _scope(tree, mutant.function)

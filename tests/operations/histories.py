@@ -340,7 +340,7 @@ class Oracle:
         if earlier is not None and is_behind and has_data and self._is_left(where, earlier.markers.get(where)):
             lost = ("ahead", pid, -1, where)
             self.allowed.add(lost)
-            # Without the record before the decision nobody knows whose a marker of the same millisecond is.
+            # Without the record before the decision, the transaction of a marker of the same millisecond is unknown.
             if self._is_left(earlier.home, earlier.ongoing):
                 self.required.add(lost)
                 if earlier.markers[where] < base_of(self._fs, where):

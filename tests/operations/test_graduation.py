@@ -127,7 +127,7 @@ def test_log_shorter_than_at_its_stop_is_refused(directory: str) -> None:
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
 def test_log_with_an_outdated_recovery_point_is_handed_over(directory: str) -> None:
-    """Somebody has put the checkpoint of yesterday back. A damaged offset is told from that by the gap before it."""
+    """The checkpoint was replaced by an older one. A damaged offset is distinguished by the gap before it."""
     fs = MemoryFilesystem(written(kill=False))
     path = f"{DATA_DIR}/{RECOVERY_POINTS}"
     points = read_offsets(fs, path)

@@ -187,7 +187,7 @@ def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_closed_standard_stream_is_not_reused_for_a_file(tmp_path: Path) -> None:
-    """The numbers 0 to 2 are /dev/null, and printing to them harms nobody."""
+    """The numbers 0 to 2 are /dev/null, so printing to them is harmless."""
     shown = tmp_path / "shown"
     script = f"""
 import os, sys

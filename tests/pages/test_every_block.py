@@ -25,7 +25,7 @@ OTHERS_COMMANDS = {"connect-mirror-maker.sh", "./gradlew", "cat", "docker", "pip
 
 
 def ways_of(block: Block) -> list[str]:
-    """Whoever runs a block."""
+    """The ways in which a block is tested."""
     ways = [way for way in WAYS if block.name in getattr(catalogue, way)]
     is_typed = block.language == "sh" or (block.language == "python" and block.title is not None)
     return ways + ["PAGES_TYPED"] * (block.page in catalogue.PAGES_TYPED and is_typed)

@@ -29,7 +29,7 @@ RUNS = {"generate": "run_generate", "shop": "run_stream", "totals": "run_stream"
 
 
 def told(*arguments: str) -> Any:
-    """What a job is told by a command line, in the place of which it is run."""
+    """Return the options that a command line gives to a job, instead of running it."""
     (run, last) = RUNS[arguments[0]], []
     function = getattr(ottla.pipeline.running, run)
 
@@ -298,7 +298,7 @@ def test_ctrl_c_in_a_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], 
 
 
 def test_spark_submit_entry_point_accepts_the_same_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``ottla/cli/submit.py JOB`` is run as a program, from wherever it lies."""
+    """``ottla/cli/submit.py JOB`` is run as a program, wherever it is installed."""
     import runpy
 
     import ottla.cli.submit

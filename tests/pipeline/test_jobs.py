@@ -133,7 +133,7 @@ def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> N
 
 
 def check_offenders_are_named(spark: Any, broker: Broker) -> None:
-    """An invoice twice, one of nothing, a shipment of nothing, a transaction that nobody ends."""
+    """A duplicate invoice, one without purchase, a shipment without purchase, and a transaction that never ends."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -248,7 +248,7 @@ def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Pa
         again = sum(row.is_sound for row in rows[:50]) + good
         assert sum(progress.repeated for progress in seen) == 2 * again
         assert len(broker.records(DEAD_LETTERS)) == 650 - good - again
-        # Who audits with other terms than the job had is told so.
+        # An audit with other terms than the job had reports that.
         assert broken(spark, broker) == (
             {"purchases without one of the invoices": again, "purchases without one of the shipments": again},
             {REPEATED_IDS: good},
@@ -280,7 +280,7 @@ def test_late_purchase_is_distinguished_from_a_lost_one(spark: Any, tmp_path: Pa
         assert sum(progress.late for progress in seen) == 2
         # One of a window that has a total, one of a window that never had one.
         assert broken(spark, broker, with_totals=True) == ({}, {TOO_LATE: 2})
-        # This one has come in time, and nobody has counted it.
+        # This one arrived in time, and was not counted.
         fill(broker.bootstrap, PURCHASES, [bought(6, 5)])
         run(spark, broker, shop.JOB, tmp_path / "shop")
         assert broken(spark, broker, with_totals=True) == ({"totals that are not the sum of their purchases": 1}, {TOO_LATE: 2})

@@ -36,6 +36,6 @@ def test_slow_driver_leaves_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path
     quick_java._archive_classes(archive, [])
     assert not archive.exists()
     assert sleeper.returncode == -9
-    # What nobody closes is found by the collector, in whichever test it runs next.
+    # An unclosed file is found by the garbage collector, in whichever test it runs next.
     assert sleeper.stdout is not None
     assert sleeper.stdout.closed

@@ -171,7 +171,7 @@ def start(target: str, name: str, directory: Path) -> Target:
         return Wire(Broker(data_dir=directory, settings=settings, features=set_up.features).start())
     levels = [part for key, level in set_up.features.items() for part in ("--feature", f"{key}={level}")]
     kafka = ApacheKafka(directory, settings=_QUICK_START | settings, format_arguments=("--standalone", *levels))
-    # Nobody looks at what it would write to its directory in a clean stop.
+    # No test reads what it would write to its directory in a clean stop.
     broker = Wire(kafka.start(), end=kafka.kill)
     _make_coordinators(broker, [oracle.TRANSACTION] if name == WITHOUT_GROUPS else [oracle.GROUP, oracle.TRANSACTION])
     return broker
@@ -191,7 +191,7 @@ class Brokers:
         return self._running[target, name]
 
     def close(self, target: str, name: str) -> None:
-        """Ends one that nobody asks for a while. An Apache Kafka without anything to do takes 3 % of a processor."""
+        """Stop a broker that is unused for a while. An idle Apache Kafka takes 3 % of a processor."""
         self._running.pop((target, name)).close()
 
     def close_all(self) -> None:

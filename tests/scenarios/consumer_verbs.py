@@ -94,7 +94,7 @@ def text(world: World, name: str) -> str:
 
 
 def _regex(world: World, regex: str) -> str:
-    """``~`` stands for what the names of a case's topics begin with."""
+    """``~`` is replaced by the prefix of the case's topic names."""
     return "" if regex == EMPTY else regex.replace("~", world.real("p").removesuffix("p"))
 
 

@@ -18,7 +18,7 @@ def judge(
     play: Callable[[], list[Played]],
     rewriting: dict[Path, dict[int, Answers]] | None,
 ) -> None:
-    """Play a case, and compare its answers with the transcript, or keep them where transcripts are written anew.
+    """Play a case, and compare its answers with the transcript, or keep them when transcripts are rewritten.
 
     Raises `Differs`, and what playing raises. What this release of Apache Kafka does not offer is skipped.
     """

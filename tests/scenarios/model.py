@@ -127,7 +127,7 @@ class Offsets:
         return self._written, offset
 
     def is_stale(self, member_epoch: int) -> bool:
-        """An epoch from before stands for what the member has had since then (KIP-1251)."""
+        """An earlier epoch is valid for partitions that the member has had since then (KIP-1251)."""
         return not self.JOINED <= member_epoch <= self.member_epoch
 
     def mark(self, pid: int, epoch: int, outcome: str) -> None:
@@ -252,7 +252,7 @@ class Model:
     def commit_offset(
         self, name: str, pid: int, epoch: int, offset: int, now_ms: int, *, newer: bool, member_epoch: int | None = None
     ) -> str:
-        """Of nobody, or of the group's member at this epoch."""
+        """A commit without a member, or by the group's member at this epoch."""
         known = self.offsets.producers.get(pid)
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"

@@ -282,7 +282,7 @@ def shut_down(world: World, words: Words) -> str:
 
 @verb
 def pause(world: World, words: Words) -> str:
-    """pause 1: it stands still, and its connections stay open; wait until its leaders have answered the fetches that it had sent"""
+    """pause 1: suspend the broker, connections stay open; wait until its leaders have answered the fetches that it had sent"""
     _goes(world, words, target(world).cluster.pause)
     world.broker.sleep(LONGEST_FETCH_MS)
     return ""
@@ -317,6 +317,6 @@ def _is_shown(world: World, broker: int) -> str:
 
 
 def topic_id(world: World, name: str) -> bytes:
-    """Asked of a broker that is up, whoever is to get the request in which it stands."""
+    """Sent to a running broker, whichever broker the enclosing request is for."""
     with target(world).on(target(world).up[0]):
         return world.topic_id(name)

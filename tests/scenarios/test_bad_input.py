@@ -78,7 +78,7 @@ def test_malformed_request_closes_the_connection(
 
 @pytest.mark.entry("BAD-08")
 def test_invalid_utf8_is_decoded_like_in_java(raw: RawClient, bystander: RawClient) -> None:
-    """confluent-kafka sends what lies behind an offset's metadata along, when it commits an offset that it has read."""
+    """confluent-kafka sends bytes from behind an offset's metadata when it commits an offset that it has read."""
     raw.send_bytes(frame(HEADER + struct.pack(">ih", 1, 3) + b"a\xff\xfe"))
     answer = raw.receive_frame()
     assert struct.pack(">hh", Code.INVALID_TOPIC_EXCEPTION, 7) + "a\ufffd\ufffd".encode() in answer
@@ -142,7 +142,7 @@ def test_client_of_another_cluster_must_rebootstrap(bootstrap: str, raw: RawClie
         with RawClient(bootstrap) as client:
             answer = client.call(request, 5)
             assert (answer.error_code, bool(answer.api_keys)) == (code, code is Code.NONE), (cluster, node)
-            # The connection goes on, and older versions name nobody.
+            # The connection stays open, and older versions contain no name.
             assert client.call(request, 4).error_code == Code.NONE
 
 
@@ -269,7 +269,7 @@ def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, to
 
 
 def test_full_disk_is_reported_and_nothing_acknowledged() -> None:
-    """A limit on file size stands in for a full disk: the write fails with EFBIG, as it would with ENOSPC."""
+    """A limit on file size simulates a full disk: the write fails with EFBIG, as it would with ENOSPC."""
     import resource
 
     big = bytes(build_batch([(None, b"x" * 100_000)], 1))

@@ -123,7 +123,7 @@ def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[.
     assert answers == {name: ["", "", "", "NONE p1 e0", "", "Empty p1 e0", "nothing"] for name in "abc"}
     # A case has a connection before the restart and another after it.
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started] == [(1, 6, True)]
-    # Who asks again, as a rerun does, has that case played again and no other.
+    # A repeated request, as in a rerun, plays only that case again.
     ahead.answers("a")
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 

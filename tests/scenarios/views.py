@@ -241,7 +241,7 @@ def describe(world: World, words: Words) -> Ask:
         s = answer.transaction_states[0]
         if s.error_code:
             return name_of(s.error_code)
-        # Where a group's offsets lie depends on its name, which is another one each time.
+        # The partition of a group's offsets depends on its name, which differs each time.
         hidden = "__consumer_offsets" if "exact" not in words.plain else None
         parts = sorted(f"{world.shown(t.topic)}" + ("" if t.topic == hidden else f"/{p}") for t in s.topics for p in t.partitions)
         started = " started" if s.transaction_start_time_ms >= 0 else ""

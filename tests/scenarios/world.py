@@ -200,7 +200,7 @@ class World:
         return "lost" if answer.startswith("NONE") else answer
 
     def _twice(self, ask: Ask) -> str:
-        """The same request on two connections, back to back; both again while either of them is told «not yet»."""
+        """Send the same request on two connections, back to back; repeat both while either gets a «not yet» response."""
         version = newest(ask.request) if ask.version is None else ask.version
 
         def answers() -> list[str]:

@@ -39,7 +39,7 @@ def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ende
 
 @pytest.fixture
 def history() -> History:
-    """The feeder commits, aborts, commits; the piper aborts, commits over two partitions, and is not told of its last commit."""
+    """The feeder commits, aborts, commits; the piper aborts, commits over two partitions, and misses its last response."""
     return History(
         attempts=[
             attempt("feed", 1, [WrittenRecord(INPUT, "f1"), WrittenRecord(INPUT, "f2")], ended="committed", at_s=1),
@@ -130,7 +130,7 @@ def test_non_transactional_records_may_be_partly_present(history: History, seen:
 
 
 def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observation) -> None:
-    """Those whose offset their producer was told, and below the log's start."""
+    """Records whose offset was acknowledged and is below the log start."""
     alone = attempt(
         "solo",
         1,
@@ -328,7 +328,7 @@ def test_every_rule_has_a_planted_fault() -> None:
 
 
 def test_notes_of_a_killed_client_are_read_back(tmp_path: Path) -> None:
-    """Never asked to commit is aborted, asked and not told is unknown; a line that is cut off counts for nothing."""
+    """Without a commit request it is aborted, without a response unknown; an incomplete line is ignored."""
     scribe = Scribe(tmp_path / "history-x", "pipe#1", "pipe", GROUP)
     scribe.note("initialised", session=1)
     for number, events in enumerate([["commit asked", "committed"], ["ended"], ["commit asked"], []], 1):

@@ -123,7 +123,7 @@ def plain_broker(lifetime_ms: int = 0, seen: list[str] | None = None) -> Answer:
 
 
 def open_broker(name: str, request: Any) -> Any:
-    """Of a listener that authenticates nobody."""
+    """Responses of a listener without authentication."""
     if name == "SaslHandshake":
         return SaslHandshakeResponse(error_code=34)
     return served(name)

@@ -19,7 +19,7 @@ WAYS = [*MECHANISMS, "mTLS"]
 
 
 def token() -> str:
-    """An unsecured one (RFC 7515, appendix A.5), which Kafka takes where nobody has configured a validator."""
+    """An unsecured token (RFC 7515, appendix A.5), which Kafka accepts if no validator is configured."""
 
     def part(claims: dict[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")

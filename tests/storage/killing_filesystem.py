@@ -46,7 +46,7 @@ class KillingFilesystem(FaultyFilesystem):
             raise
 
     def begin(self, refuses: Callable[[int, str, str], bool] = lambda number, kind, path: False) -> None:
-        """List operations anew, in a new process if the last one is dead. ``refuses`` gets numbers from 0 (`FaultyFilesystem`)."""
+        """List operations again, in a new process if the last one died. ``refuses`` gets numbers from 0 (`FaultyFilesystem`)."""
         first = self.writes + 1
         self.operations, self._is_dead = [], False
         self.refuses = lambda number, kind, path: refuses(number - first, kind, path)

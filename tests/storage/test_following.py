@@ -76,7 +76,7 @@ def test_uncommitted_marker_holds_back_the_last_stable_offset() -> None:
 
 
 def expected_last_stable(log: Log) -> int:
-    """As it is for somebody who has only what is below the high watermark."""
+    """As seen by a reader that has only the records below the high watermark."""
     opened: dict[int, int] = {}
     for header, _ in stored(log):
         if header.next_offset > log.high_watermark:

@@ -93,7 +93,7 @@ def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: 
     assert error.code is Code.CORRUPT_MESSAGE
     assert (error.path, error.position, error.offset) == (segment.path(LOG_SUFFIX), position, offset)
     assert str(log.damage) == str(error)
-    # The segments behind the damage are read as before, and so is its own end, which the index leads to.
+    # The segments after the damage are read as before, and so is its own end, which the index leads to.
     following = log.segments[2].base_offset
     assert read_up(log, following) == (list(range(following, BATCHES)), None)
     assert read_up(log, following - 1) == (list(range(following - 1, BATCHES)), None)

@@ -241,7 +241,7 @@ def test_checkpointed_recovery_point_is_lowered_before_truncation() -> None:
 
 @pytest.mark.parametrize(("stored_offset", "expected"), [(None, 2), (0, 2), (7, 7), (99, 10)])
 def test_checkpointed_high_watermark_is_used_after_a_restart(stored_offset: int | None, expected: int) -> None:
-    """It lies between log start and log end."""
+    """It is between log start and log end."""
     fs = MemoryFilesystem()
     directory, log = opened(fs)
     for _ in range(10):

@@ -82,6 +82,6 @@ class Proxy:
     def _cut(self) -> None:
         for end in self._sockets:
             with contextlib.suppress(OSError):
-                # Whoever reads from it in another thread learns of this, unlike of a close.
+                # A thread that reads from it notices this, unlike a close.
                 end.shutdown(socket.SHUT_RDWR)
             end.close()

@@ -37,7 +37,7 @@ SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
-    # The member is heard of once.
+    # One heartbeat of the member.
     "group.streams.max.session.timeout.ms": "600000",
     "group.streams.session.timeout.ms": "600000",
 }

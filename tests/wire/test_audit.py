@@ -39,7 +39,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def cut_last_batches(log: Path, count: int) -> None:
-    """What a power cut may take."""
+    """Remove the last batches, as a power cut may do."""
     raw = log.read_bytes()
     log.write_bytes(raw[: [at for at, _ in batches(raw)][-count]])
 

@@ -42,7 +42,7 @@ NAMES = 12
 
 
 class Orders:
-    """Commits one transaction after the other, a record in each, until it is told to end."""
+    """Commit transactions one after another, each with one record, until the test stops it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic

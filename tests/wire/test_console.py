@@ -361,7 +361,7 @@ def test_every_broker_of_a_cluster_has_a_console() -> None:
     with Cluster(2, settings={"ottla.console": True}) as cluster:
         consoles = {broker["console"] for broker in cluster._ready["brokers"].values()}
         assert len(consoles) == 2
-        # Brokers take one that has gone for a member until its session has run out.
+        # Brokers keep a member that left silently until its session ends.
         cluster.kill(2)
         first = cast(Any, SimpleNamespace(ready=cluster._ready["brokers"]["1"]))
         for page_name in ("overview", "groups", "transactions"):

@@ -43,7 +43,7 @@ Closing = Callable[[Any], Any]
 
 
 class Ground(NamedTuple):
-    """Three brokers, and how a broker is cut off so that what others ask of it does not arrive, and nobody is any more."""
+    """Three brokers, and functions that cut a broker off from requests of the others and restore it."""
 
     cluster: SeveralBrokers
     cut_off: Callable[[int], None]
@@ -115,7 +115,7 @@ class Story:
 
     def new_producer(self) -> WireProducer:
         """A producer that has taken the transactional id over."""
-        # kafka-python gives up where it meets a broker that stands still first.
+        # kafka-python gives up if the first broker it meets is paused.
         bootstrap = ",".join(map(self.cluster.address, self.cluster.in_service()))
         producer: WireProducer = self.closing(
             self.client.producer(bootstrap, transactional_id=self.topic, request_timeout_ms=3_000)
@@ -128,7 +128,7 @@ class Story:
         try:
             self._begin(name)
         except Exception:
-            # As in `commit`. The next producer aborts what is open, so nobody may ever see it.
+            # As in `commit`. The next producer aborts what is open, so no reader may ever see it.
             if self.client.name != "kafka-python":
                 raise
             self.producer = self.new_producer()

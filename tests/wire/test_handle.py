@@ -72,7 +72,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 @pytest.mark.smoke
 def test_reset_keeps_only_the_address(broker: Broker) -> None:
-    """Nor is a client of before taken for one of after: it has to connect anew."""
+    """Clients from before are not mistaken for later ones: they have to reconnect."""
     with RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
         cluster_id = client.call(MetadataRequest(topics=[])).cluster_id
@@ -256,7 +256,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # One that has ended, and that nobody has waited for yet.
+    # A process that has ended and was not waited for yet.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 

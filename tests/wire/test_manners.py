@@ -33,7 +33,7 @@ def health(*arguments: str, **environment: str) -> tuple[int, str]:
 
 
 def test_health_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
-    """As the container's health check does, whatever the broker was told to listen on and to advertise."""
+    """As the container's health check does, whatever the broker listens on and advertises."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text('{"event": "ready", "bootstrap": "left behind by a broker that was killed:1"}')
     elsewhere = ("--set", "advertised.listeners=PLAINTEXT://nowhere.invalid:1")

@@ -57,7 +57,7 @@ def test_transactions_time_out_only_by_the_manual_clock(broker: Broker) -> None:
     broker.clock.advance("59s")
     assert committed_end(broker) == 0
     broker.clock.advance("2s")
-    # The first one's record and its marker; the second one's record stands before the marker.
+    # The first one's record and its marker; the second one's record precedes the marker.
     assert committed_end(broker) == 1
     with pytest.raises(KafkaException):
         short.commit_transaction(60)
@@ -86,7 +86,7 @@ def test_open_transaction_duration_uses_the_brokers_clock(broker: Broker, at_the
     assert ", open for 0.5 s, times out in 59.5 s;" in at_the_prompt("txn", "why", "orders")
     assert json.loads(at_the_prompt("txn", "why", "orders", "--json"))[0]["open_ms"] == 500
     assert "open for          0.5 s, times out in 59.5 s" in at_the_prompt("txn", "describe", "shop-60000")
-    # Without the control API only the machine's time is known, which is behind.
+    # Without the control API only the machine's time is known, which is earlier.
     assert "open for an unknown time, as the broker's clock is ahead" in at_the_prompt("txn", "why", "orders", control_api=False)
     assert json.loads(at_the_prompt("txn", "why", "orders", "--json", control_api=False))[0]["open_ms"] is None
     assert "an unknown time" in at_the_prompt("txn", "describe", "shop-60000", control_api=False)

@@ -356,7 +356,7 @@ def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callab
     prompt, topic, group = ottla_prompt, unique("topic"), unique(kind)
     prompt("topic", "create", topic)
     with KafkaClient(prompt.bootstrap, timeout_s=TIMEOUT_S) as cluster:
-        # Whoever looks for the first coordinator has the topic of offsets made.
+        # Looking up the first coordinator creates the offsets topic.
         cluster.brokers.until_final("", lambda: cluster.brokers.coordinator(GROUP, group))
     with RawClient(prompt.bootstrap, client_id="me") as client:
         assert oracle.ready(client, HEARTBEATS[kind](group, topic), None, lambda answer: [answer.error_code]).error_code == 0
@@ -407,7 +407,7 @@ def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]
     topic = unique("followed")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
-        # Whoever runs the tests in the background may have had Ctrl-C ignored, which the command would respect.
+        # In a background job Ctrl-C may be ignored, which the command would respect.
         script = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
         script += "; from ottla.__main__ import main; sys.exit(main())"
         command = [sys.executable, "-c", script, "consume", topic, "--follow", "--values"]

@@ -73,7 +73,7 @@ def test_every_purchase_has_one_invoice_and_one_shipment(
             finished = True
         except Crash:
             lives += 1
-            # Its connections go, as those of a dead process do; its transaction stays open behind it.
+            # Its connections close, as those of a dead process do; its transaction stays open.
             abandoned.pop().close()
     for left in abandoned:
         closing(left)

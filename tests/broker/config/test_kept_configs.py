@@ -78,7 +78,7 @@ def test_group_configs_are_described_like_in_kafka(broker: SimulatedBroker) -> N
         assert str(config.read_only) == read_only
         assert config.config_type == int(kind)
         if name == "share.heartbeat.interval.ms":
-            # What the broker was started with stands in.
+            # The broker's own setting is the default.
             assert (config.value, config.config_source) == ("6000", 4)
             continue
         if f"group.{name}" in OWN_DEFAULTS:

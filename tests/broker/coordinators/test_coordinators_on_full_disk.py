@@ -43,7 +43,7 @@ def refuse_metadata(disk: FaultyFilesystem) -> None:
 def test_coordinator_is_unavailable_when_its_topic_cannot_be_created(
     broker: SimulatedBroker, disk: FaultyFilesystem, key_type: int, key: str
 ) -> None:
-    """Its topic is made beside the answer in Apache Kafka, and COORDINATOR_NOT_AVAILABLE is all that clients are ever told."""
+    """Apache Kafka creates its topic in the background, and clients only get COORDINATOR_NOT_AVAILABLE."""
     client = broker.connect()
     disk.refuse_everything()
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])

@@ -86,7 +86,7 @@ def test_every_config_is_described_like_in_kafka(client: SimulatedClient, kind: 
     assert ours.keys() == kafkas.keys()
     assert {n: ours[n] for n in ours if n not in AS_WANTED_HERE} == {n: kafkas[n] for n in kafkas if n not in AS_WANTED_HERE}
     for name in AS_WANTED_HERE & ours.keys():
-        # Kafka's default stands behind ottla's.
+        # Kafka's default follows ottla's.
         assert ours[name].split()[-1] == kafkas[name].split()[-1]
 
 

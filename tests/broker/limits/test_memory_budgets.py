@@ -111,7 +111,7 @@ class TestRequests:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         assert budget.ask(holder, LIMIT_BYTES)
         budget.charge(holder, LIMIT_BYTES)
-        # Nobody waited before, so it is the one that may exceed the bound, up to the end of its frame.
+        # No client waited before, so this one may exceed the bound, up to the end of its frame.
         assert budget.ask(first, LIMIT_BYTES)
         assert not budget.ask(second, LIMIT_BYTES)
         env.advance(2 * CHECK_MS)

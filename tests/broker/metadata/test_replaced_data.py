@@ -147,7 +147,7 @@ def test_kill_at_any_operation_leaves_old_or_new_data(operation: str, durability
 @pytest.mark.heavy
 @pytest.mark.parametrize("operation", ["reset", "restore"])
 def test_power_cut_leaves_old_or_new_data(operation: str) -> None:
-    """With ``ottla.durability=power``, whatever of the writes that are not synced has reached the disk."""
+    """With ``ottla.durability=power``, whichever unsynced writes have reached the disk."""
     run, new = OPERATIONS[operation]
     settings = {"ottla.durability": "power"}
     fs = TracingFilesystem(MemoryFilesystem(files_of(1)))

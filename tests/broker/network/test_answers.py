@@ -70,6 +70,6 @@ def test_pending_responses_are_abandoned_with_the_connection() -> None:
 def test_merged_pieces_are_the_same_bytes_in_few_buffers(parts: list[bytes]) -> None:
     joined = merged(list(parts), small_bytes=6)
     assert b"".join(joined) == b"".join(parts)
-    # No two that could be joined lie side by side.
+    # No two adjacent buffers could be joined.
     is_large = [any(part is large for large in parts if len(large) >= 6) for part in joined]
     assert all(a or b for a, b in pairwise(is_large))

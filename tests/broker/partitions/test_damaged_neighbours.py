@@ -128,7 +128,7 @@ def check(fs: MemoryFilesystem, path: str, healthy: list[str], case: str, *, is_
     assert events or not is_told, case
     for answer, right in zip(answers, healthy, strict=True):
         if path.endswith("log-start-offset-checkpoint"):
-            # What was deleted is there again, and that is told.
+            # Deleted records are visible again, which is reported.
             assert answer == right or events & {"checkpoint_unreadable", "log_rebuilt"}, case
         elif answer != right:
             # A reader gets as far as the damage.

@@ -217,7 +217,7 @@ class Play:
         return refuses
 
     def answer(self, command: str) -> str:
-        """What a client is told in the end. Where the command's only append was refused, nothing may have changed."""
+        """Return the final response. If the command's only append was refused, nothing may have changed."""
         before, appends, was_refused = live(self.broker.broker), self.appends, self.was_refused
         first_answer = self.perform(command)
         if was_refused or not self.was_refused:

@@ -108,7 +108,7 @@ def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
         is_adopted = "t" in broker.broker.cluster.state.topics
         broker.abandon()
         if not is_adopted:
-            # What was copied has gone, and nothing is appended to it.
+            # The copied data was removed, and nothing is appended to it.
             carry_out(state, "/data", plan, identity, NOW_MS, lambda *_: None)
             broker, _ = started(state, log_dirs="/data")
             assert broker.broker.partitions.get("t", 0).log.log_end_offset == 7

@@ -70,7 +70,7 @@ def test_lost_offsets_are_reported() -> None:
 @pytest.mark.parametrize(
     ("records", "wanted"),
     [
-        # Complete is gone: the markers are written once more, where they are not.
+        # The Complete record is lost, so missing markers are written again.
         (1, set()),
         # Prepare too: the partitions know more than the coordinator.
         (2, {("whole", "t", 0), ("whole", "t", 1)}),

@@ -74,7 +74,7 @@ def test_bug_in_one_partition_stops_only_that_one() -> None:
 
 
 def test_partition_whose_response_was_not_used_is_fetched_again() -> None:
-    """A leader leaves out of a session's answers what it has told already: a high watermark that was not taken came never again."""
+    """A session's responses omit what was sent before: a high watermark that the follower did not use would be lost."""
     follower = FollowerWorld(lambda *_: None, 1)
     follower.answer(0, session_id=9, high_watermark=0)
     assert follower.named(1) == []

@@ -39,7 +39,7 @@ def test_decided_transaction_is_completed_after_a_crash(faulty: Faulty, point: P
     with faulty.killed():
         faulty.do(f"{end} A")
     assert outcome(faulty) == (COMMITTED if end == "commit" else NOTHING)
-    # The client has heard nothing, and asks again.
+    # The client got no response, and asks again.
     assert faulty.do(f"{end} A stay once").startswith("NONE")
     assert faulty.do("describe x").startswith("CompleteCommit" if end == "commit" else "CompleteAbort")
 
@@ -57,7 +57,7 @@ def test_unlogged_decision_leaves_the_transaction_open_after_a_crash(faulty: Fau
 
 @pytest.mark.parametrize("written", [1, 2])
 def test_crash_between_markers_leaves_some_written(faulty: Faulty, written: int) -> None:
-    """Until the start that follows has written the others: each partition has one marker, whoever wrote it."""
+    """Until the next start has written the others; then each partition has exactly one marker."""
     faulty.do(*BEGUN)
     hit = faulty.add(kill="between-markers", after_markers=written)
     with faulty.killed():
@@ -93,7 +93,7 @@ def test_a_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     faulty.broker.sleep(1_000)
     assert held.hits == 1
     assert faulty.do("describe x").startswith("Ongoing")
-    # Whoever comes again waits as well, and a new producer is told to.
+    # A retry waits as well, and a new producer gets a retriable error.
     again = faulty.send("commit A nosettle")
     assert held.hits == 1
     assert faulty.do("B = init x once nosettle") == "CONCURRENT_TRANSACTIONS"
@@ -190,7 +190,7 @@ def test_held_transaction_of_a_deleted_topic_completes(faulty: Faulty) -> None:
 
 @pytest.mark.parametrize("point", list(Point))
 def test_faults_work_with_durability_power(point: Point) -> None:
-    """With ``ottla.durability=power`` decisions and markers are driven behind syncs, and the points lie between them."""
+    """With ``ottla.durability=power`` decisions and markers follow syncs, and the fault points are between them."""
     faulty = Faulty(ottla_durability="power")
     faulty.do(*BEGUN)
     held = faulty.add(hold=point.value)

@@ -29,7 +29,7 @@ ANSWERED: list[dict[str, Any]] = [
 SILENT: list[dict[str, Any]] = [{"drop_answer": True}, {"drop_request": True}]
 CLOSED: list[dict[str, Any]] = [{"cut": "before"}, {"cut": "after"}]
 UNANSWERED = {0}
-"""Produce, which nobody answers with acks=0, as here."""
+"""Produce with acks=0 has no response, as here."""
 
 
 @pytest.fixture(scope="module")

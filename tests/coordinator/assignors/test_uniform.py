@@ -128,7 +128,7 @@ def test_partition_owned_by_two_members_gets_one_owner() -> None:
 
 
 def test_topics_are_sorted_by_kafka_uuid_order() -> None:
-    """Its halves are signed there, so an id that begins with a bit set stands before one that does not."""
+    """Its halves are signed there, so an id whose first bit is set precedes one whose is not."""
     negative = b"\xff" * 16
     members = {name: AssignorMember(subscribed=frozenset({ONE, negative})) for name in "ab"}
     assert assign_uniformly(members, {ONE: 1, negative: 1}) == {"a": {negative: {0}}, "b": {ONE: {0}}}

@@ -334,7 +334,7 @@ def test_metadata_transaction_is_applied_when_it_ends() -> None:
     assert state.topics["t"].partitions == [sole_replica(1)] * 3
     assert state.configs == {(2, "t"): {"retention.ms": "1"}}
     assert state.registrations.record_offsets == {1: 41}
-    # Records behind the transaction are replayed at once again.
+    # Records after the transaction are replayed at once again.
     for record in state.create_partitions("t", 4).records:
         state.replay(record)
     assert state.topics["t"].partition_count == 4

@@ -244,7 +244,7 @@ def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
     world.topics.counts["u"] = 2
     world.join(a)
     world.beat(a, topic_names=["u"])
-    # The target of before is in force for a minute, and the member has to give up what it does not subscribe to any more.
+    # The previous target is in force for a minute, and the member must revoke topics that it no longer subscribes to.
     assert (a.owns(), world.group.members["a"].state) == (set(), ConsumerMemberState.UNREVOKED_PARTITIONS)
     world.tick(29_000)
     world.beat(a)

@@ -84,7 +84,7 @@ def test_random_histories_end_with_every_partition_owned_once(seed: int) -> None
     for _ in range(STEPS):
         step(world, rng, consumers)
     assert world.failed_appends > 10
-    # Whoever is left comes to rest, and nobody is without a holder.
+    # The remaining members settle, and every partition has an owner.
     world.now_ms += 100_000
     world.tick(0)
     living = [Consumer("x"), Consumer("y")]

@@ -94,7 +94,7 @@ class History:
         self.world.tick(self.rng.choice([100, 1_000, SESSION_MS // 2]))
 
     def reload(self) -> None:
-        """Who waits in a rebalance at that time is told that there is no coordinator, and asks again."""
+        """Members parked in a rebalance at that time get NOT_COORDINATOR, and ask again."""
         for effect in self.world.shard.membership.dismissals():
             effect.waiter(effect.answer)  # type: ignore[attr-defined]
         self.world.reload()
@@ -106,7 +106,7 @@ def test_random_migrations_keep_the_invariants(seed: int) -> None:
     for _ in range(120):
         history.event()
     world = history.world
-    # Whoever has gone without a word, or was replaced, is late by now.
+    # Members that left silently or were replaced are overdue by now.
     for _ in range(60):
         history.step()
         world.tick(1_000)

@@ -128,7 +128,7 @@ def test_resolution_includes_topics_created_during_the_steps() -> None:
 
 
 def test_heartbeats_go_on_while_one_resolves_regular_expressions() -> None:
-    """As in Kafka, one heartbeat at a time does that for the whole group; another's own new expression waits for nobody."""
+    """As in Kafka, one heartbeat at a time resolves for the whole group; other heartbeats do not wait for it."""
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.join(b, topic_names=["t"])

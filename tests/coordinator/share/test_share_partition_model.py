@@ -43,7 +43,7 @@ class SharePartitionModel:
         self.log: list[FetchedBatch] = []
         self.aborted: list[AbortedTransaction] = []
         self.aborted_offsets: set[int] = set()
-        # Offsets with a record that somebody is to get.
+        # Offsets with a record that has to be delivered.
         self.records: set[int] = set()
         self.model: dict[int, Record] = {}
         self.persisted: dict[int, tuple[int, RecordState]] = {}

@@ -244,7 +244,7 @@ def expire_read_records(stream: Stream) -> None:
 
 
 def lose_mark(stream: Stream) -> None:
-    """The one offset that the mark stands with is deleted; the group has another still, of a tool."""
+    """The offset that carries the progress record is deleted; the group still has another, from a tool."""
     other = f"{stream.source}-tool"
     with KafkaClient(stream.bootstrap) as cluster:
         cluster.create_topic(other, partitions=1)
@@ -278,7 +278,7 @@ def lose_group_and_commit(stream: Stream) -> None:
 
 
 def lose_id(stream: Stream) -> None:
-    """The cluster forgets it by itself: nobody can delete one. The group's offsets are put back as a careful admin would."""
+    """The cluster expires it; no API deletes one. The group's offsets are restored as a careful admin would."""
     offsets = stream.history[-1]
     stream.clock.advance("8d")
     stream.commit(offsets)

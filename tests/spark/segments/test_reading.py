@@ -194,7 +194,7 @@ def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind:
     raw, position, header = harmed(path.read_bytes(), kind, 5)
     path.write_bytes(raw)
     if kind == "offset beyond the segment" and at:
-        # No next segment says where this one ends, so the batch behind seems to go backwards.
+        # No next segment shows where this one ends, so the following batch seems to go backwards.
         position, first = position + header.size_bytes, header.base_offset + 1_000_001
     else:
         first = header.base_offset
@@ -263,7 +263,7 @@ def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
     (root / CLEAN_FILE).write_text("")
     write_offsets(RealFilesystem(), f"{root}/{FIRST_DIRTY}", {("t", 0): log.first_dirty_offset})
     assert [row["offset"] for row in rows(root)] == expected
-    # Planned before, read behind the cleaner.
+    # Planned before the compaction, and read after it.
     assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == expected
 
 

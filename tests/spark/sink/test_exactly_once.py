@@ -57,7 +57,7 @@ def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Shared
 
 
 def ends(batch: int) -> InputEnds:
-    """Where a stream has read to that nobody compares."""
+    """Input offsets of a stream that the test does not compare."""
     return InputEnds("", {("out", 0): batch})
 
 
@@ -254,7 +254,7 @@ def test_expired_transactional_id_is_initialized_again() -> None:
         with pytest.raises(IdExpired):
             sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1))
         assert sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1)).records == 2 * PARTITIONS * 10
-        # Somebody else has it by now: that one is not fenced.
+        # Another producer owns it by now, and that one is not fenced.
         broker.clock.advance("8d")
         second = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop")
         second.begin()
@@ -333,7 +333,7 @@ def test_driver_writer_writes_every_batch_once(driven: Callable[[], ExactlyOnce[
         sink.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2))
     assert again.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2)).records == ROWS
     assert sum(count(world, "out")) == 3 * ROWS
-    # Whoever was fenced has a new producer when he begins anew.
+    # A fenced stream has a new producer when it starts again.
     assert sink.start() == Mark("q", 2, "run", offsets=1)
     assert sink.write("q", 3, lambda me: me.write(rows(3), TOPICS), ends(3)).records == ROWS
     assert sum(count(world, "out")) == 4 * ROWS

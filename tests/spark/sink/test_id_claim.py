@@ -59,7 +59,7 @@ class Stream:
         self.sink.write(self.query, batch, self.tasks, ENDS)
 
     def leave_open(self) -> None:
-        """As whoever is killed in a batch."""
+        """Simulates a kill inside a batch."""
         self.tasks(self.sink._transaction.producer)
 
 
@@ -126,7 +126,7 @@ def test_claim_does_not_count_as_committed_progress(cluster: ClusterClient) -> N
 
 
 def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: ClusterClient) -> None:
-    """A claim says that nothing was committed, which nobody knows of a batch that may have been."""
+    """A claim states that nothing was committed, which is unknown for a batch that may have been."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim(cluster, name, "q1", 2, "run", ENDS)
     assert read_mark(cluster, group_of(name)) is None

@@ -77,7 +77,7 @@ def test_idle_stream_keeps_its_progress_for_months(broker: Broker, by_driver: bo
     for _ in range(10):
         broker.clock.advance("6d")
         assert stream.renewed()
-    # It is the stream still that it was, and whoever takes its place knows what was committed.
+    # It is still the same stream, and its successor knows what was committed.
     assert not stream.write(1)
     broker.clock.advance("6d")
     assert stream.renewed()

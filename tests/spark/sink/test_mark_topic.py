@@ -159,7 +159,7 @@ def test_unusable_mark_topic_is_refused_before_any_write(broker: Broker, topic: 
 
 
 def test_place_of_progress_is_kept(broker: Broker) -> None:
-    """Other topics come, and the options name others first: the last mark says where the next one stands."""
+    """Other topics are added, and the options list others first: the last progress record decides the place."""
     Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
     broker.create_topic("a-first", partitions=1)
     later = Stream(broker, "kept", topics="a-first,other,out")
@@ -184,7 +184,7 @@ def test_recreated_input_topic_is_reported(broker: Broker) -> None:
         again = Stream(broker, name, **options)
         with pytest.raises(PipelineError, match=r"no offsets any more of 'b-in', which were committed with batch 0"):
             again.write(1, reads(**{"a-in": 100, "b-in": 250}))
-        # A topic that is read no more may go.
+        # A topic that is no longer read may be deleted.
         without = Stream(broker, name, **options)
         assert not without.write(1, reads(**{"a-in": 150})).is_replay
 
@@ -214,7 +214,7 @@ def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: s
     with pytest.raises(PipelineError, match=RECREATED):
         committed_offsets(broker.bootstrap, name, "anew-log")
     assert len(broker.records("out")) == before
-    # Topics that are read no more may go.
+    # Topics that are no longer read may be deleted.
     broker.create_topic(f"g-in-{writer}", partitions=1)
     assert not Stream(broker, name, **options).write(3, reads(**{f"g-in-{writer}": 1})).is_replay
     with KafkaClient(broker.bootstrap) as cluster:

@@ -121,7 +121,7 @@ def test_sink_is_reusable_after_a_failed_abort(numbers: Numbers, monkeypatch: py
         monkeypatch.undo()
         run(TEXT)
         assert numbers.values("single") == list(range(100))
-        # What is final is told at once, in the words of the task that met it.
+        # A final error is reported at once, with the message of the task that met it.
         numbers.add(1)
         with pytest.raises(Exception, match="topic 'single' has no partition 7: it has 1"):
             run(TEXT, "7 AS partition")
@@ -134,7 +134,7 @@ def test_file_stream_accepts_topic_and_mark_topic_options(numbers: Numbers) -> N
     numbers.run(as_text, topic="numbers", mark_topic="single", compression_type="zstd")
     assert numbers.values("numbers") == list(range(10))
     assert numbers.broker.lag("ottla-pipeline.numbers") == {("single", 0): 0}
-    # A lost checkpoint is another stream: it is refused before it fences anybody.
+    # A lost checkpoint makes another stream: it is refused before it fences the first.
     with pytest.raises(Exception, match="the last batch under this transactional id came from another checkpoint"):
         numbers.run(as_text, "another", topic="numbers", mark_topic="single")
     assert numbers.values("numbers") == list(range(10))

@@ -94,7 +94,7 @@ class Producer:
         self._guard(lambda: self.raw.init_transactions(CALL_TIMEOUT_S))
 
     def begin(self) -> None:
-        # What an aborted transaction took back is told late, and is no failure of this one.
+        # Failures of an aborted transaction are reported late, and are no failure of this one.
         self._errors = []
         self._guard(self.raw.begin_transaction)
 
@@ -110,7 +110,7 @@ class Producer:
         try:
             left = self._guard(lambda: self.raw.flush(CALL_TIMEOUT_S))
         except SystemError:
-            # The binding trips over a fatal error that comes in mid-flush; the next call tells of it.
+            # The binding fails on a fatal error that arrives during a flush; the next call reports it.
             left = 0
         if self._errors:
             first = self._errors[0]
@@ -133,7 +133,7 @@ class Producer:
 
     def close(self) -> None:
         self.raw.purge()
-        # One that was fenced has nothing to say any more.
+        # A fenced producer cannot do anything more.
         with contextlib.suppress(KafkaException):
             self.raw.flush(1)
 

@@ -108,7 +108,7 @@ class Producer:
         self._in_time(lambda: self.raw.send_offsets_to_transaction(sent, consumer.raw.group_metadata()))
 
     def commit(self) -> None:
-        # kafka-python 3.0 tells a transaction committed whose records have all timed out before they were sent.
+        # kafka-python 3.0 reports a transaction as committed if all its records timed out before they were sent.
         self.flush()
         self._in_time(self.raw.commit_transaction)
 

@@ -22,7 +22,7 @@ Question = dict[str, Any]
 
 
 def assign(rng: random.Random) -> Question:
-    """A group that is there already, in any state: tasks may be nobody's, of the wrong member, or unknown."""
+    """An existing group in any state: tasks may be unowned, of the wrong member, or unknown."""
     subtopologies = {str(i): [rng.randint(1, 6), rng.random() < 0.6] for i in range(rng.choice([1, 2, 3, 12]))}
     tasks = [(i, p) for i, (count, _) in subtopologies.items() for p in range(count)]
     processes = [f"process-{rng.randrange(10**6)}" for _ in range(rng.randint(1, 6))]
