@@ -77,7 +77,7 @@ def test_value_types_of_busy_packages_are_structs() -> None:
 
 
 def modules_imported(path: Path, modules: set[str]) -> set[str]:
-    """Of ottla's own modules those that one imports, also for types only, or when a function is called."""
+    """Return the ottla modules that the module imports, including type-only and function-level imports."""
     names: set[str] = set()
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -95,11 +95,11 @@ def test_imports_have_no_cycles() -> None:
 
 
 LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_owing", "keys", "values"}
-"""What an assert may call: it only looks. With ``python -O`` asserts are not there, and nothing may depend on that."""
+"""Functions that an assert may call, because they only read. With ``python -O`` asserts do not run."""
 
 
 def acts(module: Sequence[ast.AST]) -> list[str]:
-    """What asserts call, assign or wait for besides."""
+    """Return calls, assignments and awaits with side effects in asserts."""
     acting: list[str] = []
     for statement in module:
         if not isinstance(statement, ast.Assert):

@@ -39,7 +39,7 @@ CLAIMS = [
     (r"at most ([\d,]+) records are named", MAX_RECORD_ERRORS, ("docs/differences.md",)),
     (r"transaction\.version 0 to (\d+)", SUPPORTED_FEATURES["transaction.version"][1], ("README.md", "docs/features.md")),
 ]
-"""What a sentence says in digits, the number, and pages that say it."""
+"""A sentence with digits, the number, and the pages that contain it."""
 
 
 @pytest.mark.parametrize(("pattern", "number", "pages"), CLAIMS, ids=[pattern for pattern, _, _ in CLAIMS])

@@ -64,7 +64,7 @@ class MeasuredBroker(SimulatedBroker):
         return connection
 
     def measure(self, work: Callable[[], T], limit: Limit = LOOP_HELD, what: str = "the request") -> T:
-        """What ``work`` returns. Raises AssertionError where the broker held the loop for longer than the limit meanwhile."""
+        """Run ``work`` and return its result. Raises AssertionError if the event loop was held longer than the limit."""
         self.meter.longest = 0.0
         result = work()
         check(self.meter, limit, what)

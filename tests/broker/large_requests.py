@@ -94,7 +94,7 @@ def configs_of(many: int, make: Callable[[str, str], Any]) -> list[Any]:
 
 EXISTING = "existing"
 SLOW_PATTERNS = ",".join([*(rf"client_id=\pL\pL\pL\pL\pL{i}" for i in range(5)), "client_id=" + r"\pL" * 50])
-"""As many as one subscription may have, each as slow to check as it may be."""
+"""As many patterns as one subscription may have, each as slow to check as possible."""
 
 
 def _consumer_joins(n: int, topics: int) -> ConsumerGroupHeartbeatRequest:

@@ -35,7 +35,7 @@ from tests.support.raw_client import create
 TYPES = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 MIB = 1 << 20
 WORDS = b" ".join(b"key%d=value%d;" % (number * number % 977, number % 89) for number in range(10_000))
-"""What compresses the better, the higher the level is."""
+"""Text that compresses better at higher levels."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def packed(simulated: SimulatedBroker, records: list[bytes], codec: int = 0, *, 
 
 
 def handled(simulated: SimulatedBroker, raw: bytes) -> Any:
-    """What the handler returns: a response, or the steps to one."""
+    """Return the handler's result: a response, or the steps to one."""
     data = [PartitionProduceData(index=0, records=memoryview(bytearray(raw)))]
     topics = [TopicProduceData("t", partition_data=data)]
     request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=topics)

@@ -67,7 +67,7 @@ def is_topic_key_read(name: str) -> bool:
 
 
 def is_group_key_read(name: str) -> bool:
-    """By its whole name, or by the part behind the kind of group."""
+    """Whether the key is read, by its full name or by the part after the group type."""
     return name in read_names() or name.partition(".")[2] in read_names()
 
 

@@ -49,7 +49,7 @@ class Program:
         self.process.stdin.flush()
 
     def end(self) -> tuple[int, str]:
-        """Its exit code, and what all processes have written to stderr."""
+        """Return the exit code, and what all processes have written to stderr."""
         _, errors = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, errors
 

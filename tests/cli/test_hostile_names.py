@@ -25,7 +25,7 @@ from tests.client.test_reasons import NOW_MS, held, holder, transaction
 
 ESCAPES = "\x1b]0;mine\x07\x9b31m\u202e"
 NO_TEXT = "\udcff\udcfe"
-"""How the bytes FF FE of a command line come."""
+"""The bytes FF FE of a command line, as Python decodes them."""
 FIRST = f"{0:020d}"
 
 

@@ -44,7 +44,7 @@ START, END = 10, 100
 
 
 def describe_topics(request: MetadataRequest) -> MetadataResponse:
-    """There is the topic t, with two partitions, and no other."""
+    """Answer that only the topic t exists, with two partitions."""
     asked = {topic.name for topic in request.topics or []}
     missing = tuple(sorted(name for name in asked if name not in ("t", None)))
     return metadata(nodes={1: "kafka"}, leaders={"t": [1, 1]} if "t" in asked else {}, missing=missing)
@@ -74,7 +74,7 @@ def broker(kind: str, state: str = "Empty", versions: dict[str, tuple[int, int]]
 
 
 def committed(*offsets: tuple[str, int, int]) -> OffsetFetchResponse:
-    """In the form of version 8 and newer, and in the one of before."""
+    """Return committed offsets in the form of version 8 and newer, and in the older one."""
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(name=t, partitions=[OffsetFetchResponsePartition(partition_index=i, committed_offset=o)])

@@ -20,7 +20,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Browser:
-    """Without the page of an earlier test, which would complain that its broker is gone."""
+    """The browser, without the page of an earlier test, which would report that its broker is down."""
     chromium.driver.get("about:blank")
     chromium.complaints()
     return chromium

@@ -39,7 +39,7 @@ def write(to: Producer, value: bytes, partition: int = 0) -> None:
 
 
 def commit_offset(client: RawClient, group: str, offset: int) -> None:
-    """As a consumer that assigns itself its partitions does."""
+    """Commit an offset like a consumer that assigns its partitions itself."""
     partitions = [OffsetCommitRequestPartition(partition_index=index, committed_offset=offset) for index in range(3)]
     request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)])
 

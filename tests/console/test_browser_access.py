@@ -252,7 +252,7 @@ def scripted_control_api(events: bytes, *, stays_open: bool) -> Iterator[tuple[s
 
 
 LONGER_THAN_PAUSES_S = 1.5
-"""In this time a page that has lost its connection asks three times."""
+"""In this time a page that lost its connection reconnects three times."""
 
 
 def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser) -> None:

@@ -35,7 +35,7 @@ class Loaded:
         self.client = RawClient(broker.bootstrap)
         self.plain = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         self.completed = 1
-        """How many transactions of the lively one are complete."""
+        """Number of completed transactions of the active producer."""
         self.lively = producer(broker, "lively")
         write(self.lively, b"first", partition=9)
         self.lively.commit_transaction(TIMEOUT_S)

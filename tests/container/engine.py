@@ -69,7 +69,7 @@ class Engine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For Testcontainers of all languages: where the engine and its ports are, and nothing that runs beside the containers."""
+        """Environment for Testcontainers of all languages: address of the engine, and no companion containers."""
         off = ("TESTCONTAINERS_RYUK_DISABLED", "TESTCONTAINERS_CHECKS_DISABLE")
         where = {"DOCKER_HOST": self.address, "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1"}
         return {**where, "DOCKER_API_VERSION": API_VERSION, **dict.fromkeys(off, "true")}
@@ -235,7 +235,7 @@ class _Asked(BaseHTTPRequestHandler):
                 self.wfile.write(body)
 
     def _logs(self, logs: list[Log], made: Created, *, follow: bool) -> None:
-        """What was written, as a multiplexed stream: each piece with its stream and size in front, until the container ends."""
+        """The output as a multiplexed stream: each piece follows its stream and size, until the container ends."""
         self.send_response(200)
         self.send_header("Content-Type", "application/vnd.docker.multiplexed-stream")
         self.send_header("Transfer-Encoding", "chunked")

@@ -34,7 +34,7 @@ CONTROLLER = ",CONTROLLER://0.0.0.0:9094"
 
 
 class Where(msgspec.Struct, frozen=True):
-    """What a library knows when it writes its script."""
+    """Facts that a library knows when it writes its script."""
 
     mapped_port: int
     hostname: str

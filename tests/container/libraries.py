@@ -76,7 +76,7 @@ LIBRARIES: dict[str, Callable[[], tuple[list[str], dict[str, str]]]] = {
     "node-11.14.0": node,
     "go-0.44.0": go_module,
 }
-"""Of each library the command and the variables that start its program. They raise `Unavailable`."""
+"""Functions that return the command and environment of each library's program. They raise `Unavailable`."""
 STARTED = {
     "java": ["apache", "confluent", "older-kraft", "older-zookeeper"],
     "python": ["kraft", "zookeeper"],
@@ -87,6 +87,6 @@ STARTED = {
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
-    """That of this process, without what says where a container engine is."""
+    """Return the environment of this process, without the address of a container engine."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TESTCONTAINERS_", "PYTHON"))}
     return {**kept, **more}

@@ -48,7 +48,7 @@ def _runs(process: int) -> bool:
 
 
 class Log(NamedTuple):
-    """One of the streams that a container writes to, by its number in the engine's API."""
+    """An output stream of a container, by its number in the engine's API."""
 
     number: int
     path: Path
@@ -138,7 +138,7 @@ class Container:
             time.sleep(0.05)
 
     def wait_for_port(self, port: int) -> None:
-        """Until a connection inside the container succeeds, which is how some libraries wait."""
+        """Wait until a connection inside the container succeeds, as some libraries do."""
         deadline = time.monotonic() + STARTED_TIMEOUT_S
         while self.run("/bin/bash", "-c", f"</dev/tcp/localhost/{port}").returncode:
             assert time.monotonic() < deadline, self.text

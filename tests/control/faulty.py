@@ -49,7 +49,7 @@ class Faulty:
         return [perform(self.world, command) for command in commands][-1]
 
     def send(self, command: str) -> Callable[[], str]:
-        """On a connection of its own, without waiting; what it gives waits for the answer."""
+        """Send on a new connection without waiting; return a function that waits for the response."""
         words = cut_up(command, {})
         ask = VERBS[words.verb](self.world, words)
         assert isinstance(ask, Ask)

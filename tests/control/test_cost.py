@@ -128,7 +128,7 @@ TRANSACTIONS = 20
 
 
 def instructions(history: EventHistory | None, version: int, *, has_record: bool) -> int:
-    """How many instructions run for `TRANSACTIONS` transactions, on both sides of a connection that has no socket."""
+    """Return how many instructions run for `TRANSACTIONS` transactions, on both sides of a connection without a socket."""
     broker = SimulatedBroker(transaction_listener=history).start().with_coordinators()
     count = 0
     with broker.connect() as client:

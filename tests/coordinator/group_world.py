@@ -122,7 +122,7 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
         self.run(Result(None, [MARKER]))
 
     def snapshot(self) -> Any:
-        """Without the queue of deadlines: a deadline whose result was not appended comes again."""
+        """The state without the queue of deadlines: a deadline whose result was not appended fires again."""
         shard = self.shard
         groups = {
             i: [getattr(g, f) for f in ClassicGroup.__struct_fields__ if f not in ("wake_ms", "due_ms")]

@@ -26,7 +26,7 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Transaction:
-    """What one transaction wrote. ``acknowledged_at`` is the length of the trace when its end was acknowledged, 0 before."""
+    """The writes of one transaction. ``acknowledged_at`` is the length of the trace when its end was acknowledged, 0 before."""
 
     name: str
     values: dict[str, list[str]] = field(default_factory=dict)

@@ -33,7 +33,7 @@ STATES_A_BOUNDARY = 5
 STATES_IN_FAST = 50
 STATES = int(os.environ.get("CRASH_STATES", "2000"))
 STATES_A_LOAD = 200
-"""What a state costs grows with the length of its load's logs: there are many loads rather than a long one."""
+"""The cost of a state grows with the log length of its workload, so there are many short workloads."""
 TRANSACTIONS = 60
 
 

@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.full, pytest.mark.java, pytest.mark.entry("STO-17")]
 STATES = 60
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 FILES_AT_ONCE = 1_000
-"""One argument of a command may take 128 KiB."""
+"""One argument of a command may have 128 KiB."""
 COMPLAINTS = ("exception", "mismatches", "isvalid: false", "out of order")
 
 
 def after_crashes() -> Iterator[MemoryFilesystem]:
-    """What is on the disk when a broker has started on a crash state, and has stopped."""
+    """Directories of brokers that started on a crash state and stopped."""
     for durability in ("process", "power"):
         story, rng, disk = run_load(durability, 60, 5), random.Random(5), TornDisk()
         chosen = set(rng.sample(range(len(story.trace) // 2, len(story.trace)), STATES // 12))

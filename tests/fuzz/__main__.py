@@ -30,7 +30,7 @@ def seeds(text: str) -> range:
 
 
 def run(seed: int, inputs: int, host: type[Host | SocketHost]) -> tuple[Run, Failure | None]:
-    """One seed, to its end or to its failure."""
+    """Run one seed to its end or to its failure."""
     for left in reversed(range(HOLD_TRIES if host is TimedHost else 1)):
         one = Run(seed, host)
         try:

@@ -12,7 +12,7 @@ from tests.fuzz.vocabulary import Cast
 from tests.support.batches import batch, record
 
 BOMB_BYTES = 4 << 20
-"""What the largest of the compressed batches inflates to."""
+"""Decompressed size of the largest compressed batch."""
 HEADER_FIELDS = ("base_offset", "length", "leader_epoch", "magic", "crc", "attributes", "last_offset_delta", "base_timestamp_ms",
                  "max_timestamp_ms", "producer_id", "producer_epoch", "base_sequence", "record_count")  # fmt: skip
 _WIDTHS = (64, 32, 32, 8, 32, 16, 32, 64, 64, 64, 16, 32, 32)
@@ -57,7 +57,7 @@ def _number(rng: random.Random, bits: int, known: int) -> int:
 
 
 def with_wrong_header(rng: random.Random, raw: bytes) -> bytes:
-    """One to three fields of the header changed."""
+    """Return the batch with one to three header fields changed."""
     fields = list(HEADER.unpack_from(raw))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         at = rng.randrange(len(fields))

@@ -26,7 +26,7 @@ from tests.support.raw_client import create
 T = TypeVar("T")
 
 HOLD = Limit(lines=150_000, ms=20)
-"""How long one request, timer or step may hold the loop."""
+"""Longest time that one request, timer or step may hold the event loop."""
 CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})
 """An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as with Kafka: a person must know."""
@@ -88,7 +88,7 @@ class Action:
 
 
 def action(text: str) -> Action:
-    """What a line of a trace says. Raises ValueError."""
+    """Parse a line of a trace. Raises ValueError."""
     word, *rest = text.split()
     if word == "send":
         return Action("send", int(rest[0]), bytes.fromhex(rest[1]))

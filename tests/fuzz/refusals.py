@@ -19,7 +19,7 @@ LOOKS = frozenset({1, 2, 9, 15, 16, 18, 23, 29, 32, 35, 60, 61, 65, 66, 74, 75})
 MARKERS = frozenset({27})
 SIZES = ("max.message.bytes", "message.max.bytes", "segment.bytes", "log.segment.bytes")
 ROOM_BYTES = 1 << 20
-"""What a coordinator's largest record takes at most."""
+"""Largest size of a coordinator's record."""
 COORDINATED = frozenset({8, 11, 12, 13, 14, 22, 24, 25, 26, 28, 42, 47, 68, 76, 88, 91, 92})
 """APIs whose answers wait for a coordinator's log."""
 

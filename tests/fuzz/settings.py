@@ -40,12 +40,12 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "transaction.two.phase.commit.enable": ("false", "true"),
 }
 CHANGED = 0.25
-"""How often a setting is another than its usual one."""
+"""Probability that a setting differs from its usual value."""
 
 
 @dataclass(slots=True)
 class Given:
-    """What a broker is started with."""
+    """Settings with which a broker is started."""
 
     settings: dict[str, str]
     features: dict[str, int] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from tests.fuzz.settings import Given
 from tests.support.raw_client import RawClient
 
 MEMORY_BYTES = 150 << 20
-"""That the process may take above what it took when it had started."""
+"""Memory that the process may use above its use after the start."""
 SEND_TIMEOUT_S = 5.0
 LONGEST_WAIT_MS = 20
 """A wait is real here: so much of it at most."""
@@ -49,7 +49,7 @@ class _Line:
             self.cut()
 
     def answers(self) -> list[Exchange]:
-        """What has come by now."""
+        """Return the responses received so far."""
         exchanges: list[Exchange] = []
         while self._socket is not None:
             try:

@@ -55,13 +55,13 @@ def _consumer_group(group: ConsumerGroup) -> Key:
 
 
 def _streams_group(group: StreamsGroup) -> Key:
-    """What of it is in the log; in what order members came is not."""
+    """The logged part of a streams group; the order of joins is not part of it."""
     members = sorted(group.members.values(), key=lambda m: m.member_id)
     return group.metadata, group.assignment_epoch, group.assigned_ms, group.topology, members, dict(group.targets)
 
 
 def _streams_memory(group: StreamsGroup) -> Key:
-    """What of it no log has, but for when something is due and what is remembered of a computation."""
+    """The unlogged part of a streams group, except timers and cached computations."""
     return dict(group.task_offsets), group.shutdown_member_id, group.endpoint_epoch, group.delayed_until_ms is None
 
 
@@ -150,7 +150,7 @@ def _logs(broker: BrokerServer) -> State:
 
 
 def durable(broker: BrokerServer) -> State:
-    """What a start on the same files must bring back."""
+    """The state that a start on the same files must restore."""
     out = _logs(broker)
     cluster = broker.cluster.state
     out |= _cluster(cluster)

@@ -69,7 +69,7 @@ def stored(
 
 
 def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[str]:
-    """What a consumer gives its application, the aborted list applied as the Java client does."""
+    """Return the records that a consumer delivers, with aborted ones removed as by the Java client."""
     listed: set[tuple[int, int]] = set()
     stored_batches = stored(world, where, committed=committed, aborted=listed)
     aborted = sorted(listed)

@@ -23,7 +23,7 @@ NO_SUCH_ID = b"\x11" * 16
 TRANSACTION_TIMEOUT_MS = 600_000
 """Transaction timeout of producers, unless a command names one. Restarts of Apache Kafka on a busy machine may take a minute."""
 DEAD_LETTERS = "dlq."
-"""What the names of dead-letter topics of share groups begin with (``errors.deadletterqueue.topic.name.prefix``)."""
+"""Prefix of the dead-letter topics of share groups (``errors.deadletterqueue.topic.name.prefix``)."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Actor:
 
 @dataclass(slots=True)
 class Ask:
-    """One request, and how its answer reads."""
+    """One request, and how its response is shown."""
 
     request: Any
     version: int | None
@@ -100,7 +100,7 @@ class World:
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
         self.answers: dict[str, Any] = {}
-        """What ``ask`` was answered, by the names that the case has given."""
+        """Responses to ``ask``, by the names that the case gave them."""
         self.usual: dict[str, dict[str, Any]] = {}
         """The fields that requests of an API have if a command does not say otherwise."""
         self.not_offered = ""
@@ -149,7 +149,7 @@ class World:
         return self._client
 
     def topic_id(self, topic: str) -> bytes:
-        """Its id; of a topic that is not there, an id that none has."""
+        """Return the topic's id, or an unused id for an unknown topic."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answered: bytes = self.call(request).topics[0].topic_id
         return NO_SUCH_ID if answered == NO_UUID else answered

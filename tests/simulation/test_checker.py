@@ -65,7 +65,7 @@ def marker(offset: int, producer_id: int, *, commit: bool) -> Stored:
 
 @pytest.fixture
 def seen() -> Observation:
-    """What follows from that history; the unknown commit has come about."""
+    """The observation that follows from the history, in which the unknown commit succeeded."""
     return Observation(
         committed={INPUT: [(0, "f1"), (1, "f2"), (5, "f4")], LEFT: [(2, "p/2/0"), (4, "p/3/0")], RIGHT: [(2, "p/2/1")]},
         uncommitted={

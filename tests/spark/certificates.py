@@ -22,7 +22,7 @@ def pem_of(certificate: trustme.LeafCert, password: str = "") -> str:
 
 
 def server_context(certificate: trustme.LeafCert, clients: trustme.CA | None = None) -> ssl.SSLContext:
-    """Of a listener; with ``clients`` it wants a certificate of them."""
+    """The TLS context of a listener; with ``clients`` it requires client certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
     if clients is not None:

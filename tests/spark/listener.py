@@ -130,7 +130,7 @@ def open_broker(name: str, request: Any) -> Any:
 
 
 def closed_broker(name: str, request: Any) -> Any:
-    """Of a listener that wants SASL, and closes where anything else is asked first but which requests it serves."""
+    """Responses of a listener that requires SASL; it closes on requests other than ApiVersions and SaslHandshake."""
     if name == "ApiVersions":
         return versions()
     return SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN", "SCRAM-SHA-512"]) if name == "SaslHandshake" else None

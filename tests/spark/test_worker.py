@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def in_a_worker(code: str) -> str:
-    """In a process of its own: it changes what a process has only once."""
+    """Run the code in a new process, because preparation changes a process only once."""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

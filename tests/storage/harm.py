@@ -31,7 +31,7 @@ HARMS: dict[str, Harm] = {
     "offset goes backwards": lambda raw, at, header: _with(raw, at, _OFFSET.pack(header.base_offset - 2)),
     "offset beyond the segment": lambda raw, at, header: _with(raw, at, _OFFSET.pack(header.base_offset + 1_000_000)),
 }
-"""What leaves the file as long as it was, so that the indexes still fit it."""
+"""Kinds of damage that keep the length of the file, so that the indexes still match."""
 CUTS: dict[str, Harm] = {
     "cut inside a batch": lambda raw, at, _: raw[: at + 30],
     "cut between two batches": lambda raw, at, _: raw[:at],

@@ -77,7 +77,7 @@ def contents(log: Log) -> list[tuple[int, str, str | None]]:
 
 
 def committed(log: Log) -> dict[str, str]:
-    """What a read_committed consumer that reads from the start ends up with, key by key."""
+    """Return the last value of each key for a read_committed consumer that reads from the start."""
     newest: dict[str, str | None] = {}
     offset = log.log_start_offset
     while offset < log.last_stable_offset:
@@ -407,7 +407,7 @@ def visible(log: Log) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class Shadow:
-    """What a log must hold, without any log."""
+    """A model of the records that a log must contain."""
 
     newest: dict[str, str] = field(default_factory=dict)
     open: dict[int, dict[str, str | None]] = field(default_factory=dict)

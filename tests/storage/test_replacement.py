@@ -61,7 +61,7 @@ def replace_and_undo(fs: Filesystem) -> None:
 
 
 def renames_of_directories_refused(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on an overlay file system, for directories of the image."""
+    """Renames fail as on an overlay file system for directories of the image."""
     rename = fs.rename
 
     def refusing(old: str, new: str) -> None:

@@ -26,7 +26,7 @@ MAX_STEPS_OF_A_START = 60
 
 
 def written() -> MemoryFilesystem:
-    """What a kill leaves of some segments with aborted transactions and leader epochs; one transaction is open."""
+    """Files after a kill: some segments with aborted transactions and leader epochs; one transaction is open."""
     fs = FaultyFilesystem()
     log = Logs(fs, DIRECTORY).new(SMALL)
     for n in range(24):

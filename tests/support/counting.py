@@ -55,7 +55,7 @@ class Meter(Protocol):
         ...
 
     def exceeds(self, limit: Limit) -> str:
-        """What the longest stretch took where that is above the limit, else an empty text."""
+        """Return the cost of the longest stretch if it exceeds the limit, else an empty text."""
         ...
 
 
@@ -132,7 +132,7 @@ MAX_SLOWNESS = 3.0
 
 
 def slowness() -> float:
-    """How many times longer than on a usual machine work takes at this moment: 1 where it is faster, at most `MAX_SLOWNESS`."""
+    """Return the current slowness factor against an ordinary machine: at least 1 and at most `MAX_SLOWNESS`."""
 
     def fixed_work_s() -> float:
         began_s, total = time.thread_time(), 0

@@ -31,7 +31,7 @@ class Logs:
     def open(
         self, *, clean: bool, recovery_point: int | None = None, start: int | None = None, config: LogConfig = SMALL
     ) -> tuple[Log, RecoveryReport]:
-        """Without ``recovery_point`` a clean stop has left that of the log that was opened last, and a crash has left none."""
+        """Without ``recovery_point`` a clean stop keeps that of the log opened last, and a crash has none."""
         if recovery_point is None:
             recovery_point = self.latest.recovery_point if clean and self.latest is not None else 0
         log = self.new(config)
@@ -74,7 +74,7 @@ def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: 
 
 
 def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[object, ...]:
-    """What must be equal on a log that was opened again: offsets, producers, aborted transactions.
+    """Return the state that must be equal after reopening a log: offsets, producers, aborted transactions.
 
     Of each producer ``last_batches`` are compared.
     """

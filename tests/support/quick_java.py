@@ -29,7 +29,7 @@ def java_home() -> str:
 
 
 def plain() -> dict[str, str]:
-    """Without the archive. One Spark home for all, for an archive fits paths as well as files."""
+    """The environment without the archive. All share one Spark home, because an archive depends on paths."""
     return {"JAVA_HOME": java_home(), "SPARK_HOME": str(SPARK_HOME), "JDK_JAVA_OPTIONS": OPTIONS}
 
 
@@ -41,12 +41,12 @@ def from_archive() -> str:
 
 
 def environment() -> dict[str, str]:
-    """What a driver is to be started with: half the processor time until its first batch."""
+    """Environment for a driver; it halves the processor time until the first batch."""
     return {**plain(), "SPARK_SUBMIT_OPTS": from_archive()}
 
 
 def of_a_cluster(settings: Mapping[str, str] = {}) -> dict[str, str]:
-    """What a cluster's master and workers are to be started with, and a driver whose executors they start.
+    """Environment for a cluster's master and workers, and for a driver whose executors they start.
 
     ``settings`` are those of Spark's that a user has, as `submitted` has them.
     """
@@ -61,7 +61,7 @@ def submitted(settings: Mapping[str, str] = {}) -> list[str]:
 
 
 def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
-    """By a driver that writes a few purchases exactly once. Where a machine is too slow for that, tests go on without."""
+    """Create it by a driver that writes a few purchases. On a machine that is too slow, tests run without it."""
     from ottla import Broker
     from ottla.pipeline.generate import Workload
     from tests.pipeline.kills.shopping import Shopping

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 RESULTS: dict[str, dict[str, Any]] = {}
-"""By the test's id: ``outcome``, ``duration_s``, ``reason`` of a failure or a skip, and ``when``, the phase that has failed."""
+"""Results by test id: ``outcome``, ``duration_s``, ``reason`` of a failure or skip, and ``when``, the failed phase."""
 RULES: list[dict[str, Any]] = []
 MAX_REASON_LENGTH = 300
 """Characters of a reason."""

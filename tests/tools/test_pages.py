@@ -102,7 +102,7 @@ def test_link_from_a_subdirectory_is_resolved_relative_to_it() -> None:
 
 _FILE = re.compile(r"`((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)`")
 _ROOMS = ("", "ottla", "ottla/broker", "ottla/coordinator", "ottla/spark")
-"""Where the path of a file on a page about the code may begin."""
+"""Folders to which file paths on pages about the code may be relative."""
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def git(directory: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Release:
-    """With a changelog and a README alone, committed."""
+    """A committed checkout with only a changelog and a README."""
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-01-31)\n\n- New.\n\n## 1.2.2 (2026-01-01)\n")
     (tmp_path / "README.md").write_text("[the changes](CHANGELOG.md), [elsewhere](https://example.com)\n")
     git(tmp_path, "init", "-q")

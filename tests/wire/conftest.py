@@ -52,7 +52,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture(params=GROUP_CLIENTS, ids="-".join)
 def group_client(request: pytest.FixtureRequest) -> Client:
-    """For what a group does: clients of classic groups, and those of them that can be members of consumer groups (KIP-848)."""
+    """Clients for group tests: all with classic groups, and those that support consumer groups (KIP-848)."""
     return stock_client(*request.param)
 
 
@@ -91,7 +91,7 @@ def closing() -> Iterator[Callable[[Any], Any]]:
 
 
 def read(consumer: WireConsumer, count: int, *, timeout_s: float = 60, settle_s: float = 0.3) -> list[Message]:
-    """At least ``count`` messages within the time, and whatever else arrives right after them."""
+    """Return at least ``count`` messages within the timeout, and all others that arrive right after them."""
     import time
 
     messages: list[Message] = []

@@ -10,7 +10,7 @@ LEAVE_TIMEOUT_S = 60
 
 
 class Instance:
-    """One process of the application, which ends with its input. What it says goes into a file."""
+    """One process of the application, which ends with its input. Its output goes into a file."""
 
     def __init__(self, command: list[str], output: Path) -> None:
         self.output = output
@@ -33,7 +33,7 @@ class Instance:
         self.process.communicate()
 
     def close(self) -> None:
-        """By the end of its input, upon which it leaves the group."""
+        """Close its input, upon which it leaves the group."""
         if self.process.poll() is not None:
             return
         self.thaw()

@@ -28,7 +28,7 @@ class Proxy:
         return f"127.0.0.1:{self.port}"
 
     def stand_before(self, target: str) -> None:
-        """Where clients are passed on to: the proxy has its port before the broker is started that advertises it."""
+        """Set the address of the real broker; the proxy has its port before the broker starts and advertises it."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
 

@@ -108,7 +108,7 @@ def answers(bootstrap: str) -> Answers:
 
 
 def java_program() -> list[str]:
-    """What asks by the Java Admin. Raises `tools.kafka.Unavailable`."""
+    """The program that uses the Java Admin. Raises `tools.kafka.Unavailable`."""
     jars = kafka.jars("clients", kafka.KAFKA_VERSION)
     return java_programs.command(PROGRAM, jars, "-Xmx256m", "-XX:TieredStopAtLevel=1")
 
@@ -120,7 +120,7 @@ def said(command: list[str]) -> list[str]:
 
 
 KADM = "kadm."
-"""How the questions begin that franz-go's client asks."""
+"""Prefix of the questions that franz-go's client asks."""
 
 
 def said_by_kadm(bootstrap: str) -> list[str]:

@@ -68,7 +68,7 @@ def test_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pyt
 
 
 def produced_by_librdkafka(broker: Broker, *ends: str) -> None:
-    """One producer of transaction version 1: all its transactions have one epoch."""
+    """Use one producer of transaction version 1: all its transactions have one epoch."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic("t", 2)]).values():
         future.result(60)

@@ -1,4 +1,4 @@
-"""What clients that behave badly may cost: memory and time of a broker process, measured from outside.
+"""Memory and time that misbehaving clients cost a broker process, measured from outside.
 
 Each test drives one request or one kind of client that has cost gigabytes or seconds before, and looks at the process's
 highest resident memory and at how long another connection waits meanwhile.
@@ -37,7 +37,7 @@ SAMPLE_S = 0.01
 HANGS_S = 60.0
 """A client that waits for longer is not answered at all."""
 LONGEST_WAIT_S = 1.0
-"""What another client may wait at most. The loop is held for 20 ms at most; the rest is for a machine that is busy."""
+"""Longest wait of another client. The loop is held for 20 ms at most; the rest allows for a busy machine."""
 SMALL_RECEIVE_BUFFER_BYTES = 4_096
 
 

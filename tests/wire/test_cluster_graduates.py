@@ -74,7 +74,7 @@ class Orders:
             self.failures.append(error)
 
     def wait_for_more(self, count: int = 20) -> None:
-        """Whatever has just happened, transactions are committed after it."""
+        """Wait until further transactions are committed."""
         before = len(self.committed)
         oracle.wait_for(
             f"{before + count} transactions are committed",

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.wire]
 PARTITIONS = 6
 PATIENCE_S = 60.0
 SOCKET_MS = 4_000
-"""How long a client waits for a broker that is frozen. Above it looks the coordinator up again."""
+"""Time that a client waits for a frozen broker before it looks the coordinator up again."""
 SETTINGS = {
     "broker.session.timeout.ms": 1_500,
     "broker.heartbeat.interval.ms": 200,

@@ -23,7 +23,7 @@ TIMEOUT_S = 300
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """With a command ``ottla`` of this checkout."""
+    """An environment with the command ``ottla`` of this checkout."""
     command = tmp_path / "ottla"
     command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m ottla "$@"\n')
     command.chmod(0o755)

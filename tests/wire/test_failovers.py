@@ -166,7 +166,7 @@ class Story:
         oracle.in_service(self.cluster, [other for other in self.cluster.brokers if other != broker])
 
     def check(self) -> None:
-        """What readers of committed data see, up to a record behind everything: nothing holds the last stable offset back."""
+        """Check what read-committed consumers see up to a final record: nothing holds back the last stable offset."""
         self.ground.heal()
         last = self.closing(self.client.producer(self.cluster.bootstrap))
         for index in range(PARTITIONS):

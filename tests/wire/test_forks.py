@@ -40,7 +40,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def said_by_fork(work: Callable[[], object]) -> str:
-    """What ``work`` returns in a forked process, or its error, as text. Raises AssertionError where the process hangs."""
+    """Return the result of ``work`` in a forked process, or its error, as text. Raises AssertionError if it hangs."""
     output, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -134,7 +134,7 @@ def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path
 
 
 def come_back(world: World, kafka_dir: Path, directory: Path, answers: dict[str, str]) -> None:
-    """And from Apache Kafka to ottla again, with a transaction open."""
+    """Adopt the directory from Apache Kafka to ottla again, with a transaction open."""
     assert adopt(str(kafka_dir), str(directory), []) == 0
     with Broker(data_dir=directory) as broker:
         world.broker, world.target = Wire(broker), "ottla"

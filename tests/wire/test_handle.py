@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.wire
 
 SIGNALS = 200
-"""How often a broker is stopped, because it is seldom seen before it has noticed the signal."""
+"""Number of stops, because a broker is seldom observed before it has noticed the signal."""
 RESET_WITHIN_S = 0.05
 
 
@@ -297,7 +297,7 @@ def test_given_data_directory_is_kept(tmp_path: Path) -> None:
 
 
 def time_resets(count: int) -> list[float]:
-    """How many seconds each reset took."""
+    """Return the duration of each reset, in seconds."""
     took_s = []
     with Broker() as broker:
         for at in range(count):

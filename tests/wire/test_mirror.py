@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 TOPIC, MIRRORED, GROUP = "orders", "source.orders", "billing"
 RECORDS = 300
-"""Of one stretch: before MirrorMaker is killed, and after."""
+"""Records per phase: before MirrorMaker is killed, and after."""
 TIMEOUT_S = 120
 PROPERTIES = """
 clusters = source, target
@@ -85,7 +85,7 @@ def write(bootstrap: str, first: int, count: int) -> None:
 
 
 def commit_all(bootstrap: str) -> None:
-    """As a group that has read everything."""
+    """Commit the end offsets, like a group that has read everything."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     consumer.commit(offsets=[TopicPartition(TOPIC, partition, RECORDS) for partition in range(2)], asynchronous=False)
     consumer.close()
@@ -110,7 +110,7 @@ def mirrored(bootstrap: str) -> list[int]:
 
 
 def group_offsets(admin: AdminClient) -> list[int]:
-    """What the group has committed of the mirrored topic."""
+    """Return the group's committed offsets of the mirrored topic."""
     asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(MIRRORED, partition) for partition in range(2)])
     (future,) = admin.list_consumer_group_offsets([asked]).values()
     return [where.offset for where in future.result().topic_partitions]

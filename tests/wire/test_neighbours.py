@@ -277,7 +277,7 @@ def transactional(neighbours: Neighbours, transactional_id: str) -> Producer:
 
 
 def write_all(producer: Producer, topic: str, text: str, *, commit: bool) -> list[bytes]:
-    """One transaction with a record in each of four partitions; returns what may be read of it."""
+    """Write a transaction with one record in each of four partitions; return what may be read of it."""
     producer.begin_transaction()
     values = [b"%s-%d" % (text.encode(), index) for index in range(4)]
     for index, value in enumerate(values):

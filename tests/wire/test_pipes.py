@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 PARTITIONS = 6
 KEYS = 18
 RECORDS = 900
-"""Of one stretch: a program needs some seconds for its part of them."""
+"""Records per phase: a program needs some seconds for them."""
 TIMEOUT_S = 90
 SETTINGS = {
     "group.consumer.session.timeout.ms": "3000",
@@ -45,7 +45,7 @@ SETTINGS = {
 
 
 def command(client: str) -> list[str]:
-    """What starts an instance; skips the test where the client is not to be had."""
+    """Return the command of an instance; skips the test if the client is not available."""
     try:
         if client == "java":
             program = HERE / "pipes" / "Pipe.java"
@@ -86,7 +86,7 @@ class Feed:
 
 
 class Output:
-    """What read_committed consumers find, by key and in its order."""
+    """The records that read_committed consumers get, by key and in order."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "output", "isolation.level": "read_committed"})

@@ -41,7 +41,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a broker is, of each kind."""
+    """The address of a broker of each kind."""
     if request.param == "ottla":
         with Broker(settings=SETTINGS) as broker:
             yield broker.bootstrap
@@ -67,7 +67,7 @@ class Prompt:
         self._capsys = capsys
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """What a command printed. Of one that fails it is one line, on stderr."""
+        """Return what the command printed. A command that fails prints one line, on stderr."""
         ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", str(TIMEOUT_S)])
         out, err = self._capsys.readouterr()
         assert ended == code, out + err

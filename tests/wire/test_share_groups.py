@@ -53,12 +53,12 @@ def broker() -> Iterator[Broker]:
 
 
 def program() -> list[str]:
-    """What starts a member. Raises `tools.kafka.Unavailable`."""
+    """The command that starts a member. Raises `tools.kafka.Unavailable`."""
     return java_programs.command(PROGRAM, kafka.jars("clients"), "-Xmx256m", "-XX:TieredStopAtLevel=1")
 
 
 class Member:
-    """One process, and what it says."""
+    """One member process and its output."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, output: Path) -> None:
         self.output = output
@@ -68,7 +68,7 @@ class Member:
             )
 
     def lines(self, word: str) -> list[list[str]]:
-        """What it has said, without the line that a kill has cut off."""
+        """Return its output lines, without the line that a kill has cut off."""
         said = self.output.read_text().rpartition("\n")[0].splitlines()
         return [line.split() for line in said if line.startswith(f"{word} ")]
 
@@ -77,7 +77,7 @@ class Member:
         self.process.communicate()
 
     def close(self) -> None:
-        """By its input, upon which it leaves the group."""
+        """Close its input, upon which it leaves the group."""
         if self.process.poll() is not None:
             return
         try:

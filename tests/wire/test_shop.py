@@ -25,7 +25,7 @@ class Crash(Exception):
 def work(
     client: Client, bootstrap: str, topics: tuple[str, str, str], group: str, fault: Callable[[int, str], None], abandon: list[Any]
 ) -> None:
-    """One life of the worker: reads purchases, writes both outputs, commits the offsets with them."""
+    """One life of the worker process: it reads purchases, writes both outputs, commits the offsets with them."""
     purchases, invoices, shipments = topics
     producer: WireProducer = client.producer(bootstrap, transactional_id=group)
     abandon.append(producer)

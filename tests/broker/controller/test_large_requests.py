@@ -30,7 +30,7 @@ def brokers(controller: SimulatedController) -> list[Broker]:
 
 @pytest.fixture
 def decided(controller: SimulatedController, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records each batch of the metadata log has."""
+    """Record counts of the batches appended to the metadata log."""
     counts: list[int] = []
     execute = controller.server.controller.log.execute
 

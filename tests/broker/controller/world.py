@@ -74,7 +74,7 @@ class Broker:
         )
 
     def fetch(self, **fields: Any) -> Any:
-        """One fetch; returns the partition's answer."""
+        """Send one fetch and return the partition's response."""
         answer = self.client.call(self.fetch_request(**fields))
         assert answer.error_code == 0
         return answer.responses[0].partitions[0]

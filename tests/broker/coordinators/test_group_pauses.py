@@ -36,9 +36,9 @@ JOIN = Limit(lines=2_000, ms=5)
 TICK = Limit(lines=200, ms=1)
 """However many groups there are."""
 WHOLE_GROUP = LOOP_HELD.with_lines(400 * MEMBERS)
-"""For what concerns every member of a group at once."""
+"""Limit for work that concerns every member of a group at once."""
 MORE = LOOP_HELD.with_lines(150_000)
-"""For work in portions that do not depend on the length of steps."""
+"""Limit for work in portions that do not depend on the length of steps."""
 AT_LEAST = 3_000
 """Fewer groups or partitions than this can be handled in one step."""
 

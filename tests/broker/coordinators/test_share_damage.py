@@ -18,7 +18,7 @@ from tests.storage.harm import HARMS, harmed
 
 BATCHES = 40
 LOST_BEHIND = {"zeros": 2}
-"""How many batches after the damaged one have no copy either: one is zeros, and the index has no entry for the other."""
+"""Batches after the damaged one without a copy: one is zeros, and the index has no entry for the other."""
 CONFIGS = {"internal.segment.bytes": "2000", "index.interval.bytes": "200"}
 
 

@@ -45,7 +45,7 @@ AS_WANTED_HERE = {
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 }
-"""Where ottla's default is another, so that value, source and first synonym are its own."""
+"""Configs whose default differs in ottla, so that value, source and first synonym are its own."""
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ottla.simulation.env import START_MS
 from tests.support.raw_client import create
 
 ENDS = (3, 5)
-"""Where the two leader epochs of the partition end."""
+"""End offsets of the partition's two leader epochs."""
 
 
 def write(client: SimulatedClient, count: int) -> None:
@@ -35,7 +35,7 @@ def write(client: SimulatedClient, count: int) -> None:
 
 @pytest.fixture
 def client() -> Iterator[SimulatedClient]:
-    """On a partition with records of two leader epochs, as a directory of Apache Kafka's has them."""
+    """A client of a partition with records of two leader epochs, as in a directory of Apache Kafka."""
     broker = SimulatedBroker().start()
     with broker.connect() as client:
         create(client, "t", 2)  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def store(simulated: SimulatedBroker, raw: bytes | bytearray, index: int = 0) ->
 
 
 def asked(*timestamps_ms: int, first: int = 0) -> ListOffsetsRequest:
-    """One question a partition, from partition ``first`` on."""
+    """Return a request with one timestamp per partition, from partition ``first`` on."""
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=0,
@@ -66,7 +66,7 @@ def handled(simulated: SimulatedBroker, request: ListOffsetsRequest) -> Any:
 
 
 def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, int, int]]:
-    """One request for each question."""
+    """Send one request per timestamp and return the responses."""
     answered = []
     for at_ms in timestamps_ms:
         response_or_steps = handled(simulated, asked(at_ms))

@@ -29,7 +29,7 @@ class Env(SimulatedEnv):
         self.aside.append((work, done))
 
     def turn(self) -> None:
-        """What was to be called soon, and not what that brings about."""
+        """Run the calls that are due now, and not those that they schedule."""
         self.scheduler.turn()
 
 

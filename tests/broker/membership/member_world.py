@@ -21,7 +21,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class Member:
-    """One broker, for `SimulatedClient`."""
+    """One broker, with the interface that `SimulatedClient` needs."""
 
     def __init__(self, env: SimulatedEnv, server: BrokerServer) -> None:
         self.env = env
@@ -41,7 +41,7 @@ class MemberWorld(LoopWorld):
         for path, content in (files or {}).items():
             self.fs.write_file(path, content)
         self.settings = settings or {}
-        """Of the brokers, besides those that each has of its own."""
+        """Settings of all brokers; each has some of its own in addition."""
         self._formatted = 0
         self.start_controller()
 

@@ -209,7 +209,7 @@ class MembershipWorld(LoopWorld):
         return self
 
     def run(self) -> MembershipWorld:
-        """Until the broker is in service."""
+        """Run until the broker is in service."""
         self.start().membership.become_ready()
         self.advance(5_000)
         assert self.membership.is_serving

@@ -31,7 +31,7 @@ from ottla.simulation.broker import SimulatedBroker
 OWN, OTHER, FENCED, ELSEWHERE, GONE = 1, 2, 3, 4, 9
 TOPIC, TOPIC_ID, OFFSETS_ID = "t", b"t" * 16, b"o" * 16
 LEADERS = (OWN, OTHER, FENCED, ELSEWHERE, GONE)
-"""Of the topic's partitions, by number."""
+"""Leaders of the topic's partitions, by partition number."""
 
 
 def registration(broker_id: int, *, listener: str = "PLAINTEXT", fenced: bool = False) -> LogRecord:

@@ -76,7 +76,7 @@ def limits(**more: Any) -> Any:
 
 
 def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
-    """What the connection did not read: a socket gives nothing while reading is paused."""
+    """Return the bytes that the connection did not read: a socket gives nothing while reading is paused."""
     transport: Any = connection._transport
     while data and not transport.is_paused and not transport.closed:
         buffer = connection.get_buffer(-1)

@@ -17,7 +17,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def put(frames: Frames, data: bytes) -> int:
-    """As much as there is room for."""
+    """Write as many bytes as fit into the buffer, and return their number."""
     room = frames.room()
     piece = data[: len(room)]
     room[: len(piece)] = piece

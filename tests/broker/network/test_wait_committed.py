@@ -25,7 +25,7 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
         self.barrier.depend_on(self.partition)
 
     def leave(self, response: Any) -> None:
-        """As a connection: wait for what comes later."""
+        """Like a connection: send the response, or wait for a pending one."""
         left = once_committed(self.barrier, response, lambda code: code)
         if isinstance(left, Later):
             left.on_ready(self.answers.append)

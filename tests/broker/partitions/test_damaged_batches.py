@@ -44,7 +44,7 @@ def broker(fs: MemoryFilesystem) -> Iterator[SimulatedBroker]:
 
 
 def problems(client: SimulatedClient) -> list[tuple[int, str]]:
-    """As `ottla health` gets them. Other clients would take them for directories."""
+    """Request the problems as `ottla health` does. Other clients would take them for directories."""
     asked = DescribeLogDirsRequest(topics=[])
     (directory,) = client.call(asked, 4).results
     client.client_id = HEALTH_CLIENT_ID

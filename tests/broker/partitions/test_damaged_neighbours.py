@@ -1,4 +1,4 @@
-"""What lies beside the logs, damaged while a broker was stopped: made anew, refused, or the partition is offline.
+"""Files next to the logs, damaged while a broker was stopped, are rebuilt or refused, or take the partition offline.
 
 Each is told. Nothing is answered otherwise than before, but with KAFKA_STORAGE_ERROR.
 """

@@ -47,7 +47,7 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.part
 
 @cache
 def closed_directory() -> Mapping[str, bytes]:
-    """What a clean stop has left after a few transactions with offsets."""
+    """Return the files of a clean stop after a few transactions with offsets."""
     simulated = SimulatedBroker(SETTINGS).start()
     told(
         simulated,
@@ -63,7 +63,7 @@ def closed_directory() -> Mapping[str, bytes]:
 
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
-    """Not started yet."""
+    """A broker that is not started yet."""
     simulated = SimulatedBroker(SETTINGS, fs=MemoryFilesystem(closed_directory()))
     yield simulated
     simulated.close()

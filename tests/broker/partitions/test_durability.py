@@ -34,7 +34,7 @@ class Slow(MemoryFilesystem):
         self.fails = False
         self.unopened: dict[str, OSError] = {}
         self.shortages = 0
-        """How many more files cannot be opened for want of a descriptor."""
+        """Number of further opens that fail for lack of a descriptor."""
         self.spared = 0
 
     def spare_descriptors(self, count: int) -> None:

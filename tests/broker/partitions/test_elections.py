@@ -86,7 +86,7 @@ class Replicas(SoleReplicas):
 
 
 class Node:
-    """One broker of two, whose metadata a test changes."""
+    """One broker of two, whose metadata the test changes."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         self.broker = broker

@@ -149,7 +149,7 @@ class Play:
         self.streams_answers: dict[str, StreamsGroupHeartbeatResponse] = {}
 
     def perform(self, command: str) -> str:
-        """One attempt, without the patience that scenarios have with a coordinator that is not there."""
+        """Perform the command once, without the retries that scenarios have for an unavailable coordinator."""
         if command in ("join", "sync", "leave"):
             return str(getattr(self, command)())
         if command.startswith("streams"):

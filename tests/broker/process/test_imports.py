@@ -41,7 +41,7 @@ LATER = {
     "rich",
     "yaml",
 }
-"""What was once imported by each start, or could be, and is not needed for one."""
+"""Modules that a start once imported, or could import, without needing them."""
 MAX_MODULES = 642
 MAX_COLLECTIONS = 20
 """Python's collector would walk what imports make a hundred times, and find nothing."""

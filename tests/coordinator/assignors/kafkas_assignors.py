@@ -29,7 +29,7 @@ class Question:
 
 
 def asked(questions: Sequence[Question]) -> list[dict[str, Assignment]]:
-    """What Kafka assigns. Members and topics go to it in the orders that ottla has. Skips without a Java compiler."""
+    """Return Kafka's assignments, for members and topics in ottla's order. Skips without a Java compiler."""
     lines = "".join(json.dumps(_as_json(question)) + "\n" for question in questions)
     try:
         command = java_programs.command(PROGRAM, kafka.jars("all"), "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1")

@@ -115,7 +115,7 @@ QUESTIONS: Mapping[str, Callable[[], Sequence[Question]]] = {
     SIMPLE: partial(_asked_of, SIMPLE, small_share_groups),
     f"{SIMPLE}, some assignable": some_assignable,
 }
-"""By kind. They are made up when they are asked: whoever only lists the tests does not wait for that."""
+"""Questions by kind, generated on first use so that listing the tests does not wait for them."""
 
 
 @pytest.fixture(scope="module")

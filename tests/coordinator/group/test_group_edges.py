@@ -16,7 +16,7 @@ from tests.coordinator.group_world import GROUP
 
 
 def deleted(world: ClassicGroupWorld, at_most: int) -> int:
-    """How many batches it took."""
+    """Delete the group and return the number of batches."""
     batches = 1
     while not world.run(world.shard.delete_group(GROUP, at_most)):
         batches += 1

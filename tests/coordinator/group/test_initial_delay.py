@@ -1,4 +1,4 @@
-"""How long a new classic group waits for more members (group.initial.rebalance.delay.ms).
+"""The time a new classic group waits for more members (group.initial.rebalance.delay.ms).
 
 GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule: each newcomer makes it wait once more, up to the rebalance time-out of
 the first.

@@ -45,7 +45,7 @@ def certificate(authority: trustme.CA) -> trustme.LeafCert:
 
 
 def connecting(address: Address, authority: trustme.CA | None = None, **options: str) -> Connecting:
-    """By options without their prefix, dots as two underscores."""
+    """Options are given without their prefix, with dots as two underscores."""
     given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
     if authority is not None:
         given["kafka.ssl.truststore.certificates"] = authority.cert_pem.bytes().decode()

@@ -120,7 +120,7 @@ class Stream:
         ]
 
     def commit(self, offsets: list[GroupOffset]) -> None:
-        """As a tool does. By ottla's own messages: confluent-kafka reads metadata on behind their end, whatever is there."""
+        """Commit like a tool, with ottla's own messages: confluent-kafka reads past the end of metadata."""
         topics = [
             OffsetCommitRequestTopic(
                 name=at.topic,
@@ -330,7 +330,7 @@ MATRIX: dict[str, dict[str, Damage | str]] = {
         EXPIRED: "the mark expired: both go after the same seven days, or the id lost",
     },
 }
-"""What is done to a stream, or why that cannot be."""
+"""Damage done to a stream, or why it is impossible."""
 DAMAGES: dict[str, Damage] = {
     "nothing": lambda stream: None,
     "Spark's commit of the last batch lost": lambda stream: shutil.rmtree(stream.checkpoint / "commits"),
@@ -375,7 +375,7 @@ IN_GROUP = {
     "checkpoint one batch back": False,
     "input swapped": False,
 }
-"""What is done to a stream that has its progress in the group alone, and whether it goes on."""
+"""Damage done to a stream with progress only in the group, and whether the stream continues."""
 CELLS = [
     *(("ottla", damage) for damage in DAMAGES),
     *((GROUP_ALONE, damage) for damage in IN_GROUP),
@@ -385,7 +385,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Callable[[str], tuple[str, Any]]]:
-    """Where a cluster of each kind is, and its clock."""
+    """The address of a cluster of each kind, and its clock."""
     started: dict[str, tuple[str, Any]] = {}
     stops: list[Callable[[], Any]] = []
 

@@ -22,7 +22,7 @@ ENDS = parse_input(OFFSETS, 4)
 
 @dataclass
 class FakeTransaction:
-    """What was committed is ``committed``, the newest last; ``ends`` tells how each transaction has ended."""
+    """Committed transactions are in ``committed``, the newest last; ``ends`` has the outcome of each."""
 
     committed: list[Mark] = field(default_factory=list)
     ends: list[bool] = field(default_factory=list)

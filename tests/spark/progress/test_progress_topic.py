@@ -72,7 +72,7 @@ class Stream:
 
 
 def kept(stream: Stream) -> tuple[Mark, Ends] | None:
-    """What the topic has, but the ids of topics, which the broker has chosen."""
+    """Return the topic's records, without the topic ids, which the broker chose."""
     last = stream.progress.read()
     return None if last is None else (last.mark, last.ends)
 

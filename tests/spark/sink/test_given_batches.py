@@ -55,7 +55,7 @@ class Stream:
         return lambda frame, batch: None if batch in batches else sink(frame, batch)
 
     def forget_last_commit(self) -> None:
-        """As a driver that is killed before Spark has noted its batch as done."""
+        """Undo Spark's commit, like a driver killed before Spark has noted its batch as done."""
         last = max(int(file.name) for file in (self.checkpoint / "commits").iterdir() if file.name.isdecimal())
         for name in (f"{last}", f".{last}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)

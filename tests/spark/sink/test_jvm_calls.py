@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 BATCHES, BATCH_RECORDS = 8, 50
 CALLS_AT_MOST = 45
-"""In a small batch that is not the first, with all that toArrow asks itself."""
+"""Calls in a small batch that is not the first, including those of toArrow itself."""
 GARBAGE = "m\n"
-"""What py4j sends when Python has dropped an object of the JVM, whenever that is."""
+"""The command that py4j sends when Python has dropped an object of the JVM, at any time."""
 
 Function = Callable[[Any, int], None]
 

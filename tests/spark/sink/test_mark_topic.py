@@ -94,7 +94,7 @@ class Stream:
 
 
 def reads(**ends: int) -> InputEnds:
-    """One partition of each topic."""
+    """Return input offsets with one partition per topic."""
     text = "{" + ",".join(f'"{topic}":{{"0":{end}}}' for topic, end in ends.items()) + "}"
     return InputEnds(text, {(topic, 0): end for topic, end in ends.items()})
 

@@ -1,4 +1,4 @@
-"""One small face for four stock clients, so that one scenario file runs through all of them.
+"""A common interface to four stock clients, so that one scenario file runs through all of them.
 
 Each client library does the work with its own code; an adapter only names things alike.
 """
@@ -85,7 +85,7 @@ class Client(Protocol):
 
 
 def group_settings(protocol: str) -> dict[str, object]:
-    """What a consumer of this ``group.protocol`` is set to: of consumer groups (KIP-848) the broker sets the intervals."""
+    """Consumer settings for this ``group.protocol``; in consumer groups (KIP-848) the broker sets the intervals."""
     if protocol == "consumer":
         return {"group.protocol": protocol}
     return {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
