@@ -1,6 +1,6 @@
-"""What follows a decided transaction: its markers, and then the record that completes it (TransactionCoordinator, KIP-98).
+"""Completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
 
-The outcome is final once the Prepare record is in the log. So whatever fails here is tried again, and no client gets its error.
+The outcome is final once the Prepare record is in the log. So every failure here is retried, and no client gets its error.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from ottla.storage.log import Log
 
 RETRY_MS = 1_000
 MARKERS_AWAITED_MS = 1_000
-"""How long the answer to EndTxn waits for markers that are under way. Kafka does not wait for markers at all."""
+"""How long the response to EndTxn waits for markers that are being written. Kafka does not wait for markers at all."""
 
 log = structlog.get_logger("transactions")
 
 
 class SecondPhase:
-    """Carries decided transactions out. ``runtime_of`` gives the runtime of a shard, None where it was dropped."""
+    """Completes the decided transactions of a coordinator. ``runtime_of`` returns the runtime of a shard, None after the shard was
+    dropped."""
 
     def __init__(
         self,
@@ -67,18 +68,18 @@ class SecondPhase:
             listener=listener,
         )
         self.delayed = 0
-        """How many completions could not be logged and are about to be tried again."""
+        """Number of completions that the log refused and that will be retried."""
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """The partitions of a decided transaction whose marker is not written yet."""
+        """The pending markers of a decided transaction: its partitions whose marker is not written yet."""
         return self._markers.owed(metadata)
 
     def forget(self, shard: TransactionShard) -> None:
-        """A shard was dropped: whoever leads its partition now carries its transactions out."""
+        """Forget a dropped shard. The new leader of its partition completes the shard's transactions."""
         self._markers.forget(shard)
 
     def resume(self, shard: TransactionShard, except_ids: Container[str] = ()) -> None:
-        """Send the markers of what was decided before a shard was loaded, here or by another coordinator."""
+        """Send the markers of transactions that were decided before the shard was loaded, by this broker or another coordinator."""
         decided = [metadata for metadata in shard.prepared() if metadata.transactional_id not in except_ids]
         runtime = self._runtime_of(shard)
         if runtime is None or not decided:
@@ -94,7 +95,8 @@ class SecondPhase:
         self._barrier.effect_after(runtime.partition.log, runtime.partition.log.log_end_offset, decisions_are_durable)
 
     def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
-        """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when it may go on.
+        """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when the transaction may
+        continue.
 
         Raises the `KafkaError` with which the interception refuses the step.
         """
@@ -107,10 +109,8 @@ class SecondPhase:
         return latch is not None
 
     def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
-        """Send the markers of a decided transaction after its Prepare record is durable: a marker must never be on the disk before.
-
-        The outcome is final here. So an error with a marker is retried, and the client does not get it.
-        """
+        """Send the markers of a decided transaction after its Prepare record is durable: no marker may be on disk before that
+        record."""
 
         def decided() -> None:
             runtime = self._runtime_of(shard)
@@ -123,10 +123,7 @@ class SecondPhase:
         self._barrier.effect_after(partition_log, partition_log.log_end_offset, decided)
 
     def _send_markers(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Send the markers.
-
-        After an unexpected exception try again, so that a bug with one id does not leave its markers unsent.
-        """
+        """Send the markers. An unexpected exception is retried, so that a bug with one id does not leave its markers unsent."""
         try:
             self._markers.drive(shard, metadata)
         except Exception:
@@ -139,12 +136,12 @@ class SecondPhase:
             self._send_markers(shard, metadata)
 
     def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
-        """Complete a transaction after its markers are durable: the Complete record must never be on the disk before them."""
+        """Complete a transaction after its markers are durable: the Complete record must never be on disk before them."""
         metadata = shard.ids[transactional_id]
         self._barrier.effect(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Log the Complete record. Where the log refuses the record, try again later."""
+        """Log the Complete record. If the log refuses the record, retry later."""
         transactional_id = metadata.transactional_id
         runtime = self._runtime_of(shard)
         if runtime is None or shard.ids.get(transactional_id) is not metadata or self._lifecycle.is_stopping:
@@ -156,7 +153,7 @@ class SecondPhase:
                 return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
-            # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
+            # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
             level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
             reason = error.code.name
             self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
@@ -168,19 +165,19 @@ class SecondPhase:
         self._complete(shard, metadata)
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether everything that a decision began is done, so that the client may be answered at once.
+        """Whether all work after a decision is done, so that the response can be sent at once.
 
-        False while the markers of many partitions are being written, where a decision may have to be committed first, and with
+        False while the markers of many partitions are being written, if a decision may have to be committed first, and with
         ``ottla.durability=power``.
         """
         barrier = self._barrier
         return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, partition_log: Log, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call ``then`` after everything that a decision began is done and durable: first the decision, then its markers.
+        """Call ``then`` when all work after a decision is done and durable: first the decision, then its markers.
 
         The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
-        The outcome is certain without them. ``then(False)`` means that the decision may be lost.
+        The outcome is certain without the markers. ``then(False)`` means that the decision may be lost.
         """
 
         def decided(is_durable: bool) -> None:

@@ -1,9 +1,9 @@
-"""Dead-letter topics of share groups (KIP-1191): where the records go that a group has given up.
+"""Writes records that a share group has given up to the group's dead-letter topic (KIP-1191).
 
-Each record gets a dead letter: a record in the group's dead-letter topic whose headers name the original record and the reason.
-Where the group is set so, it has the original's key and value. A topic takes dead letters only if its name has the prefix that the
-broker's configs require, and if its own configs allow it. Where the topic cannot be written to, the log says so, and the group is
-done with the records all the same (ShareGroupDLQStateManager).
+Each given-up record gets a dead letter: a record whose headers name the original record and the reason. If the group's config says
+so, the dead letter also has the original's key and value. A topic accepts dead letters only if its name has the prefix that the
+broker's configs require, and if its own configs allow it. If a dead letter cannot be written, the error is logged and the record is
+archived all the same (ShareGroupDLQStateManager).
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from ottla.storage.reading import next_decoded
 from ottla.storage.walk import DamagedBatch
 
 COPIED_BYTES = 1 << 20
-"""How many bytes of keys and values one share partition holds until they are written. No copy is made of a larger record."""
+"""Upper bound, in bytes, on the keys and values that one share partition holds until they are written. Larger records are not
+copied."""
 COPYING_BYTES = 4 * COPIED_BYTES
-"""How much memory copying takes besides inflating, an estimate: the batches that were read, the copies, and the built batch."""
+"""Estimated memory, in bytes, that copying takes besides inflating: the batches read, the copies, and the built batch."""
 COPYING_LIMIT_BYTES = 16 * COPIED_BYTES
-"""How much all share partitions together may take. The others wait."""
+"""Upper bound, in bytes, on the memory for copying of all share partitions together. Further share partitions wait."""
 COPY_WORK_BYTES_SHIFT = 11
 """The cost of decoding records for copies, in the units of `Pace`: one for each record, and one for each 2 KiB."""
 APPENDED_BYTES = 1 << 20
-"""The largest batch of more than one dead letter."""
+"""Upper bound, in bytes, on a batch of more than one dead letter."""
 RECORDS_PER_STEP = 500
 ENABLED = "errors.deadletterqueue.group.enable"
 TOPIC_CONFIGS = {ENABLED: "true", "message.timestamp.type": "CreateTime"}
@@ -50,7 +51,7 @@ DeadLetter: TypeAlias = tuple[bytes | None, bytes | None, list[tuple[str, bytes 
 
 
 class DeadLetterTopics:
-    """Writes dead letters, in steps. Copies of originals take inflating memory from the same budget as Produce requests."""
+    """Writes dead letters in steps. Copies of originals take inflating memory from the same budget as Produce requests."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class DeadLetterTopics:
     def write(self, group_id: str, source: Partition, letters: DeadLetters) -> Steps[None]:
         """Write the dead letters of ``letters``. When the steps end, they are as durable as ``ottla.durability`` promises.
 
-        Raises `KafkaError` where some of them cannot be written, or may be lost.
+        Raises `KafkaError` if some of them cannot be written or may be lost.
         """
         own = self._cluster.state.config_of(GROUP_RESOURCE, group_id)
         name = dead_letter_topic(own, self._live_config.current)
@@ -94,11 +95,11 @@ class DeadLetterTopics:
             yield from writing.write_before(letters.last_offset + 1)
         is_durable = yield from self._durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
-            # Earlier batches may belong to an earlier round of syncs than the last.
+            # Earlier batches may belong to an earlier round of syncs than the last batch.
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced")
 
     def _durable(self) -> Steps[bool]:
-        """Wait until everything written so far is durable; False where some of it may be lost."""
+        """Wait until all writes so far are durable; False if some of them may be lost."""
         synced, outcomes = Pause(), list[bool]()
 
         def settle(is_durable: bool) -> None:
@@ -110,7 +111,7 @@ class DeadLetterTopics:
         return outcomes.pop()
 
     def _checked(self, group_id: str, name: str) -> Topic | None:
-        """The topic; None where it must be created. Raises INVALID_CONFIG, in Kafka's words."""
+        """The topic; None if it must be created. Raises INVALID_CONFIG with Kafka's message."""
         settings = self._live_config.settings
         prefix = settings.errors_deadletterqueue_topic_name_prefix
         topic = self._cluster.state.topics.get(name)
@@ -134,7 +135,7 @@ class DeadLetterTopics:
         return bool(validate(ENABLED, text or "false"))
 
     def _create(self, group_id: str, name: str) -> Steps[Topic]:
-        """Create the topic. Where another share partition has created it meanwhile, that topic is returned."""
+        """Create the topic, or return it if another share partition has created it meanwhile."""
         count = self._live_config.settings.num_partitions
         try:
             if count <= PARTITIONS_AT_ONCE:
@@ -149,7 +150,7 @@ class DeadLetterTopics:
     def _copy(self, source: Partition, letters: DeadLetters, writing: _Writing) -> Steps[None]:
         """Read the original records, each batch once, and write dead letters whenever enough copies are held.
 
-        A batch that cannot be read is left out, and so are damaged bytes. So is the rest of the log where it is deleted or offline.
+        Unreadable batches and damaged bytes are skipped. Copying ends where the log is deleted or offline.
         """
         offset, pace = letters.first_offset, Pace()
         while offset <= letters.last_offset:
@@ -158,7 +159,7 @@ class DeadLetterTopics:
                 offset = max(offset, source.log.log_start_offset)
                 piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
             except DamagedBatch:
-                # The records behind the damage still get their copies.
+                # The records after the damage still get their copies.
                 offset += 1
                 yield None
                 continue
@@ -204,7 +205,7 @@ class DeadLetterTopics:
 
 
 class _Writing:
-    """Appends the dead letters of one `DeadLetters` in the order of their offsets, with the copies that it is given meanwhile."""
+    """Appends the dead letters of one `DeadLetters` in offset order, with the copies passed to `add_copy`."""
 
     __slots__ = ("_copies", "_env", "_headers", "_held_bytes", "_next_offset", "_partitions", "_target")
 
@@ -220,7 +221,7 @@ class _Writing:
         self._held_bytes = 0
 
     def add_copy(self, original: Record) -> Steps[None]:
-        """Hold an original record until its dead letter is written. Originals come in the order of their offsets."""
+        """Hold an original record until its dead letter is written. Originals come in offset order."""
         if original.offset < self._next_offset:
             return
         size_bytes = len(original.key or b"") + len(original.value or b"")
@@ -246,7 +247,7 @@ class _Writing:
         letters = (self._letter(offset, self._copies.get(offset)) for offset in range(first_offset, end_offset))
         batch, count = build_batch_within(letters, now_ms, min(most_bytes, APPENDED_BYTES))
         if len(batch) > most_bytes:
-            # The topic does not take the first dead letter, so that one goes without a copy.
+            # The topic refuses a batch of this size, so the first dead letter is written without its copy.
             self._copies.pop(first_offset, None)
             batch, count = build_batch_within([self._letter(first_offset, None)], now_ms, most_bytes)
         if config.is_compacted and not all(self._has_key(offset) for offset in range(first_offset, first_offset + count)):
@@ -266,7 +267,7 @@ class _Writing:
 
 
 def _headers(group_id: str, source: Partition, letters: DeadLetters) -> dict[str, bytes]:
-    """The headers of each dead letter, in Kafka's order. Each record's own offset takes the place of the first."""
+    """The headers of each dead letter, in Kafka's order. ``offset`` is a placeholder for each record's own offset."""
     headers = {
         "topic": source.log.topic,
         "partition": str(source.log.partition),

@@ -34,11 +34,11 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.protocol.steps import Steps
 
 GROUPS_PER_STEP = 200
-"""In how many groups one step searches for expired offsets."""
+"""Number of groups that one step searches for expired offsets."""
 OFFSETS_PER_STEP = 200
-"""How many tombstones for the offsets of a deleted topic one batch has."""
+"""Number of tombstones in one batch for the offsets of a deleted topic."""
 FORGET_STEPS_AT_ONCE = 3
-"""How many batches of tombstones the deletion of a topic writes at once. The others are written in the background."""
+"""Number of tombstone batches that the deletion of a topic writes at once. The others are written in the background."""
 
 log = structlog.get_logger("groups")
 
@@ -55,7 +55,7 @@ class ForgottenTopic(NamedTuple):
 
 
 class ClusterTopics(NamedTuple):
-    """The topics that exist now, in the form that the group coordinator needs."""
+    """The current topics, in the form that the group coordinator needs."""
 
     state: ClusterState
 
@@ -76,7 +76,7 @@ class ClusterTopics(NamedTuple):
 
 
 class Groups:
-    """The group coordinator of this broker: finds the shard of a group id, and runs all work in the background."""
+    """The group coordinator of this broker: finds the shard of a group id, and runs the background work."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Groups:
         )
         # Deleted topics with offsets left, in the order of deletion.
         self._forgotten: dict[ForgottenTopic, None] = {}
-        # Whether share groups may still name deleted topics.
+        # Whether share groups may still refer to deleted topics.
         self._has_share_states_to_forget = True
         self.config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -123,7 +123,7 @@ class Groups:
             share_of=self._share_config,
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
-        # The broker configuration, and the settings that it gives a consumer group without configs of its own.
+        # The broker configuration, and the settings of a consumer group without configs of its own that follow from it.
         self._plain_consumer_config = (live_config.current, self._made_consumer_config({}))
         self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
         self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
@@ -175,11 +175,11 @@ class Groups:
     # elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker leads partition ``index`` of ``__consumer_offsets`` from now on."""
+        """Load partition ``index`` of ``__consumer_offsets``, which this broker now leads."""
         self._shards.elected(index, leader_epoch)
 
     def resigned(self, index: int) -> None:
-        """Another broker leads the partition from now on. Members that wait for a rebalance are told so."""
+        """Drop the shard of a partition that another broker now leads. Members that wait for a rebalance get NOT_COORDINATOR."""
         self._shards.resigned(index)
 
     def _dropped(self, shard: GroupShard, runtime: Runtime) -> None:
@@ -190,25 +190,25 @@ class Groups:
 
     @property
     def offers_consumer_protocol(self) -> bool:
-        """Whether consumer groups (KIP-848) are served: broker configuration and feature level must both allow them."""
+        """Whether consumer groups (KIP-848) are enabled: broker configuration and feature level must both allow them."""
         return self._offers_consumer and self._cluster_state.features.get("group.version", 0) >= 1
 
     @property
     def offers_streams_protocol(self) -> bool:
-        """Whether streams groups (KIP-1071) are served: broker configuration and feature level must both allow them."""
+        """Whether streams groups (KIP-1071) are enabled: broker configuration and feature level must both allow them."""
         return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
 
     def _streams_config(self, group_id: str) -> StreamsGroupConfig:
-        """A streams group's settings now. They are not cached, because clients may change configs of groups and broker any time."""
+        """The current settings of a streams group, not cached, because clients may change configs of groups and broker any time."""
         return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     @property
     def offers_share_protocol(self) -> bool:
-        """Whether share groups (KIP-932) are served. The feature level alone decides."""
+        """Whether share groups (KIP-932) are enabled. The feature level alone decides."""
         return self._cluster_state.features.get("share.version", 0) >= 1
 
     def _share_config(self, group_id: str) -> ShareGroupConfig:
-        """A share group's settings now."""
+        """The current settings of a share group."""
         return share_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     def topic_changed(self, topic: str) -> None:
@@ -217,7 +217,7 @@ class Groups:
             shard.shares.topic_changed(topic)
 
     def topic_deleted(self, topic: str) -> None:
-        """Remove the offsets of a deleted topic. With ``__consumer_offsets`` itself all groups are gone."""
+        """Remove the offsets of a deleted topic. Deleting ``__consumer_offsets`` itself removes all groups."""
         if topic == OFFSETS_TOPIC:
             self._shards.topic_deleted()
         self._forget_offsets_of(topic)
@@ -237,7 +237,7 @@ class Groups:
         return partition_for(group_id, count)
 
     def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
-        """The shard of a group. Raises NOT_COORDINATOR, and COORDINATOR_LOAD_IN_PROGRESS."""
+        """The shard of a group. Raises NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS."""
         return self._shards.get(self.partition_of(group_id))
 
     def shards(self) -> list[GroupShard]:
@@ -245,7 +245,7 @@ class Groups:
 
     @property
     def is_loading(self) -> bool:
-        """Whether groups are being loaded, so that a list of the groups would not be whole."""
+        """Whether groups are being loaded, so that a list of the groups would be incomplete."""
         return self._shards.is_loading
 
     def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
@@ -260,7 +260,7 @@ class Groups:
     # time
 
     def tick(self) -> None:
-        """Do the timed work that is due in each group. A group whose record the log refuses does not stop the others."""
+        """Do the timed work that is due in each group. If the log refuses the record of one group, the others go on."""
         self._shards.drop_offline()
         now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.items():
@@ -285,7 +285,7 @@ class Groups:
                 yield None
 
     def _refused(self, event: str, key: str, error: KafkaError, **fields: Any) -> None:
-        """Log a refusal of timed work, which is tried again: once for all groups or partitions, with the first one's error."""
+        """Log refused timed work, which is retried: one line for all groups or partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, error=str(error), **fields)
 
     # deleted topics
@@ -302,13 +302,15 @@ class Groups:
         ]
         self._forgotten |= dict.fromkeys(forgotten)
         steps = self._forget(forgotten)
-        # Of a topic with few offsets all are removed at once, so that a client that creates the topic again never reads old ones.
+        # All offsets of a topic with few offsets are removed at once, so that a client that creates the topic again never reads old
+        # ones.
         for _ in range(FORGET_STEPS_AT_ONCE):
             if next(steps, "done") == "done":
                 return
 
     def forget_topics(self) -> Steps[None]:
-        """Remove the offsets and share states of deleted topics that are left. The next round repeats what the log refuses."""
+        """Remove the remaining offsets and share states of deleted topics. The next round retries tombstones that the log
+        refused."""
         with self._errors.round("deleted topics"):
             yield from self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
@@ -332,7 +334,7 @@ class Groups:
     def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
         for one in forgotten:
             if one not in self._forgotten:
-                # The shard was dropped since the last step. Another one at its place may have other offsets.
+                # The shard was dropped since the last step. A shard loaded later may have other offsets.
                 continue
             try:
                 shard, runtime = self._shards.get(one.partition)

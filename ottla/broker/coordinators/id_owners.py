@@ -1,6 +1,6 @@
-"""Logs a line when a producer takes over a transactional id and thereby fences the producer before.
+"""Logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.
 
-An operator who sees a producer fail with ProducerFencedException can find the other producer in the log.
+If a producer fails with ProducerFencedException, an operator can find the other producer in the log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.broker.loop.env import Clock
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_REMEMBERED_ABORTS = 10_000
-"""How many ids with an aborted transaction are remembered for their successor. Beyond that the oldest are forgotten."""
+"""Number of ids whose aborted transaction is remembered until the successor's InitProducerId. The oldest are forgotten first."""
 
 log = structlog.get_logger("transactions")
 
@@ -28,19 +28,19 @@ class Takeovers:
         self._aborted: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
 
     def note_abort(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
-        """Note that a producer's open transaction is aborted for a successor, whose InitProducerId must be repeated."""
+        """Note that a producer's open transaction is aborted for a successor, which must repeat InitProducerId."""
         self._aborted.setdefault(transactional_id, fenced)
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
             self._aborted.popitem(last=False)
 
     def forget_abort(self, transactional_id: str) -> None:
-        """Forget it where a producer has got the id without fencing another one."""
+        """Forget the abort, because a producer got the id without fencing another one."""
         self._aborted.pop(transactional_id, None)
 
     def note_takeover(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:
-        """Log that a successor has got the id, and which producer it has fenced."""
+        """Log the id's new owner and the producer that it fenced."""
         aborted = self._aborted.pop(transactional_id, None)
         fenced = before if aborted is None else aborted
         log.info(

@@ -1,4 +1,4 @@
-"""Partitions that a power cut has taken from their open transaction: which they are, and when nothing may be lost like that.
+"""Adds partitions again to open transactions that lost the record of the addition in a power cut.
 
 The rule, and why it suffices to look at the partitions, is in `coordinator.transaction.lost_additions`.
 """
@@ -22,10 +22,10 @@ log = structlog.get_logger("transactions")
 
 
 class LostAdditions:
-    """The additions that this start has to make again, by transactional id.
+    """The lost additions that this start has to repeat, by transactional id.
 
-    Also knows for which ids an addition must be on the disk before the partition's first batch is written, because a start could
-    not know afterwards to which transaction the batch belongs.
+    Also knows for which ids an addition must be on disk before the partition's first batch is written, because a start could not
+    tell later to which transaction the batch belongs.
     """
 
     def __init__(self, barrier: Barrier, directory: LogDirectory) -> None:
@@ -42,7 +42,7 @@ class LostAdditions:
         return list(self._by_id)
 
     def find(self, shards: Iterable[TransactionShard]) -> None:
-        """Compare the open transactions of all partitions with the coordinators' metadata."""
+        """Find lost additions by comparing the open transactions of all partitions with the coordinators' metadata."""
         open_transactions = {
             (partition_log.topic, partition_log.partition): {
                 producer_id: partition_log.producers.entries[producer_id].epoch for producer_id in partition_log.producers.open_txns
@@ -54,35 +54,35 @@ class LostAdditions:
             self._by_id |= {lost.transactional_id: lost for lost in find_lost_additions(shard.ids.values(), open_transactions)}
 
     def add_again(self, transactional_id: str, shard: TransactionShard, runtime: Runtime, now_ms: int) -> None:
-        """Log the records that a power cut has taken: of a decision's completion, and of the partitions of the transaction after.
+        """Log the records that a power cut has lost: a transaction's completion, and the partitions of the next transaction.
 
-        Raises `KafkaError` where the log refuses a record; what is missing then is to be added later.
+        Raises `KafkaError` if the log refuses a record; the caller then retries later.
         """
         lost = self._by_id[transactional_id]
         if shard.ids[transactional_id].state in PREPARED:
-            # The batches of the next transaction were written after the markers of this one were on the disk.
+            # The batches of the next transaction were written after the markers of this one were on disk.
             runtime.execute(shard.complete(transactional_id, now_ms))
         runtime.execute(shard.add_partitions(transactional_id, lost.identity, lost.partitions, now_ms, TV2))
         del self._by_id[transactional_id]
         log.info("partitions_added_again", transactional_id=transactional_id, partitions=sorted(lost.partitions))
 
     def forget(self) -> None:
-        """Forget everything, because ``__transaction_state`` was deleted."""
+        """Forget all additions, because ``__transaction_state`` was deleted."""
         self._by_id.clear()
         self._of_both_versions.clear()
 
-    # what must be on the disk first
+    # additions that must be on disk first
 
     def note_synced(self) -> None:
-        """What earlier lives of the broker have written is on the disk."""
+        """Note that all records from earlier runs of the broker are on disk."""
         self._has_synced = True
 
     def note_addition(self, before: TxnMetadata) -> None:
         """Note the state of an id before a client's first batch adds a partition.
 
-        A transaction of version 1 has the same epoch as its successor, which is of version 2 once the feature was upgraded. While
-        the completion of the former is not on the disk, a start could take batches of the latter for batches of the former, and
-        end them by its markers.
+        After an upgrade of ``transaction.version`` a transaction of version 1 has the same epoch as the version 2 transaction that
+        follows. Until the completion of the former is on disk, a start could take batches of the latter for batches of the former,
+        and end them with its markers.
         """
         if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id

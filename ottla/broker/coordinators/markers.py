@@ -1,4 +1,4 @@
-"""The second phase of a transaction: sends markers to every partition, until all are written (TransactionMarkerChannelManager).
+"""Sends the markers of decided transactions until every partition has one (TransactionMarkerChannelManager).
 
 A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `LocalTransport`.
 """
@@ -39,7 +39,7 @@ from ottla.protocol.transaction_states import TxnState
 
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50
-"""How many markers of one transaction are written without a pause. Each takes about 50 us."""
+"""Number of markers of one transaction that are written without a pause. Each takes about 50 us."""
 RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -48,10 +48,10 @@ RETRIABLE_MARKER_CODES = {
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
-"""The answers to a marker after which it is sent again. Any other error is final for that partition.
+"""Errors after which a marker is sent again. Any other error is final for that partition.
 
-A coordinator that was replaced without knowing it is answered TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH where the
-producer has begun its next transaction (TransactionMarkerRequestCompletionHandler).
+A coordinator that was replaced without knowing it gets TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH if the producer
+has begun its next transaction (TransactionMarkerRequestCompletionHandler).
 """
 
 log = structlog.get_logger("markers")
@@ -60,8 +60,8 @@ log = structlog.get_logger("markers")
 class MarkerTransport(Protocol):
     """Carries the markers of one transaction to the brokers that lead the partitions.
 
-    ``on_response`` is called once for each partition that is named, with the partitions of one broker together, possibly before the
-    call returns.
+    ``on_response`` gets one result for each partition of the request, with the partitions of one broker together. It may be called
+    before the method returns.
     """
 
     def write_txn_markers(
@@ -106,7 +106,7 @@ class LocalTransport:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """The markers of one transaction that are under way: in how many requests, and who waits until all were answered."""
+    """The marker requests of one transaction without a response: their number, and the callbacks for when all have one."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []
@@ -129,9 +129,8 @@ class MarkerSender:
         listener: TransactionListener | None = None,
     ) -> None:
         """``is_served`` says whether a shard is still in service. ``on_written`` is called with the shard and the transactional id
-        when every marker of a transaction is written. ``interception`` may stop a transaction between two markers.
-        ``listener`` learns which markers were written.
-        """
+        when every marker of a transaction is written. ``interception`` may stop a transaction between two markers. ``listener`` is
+        notified of refused markers."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
@@ -146,11 +145,11 @@ class MarkerSender:
         self._sending: dict[str, _Sending] = {}
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """The partitions of a prepared transaction whose marker is not written yet; all partitions of another transaction."""
+        """The pending markers of a prepared transaction; all partitions of a transaction that is not being completed here."""
         return self._owed.get(metadata.transactional_id, metadata.partitions)
 
     def is_owing(self, transactional_id: str) -> bool:
-        """Whether a marker of a decided transaction is not written yet."""
+        """Whether a decided transaction has pending markers."""
         return transactional_id in self._owed
 
     def forget(self, shard: TransactionShard) -> None:
@@ -166,7 +165,7 @@ class MarkerSender:
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when the id's markers that are under way were answered; at once where there are none."""
+        """Call ``then`` when every marker request of the id has its response; at once if none is under way."""
         sending = self._sending.get(transactional_id)
         if sending is None:
             then()
@@ -245,7 +244,7 @@ class MarkerSender:
 
         def walk_ended(response: WriteTxnMarkersResponse) -> None:
             nonlocal unanswered
-            # Nobody waits for the markers behind a stop.
+            # An interception stopped the walk, so EndTxn waits only for the markers sent before it.
             unanswered = sum(len(topic.partitions) for topic in response.markers[0].topics)
             answered(response)
 
@@ -274,7 +273,7 @@ class MarkerSender:
                 if code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
-                    # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
+                    # The marker was fenced, or there is a bug. A retry cannot help, and completing the transaction would lose the
                     # marker.
                     is_late = code is Code.TRANSACTION_COORDINATOR_FENCED or (
                         code is Code.INVALID_PRODUCER_EPOCH and not self._cluster_state.is_alone
@@ -289,7 +288,7 @@ class MarkerSender:
         self._written(shard, metadata, written)
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
-        """Note that these partitions need no marker any more. When none does, call ``on_written``."""
+        """Remove partitions from the pending markers. When none is left, call ``on_written``."""
         known = self._owed.get(metadata.transactional_id)
         if known is None or not self._is_current(shard, metadata):
             return
@@ -326,7 +325,7 @@ def _report_markers(
 
 
 _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
-"""The points that lie between two markers of a transaction."""
+"""The points between two markers of a transaction."""
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:
@@ -343,9 +342,8 @@ def reached(point: Point, metadata: TxnMetadata) -> Reached:
 class _MarkerWalk:
     """Sends the markers of one transaction one after the other, because an interception may stop the transaction between two.
 
-    ``on_ended`` is called with the results up to the end, or up to the marker at which the walk was stopped. After a stop,
-    ``on_released`` is called with the partitions that are left, when the walk may go on. ``markers_written`` counts the markers of
-    the whole transaction.
+    ``on_ended`` is called with the results up to the end or up to the stop. After a stop, ``on_released`` is called with the
+    remaining partitions when the transaction may continue. ``markers_written`` counts the markers of the whole transaction.
     """
 
     def __init__(
@@ -362,7 +360,7 @@ class _MarkerWalk:
         self.on_released: Callable[[frozenset[TopicPartition]], None]
 
     def go_on(self) -> None:
-        """Send markers up to the end, up to the next stop, or up to a marker that is not answered at once."""
+        """Send markers up to the end, the next stop, or the first marker without an immediate response."""
         while self._left:
             topic, index = self._left[0]
             try:
@@ -393,7 +391,7 @@ class _MarkerWalk:
         return None
 
     def _send(self, topic: str, index: int) -> bool:
-        """Send one marker; returns whether it was answered at once. Otherwise the walk goes on when the answer comes."""
+        """Send one marker; returns whether the response came at once. Otherwise the walk continues when it comes."""
         one = msgspec.structs.replace(self._marker, topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])])
         is_answered, has_returned = False, False
 

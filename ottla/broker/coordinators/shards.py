@@ -1,7 +1,7 @@
 """The shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 
-A broker that is elected for a partition reads its log in steps, and meanwhile its clients are told COORDINATOR_LOAD_IN_PROGRESS. A
-broker that leads the partition no more drops the shard as a whole: what it knows may be lost, or be known better elsewhere.
+A broker that is elected for a partition reads its log in steps; until then clients get COORDINATOR_LOAD_IN_PROGRESS. A broker that
+no longer leads the partition drops the shard as a whole: its state may be lost, or newer at the next leader.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ S = TypeVar("S", bound=Numbered)
 
 
 class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """A new shard, what runs it, and how its log is replayed."""
+    """A new shard, its runtime, and how its log is replayed."""
 
     shard: S
     runtime: Runtime
@@ -47,8 +47,8 @@ class Shards(Generic[S]):
     """Finds the shard of a partition. ``open`` makes one without state, in a leader epoch.
 
     ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
-    that goes out of service, while it can still answer whoever waits. With ``is_renewed_by_epoch`` a shard is loaded anew where its
-    broker is elected once more: what it has sent to other brokers under its last epoch may be refused.
+    that goes out of service, before its pending responses are lost. With ``is_renewed_by_epoch`` a shard is loaded again if its
+    broker is re-elected, because other brokers may refuse requests with the previous epoch.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Shards(Generic[S]):
         # The leader epoch in which each of these shards was made.
         self._epochs: dict[int, int] = {}
         self.load_ms: list[float] = []
-        """How long the last loads took."""
+        """Duration of the last loads, in ms."""
 
     def _load_now(self, partition: Partition) -> tuple[S, Runtime]:
         index = partition.log.partition
@@ -98,7 +98,7 @@ class Shards(Generic[S]):
     # elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker leads a partition from now on, in a leader epoch that is also the coordinator's. Begins to load its log.
+        """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator's.
 
         At a start, when there are no clients yet, the log is loaded at once. Implements `local_partitions.Coordinator`.
         """
@@ -113,7 +113,7 @@ class Shards(Generic[S]):
             log.warning("coordinator_not_loaded", topic=self._topic, partition=index, error=str(error))
             return
         if partition.log.log_end_offset == partition.log.log_start_offset:
-            # Most partitions of a new topic are never used, so a shard without records is made when it is first asked for.
+            # Most partitions of a new topic are never used, so a shard without records is made on its first use.
             return
         if not self._lifecycle.is_serving:
             # The error of a partition that goes offline here is logged already. Requests for its shard are refused.
@@ -133,7 +133,7 @@ class Shards(Generic[S]):
 
         def failed(error: Exception) -> None:
             if self._loading.get(index) is runtime:
-                # The next request finds no shard, and tries once more.
+                # The next request finds no shard, and retries the load.
                 del self._loading[index], self._epochs[index]
             if not isinstance(error, KafkaError):
                 raise error
@@ -141,7 +141,7 @@ class Shards(Generic[S]):
         self._stepping.run(runtime.load_in_steps(opening.replaying), replayed, failed)
 
     def resigned(self, index: int) -> None:
-        """This broker leads a partition no more. Whoever waits for its shard is answered that the coordinator is another one."""
+        """Drop the shard of a partition that this broker no longer leads. Pending requests get NOT_COORDINATOR."""
         self._epochs.pop(index, None)
         loading = self._loading.pop(index, None)
         if loading is not None:
@@ -154,7 +154,7 @@ class Shards(Generic[S]):
             log.info("coordinator_dropped", topic=self._topic, partition=index)
 
     def topic_deleted(self) -> None:
-        """The coordinator's topic is gone, with all that the shards know."""
+        """Drop all shards, because the coordinator's topic was deleted."""
         for index in (*self._serving, *self._loading):
             self.resigned(index)
 
@@ -171,7 +171,8 @@ class Shards(Generic[S]):
         return topic.partition_count
 
     def get(self, index: int) -> tuple[S, Runtime]:
-        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, NOT_COORDINATOR where it is elsewhere."""
+        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, NOT_COORDINATOR if another broker leads
+        it."""
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:
@@ -179,7 +180,7 @@ class Shards(Generic[S]):
                 if partition.barrier.is_replicated:
                     partition.barrier.depend_on(partition)
                 return served
-            # No record can be written any more, so the shard's state in memory must not be used either.
+            # No record can be written, so the shard's state in memory must not be used either.
             self.resigned(index)
         elif index in self._loading:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
@@ -191,14 +192,15 @@ class Shards(Generic[S]):
         return opened
 
     def runtime_of(self, shard: S) -> Runtime | None:
-        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the shard was dropped."""
+        """The runtime of a shard; None if the log is offline or the shard was dropped. Call this again after each wait."""
         served = self._serving.get(shard.partition)
         if served is None or served[0] is not shard or served[1].partition.log.is_offline:
             return None
         return served[1]
 
     def serves(self, shard: S) -> bool:
-        """Whether a shard is still in service. Work in steps asks after each step, because the shard may have been dropped."""
+        """Whether a shard is still in service. Work in steps checks this after each step, because the shard may have been
+        dropped."""
         served = self._serving.get(shard.partition)
         return served is not None and served[0] is shard
 
@@ -211,11 +213,11 @@ class Shards(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any shard is being loaded, so that a list of what the shards know would not be whole."""
+        """Whether any shard is being loaded, so that a list over all shards would be incomplete."""
         return bool(self._loading)
 
     def drop_offline(self) -> None:
-        """Drop the shards whose log is offline: no record can be written for them any more."""
+        """Drop the shards whose log is offline: no record can be written for them."""
         for index in [i for i, (_, runtime) in self._serving.items() if runtime.partition.log.is_offline]:
             self.resigned(index)
 

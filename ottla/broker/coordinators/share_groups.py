@@ -1,7 +1,7 @@
 """The group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
 
 In Apache Kafka these are requests to another broker (Persister). Here both coordinators are in one process, so the work is done
-before the group's request is answered. Each share partition costs an append, so that work for many partitions runs in steps.
+before the group's response is sent. Each share partition costs an append, so work for many partitions runs in steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = structlog.get_logger("share_groups")
 class ShareOffset(NamedTuple):
     """The start offset of a group in a partition. The defaults mean that none is known.
 
-    ``lag`` is the number of records whose delivery to the group is not complete; -1 where unknown.
+    ``lag`` is the number of records whose delivery to the group is not complete; -1 if unknown.
     """
 
     start_offset: int = NO_OFFSET
@@ -48,7 +48,10 @@ class ShareOffset(NamedTuple):
 
 
 class ShareGroupStates:
-    """``fence`` is called with each share partition whose state was initialised or deleted (`SharePartitions.fence`)."""
+    """The states of share groups in the share coordinator.
+
+    ``fence`` is called with each share partition whose state was initialised or deleted (`SharePartitions.fence`).
+    """
 
     def __init__(
         self,
@@ -67,9 +70,9 @@ class ShareGroupStates:
         self._fence = fence
 
     def initialize(self, asked: Initialization) -> Steps[Refusals]:
-        """Initialise states, then record in the group that they are. Returns the errors.
+        """Initialise states, then record in the group that they are initialised. Returns the errors.
 
-        Where one state is refused, the group records none, and its next heartbeat asks for all of them again.
+        If one state is refused, the group records none, and its next heartbeat retries all of them.
         """
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(double_first=True)
         work = id_work(asked.group_id)
@@ -98,11 +101,11 @@ class ShareGroupStates:
         return refusals
 
     def _refused(self, event: str, group_id: str, error: KafkaError) -> None:
-        """Log a refusal, which each heartbeat or fetch of a member may repeat: once for all groups, with the first one's error."""
+        """Log a refusal, which each heartbeat or fetch of a member may repeat: one line for all groups, with the first error."""
         self._errors.failed(event, error.code.name, group=group_id, error=str(error))
 
     def state_lost(self, key: ShareKey) -> None:
-        """A member fetches a partition that is initialized, and the share coordinator has no state of it: it begins anew."""
+        """Have the group initialise a share partition again, because the share coordinator has lost its state."""
         try:
             shard, runtime = self._groups.shard(key.group_id)
             result = shard.shares.state_lost(*key)
@@ -137,7 +140,7 @@ class ShareGroupStates:
             raise next(iter(refusals.values()))
 
     def offset(self, key: ShareKey) -> ShareOffset:
-        """The offset of a group in a partition. Where the coordinator refuses to read it, the offset counts as unknown."""
+        """The offset of a group in a partition; unknown if the coordinator refuses to read it."""
         topic = self._cluster.state.topics_by_id.get(key.topic_id)
         try:
             self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)

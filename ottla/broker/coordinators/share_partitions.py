@@ -1,7 +1,7 @@
 """Keeps share partitions in memory (SharePartitionManager of Kafka). The share coordinator persists their state.
 
-The first fetch loads a share partition. It stays in memory as long as its group has a share session, and the next fetch loads it
-again. Records that were acquired and not acknowledged are released when their member's session ends, or when their lock ends.
+The first fetch loads a share partition. It stays in memory as long as its group has a share session. Records that were acquired and
+not acknowledged are released when their member's session ends, or when their lock expires.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ottla.protocol.steps import Pace, Steps
 from ottla.storage.reading import offset_for_timestamp
 
 LOCK_TICK_MS = 50
-"""How often locks are checked for their end, in ms."""
+"""How often expired locks are searched, in ms."""
 RELEASE_WORK, FORGET_WORK = 60, 2
 """The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
 `protocol.steps.Pace`."""
@@ -70,7 +70,7 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory, with the partition that it reads. Each waiter is called once when it may have records."""
+    """A share partition in memory, with the partition that it reads. Each waiter is called once when records may be available."""
 
     __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 
@@ -79,7 +79,7 @@ class OpenSharePartition:
         self.partition = partition
         self.source = source
         self.waiters: dict[Callable[[], None], None] = {}
-        # The earliest noted time at which a lock may end, in ms; None where none is noted.
+        # The earliest time at which a lock is known to expire, in ms; None if no such time is noted.
         self.armed_ms: int | None = None
         self.is_fenced = False
         self._leaderships_lost = source.barrier.leaderships_lost
@@ -88,12 +88,12 @@ class OpenSharePartition:
 
     @property
     def has_moved(self) -> bool:
-        """Whether another broker leads the partition, or has led it meanwhile, and has given its records to members."""
+        """Whether another broker leads or has led the partition, and has delivered its records to members."""
         return self.source.was_lost_since(self._leaderships_lost)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the share partition is out of date, so that its users must open it again."""
+        """Whether the share partition is out of date, so that callers must open it again."""
         return self.is_fenced or self.has_moved
 
 
@@ -123,11 +123,11 @@ class SharePartitions:
         self._dead_letters = dead_letters
         settings = live_config.settings
         self.on_state_lost: Callable[[ShareKey], None] = lambda key: None
-        """Is told of a share partition of which the share coordinator has no state."""
+        """Called with a share partition whose state the share coordinator does not have."""
         self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
         self._shared: dict[ShareKey, OpenSharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, None]] = {}
-        # A heap of (time in ms at which a lock may end, order of noting, share partition).
+        # A heap of (time in ms at which a lock may expire, sequence number, share partition).
         self._deadlines: list[tuple[int, int, ShareKey]] = []
         self._order = count()
 
@@ -178,7 +178,7 @@ class SharePartitions:
         return shared
 
     def _read(self, key: ShareKey, leader_epoch: int) -> StateRead:
-        """The state in the share coordinator. Raises COORDINATOR_NOT_AVAILABLE, after which members try again without an error."""
+        """The state in the share coordinator. Raises COORDINATOR_NOT_AVAILABLE, which members retry without an error."""
         try:
             read = self._share_states.read(key, leader_epoch)
         except KafkaError as error:
@@ -196,7 +196,7 @@ class SharePartitions:
     def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
         """The start offset for a group that has none yet (``share.auto.offset.reset``).
 
-        Raises OFFSET_NOT_AVAILABLE where the setting names a duration and no record is that new.
+        Raises OFFSET_NOT_AVAILABLE if the setting is a duration and no record is that new.
         """
         reset = share_offset_reset(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
         if reset == EARLIEST_RESET:
@@ -215,7 +215,7 @@ class SharePartitions:
     # commands of members
 
     def _configured(self, shared: OpenSharePartition) -> SharePartition:
-        """The share partition with the group's present configs. Each command gets it here, as configs may change at any time."""
+        """The share partition with the group's current configs, set for each command because configs may change at any time."""
         shared.partition.config = self.config(shared.key.group_id)
         return shared.partition
 
@@ -225,7 +225,7 @@ class SharePartitions:
         return acquired
 
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Iterable[Acknowledgement]) -> None:
-        """Acknowledge a member's records. Raises `KafkaError` with nothing changed."""
+        """Acknowledge a member's records. On `KafkaError` nothing has changed."""
         shared = self._shared.get(key)
         if shared is None or shared.has_moved:
             self.forget(key)
@@ -237,7 +237,7 @@ class SharePartitions:
         self._carry_out(shared, change)
 
     def _carry_out(self, shared: OpenSharePartition, change: Change) -> None:
-        """Persist a change, then apply it. Raises `KafkaError` with nothing changed."""
+        """Persist a change, then apply it. On `KafkaError` nothing has changed."""
         if change.write is not None:
             try:
                 self._share_states.write(shared.key, change.write)
@@ -255,7 +255,7 @@ class SharePartitions:
         self._begin_dead_letters(shared, change.dead_letters)
 
     def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
-        """Persist a change if possible, and apply it in any case. The log says where it was not persisted."""
+        """Apply a change even if it cannot be persisted, which is logged."""
         try:
             self._carry_out(shared, change)
             self._errors.succeeded(shared.key)
@@ -280,12 +280,12 @@ class SharePartitions:
             self._stepping.run(self._write_all_dead_letters(shared), lambda _: None, self._step_failed)
 
     def _write_all_dead_letters(self, shared: OpenSharePartition) -> Steps[None]:
-        """Write the share partition's dead letters in order. Where the broker stops before the end, the next load goes on."""
+        """Write the share partition's dead letters in order. If the broker stops before the end, the next load continues."""
         while shared.dead_letters and not shared.is_gone:
             try:
                 yield from self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
-                # A bug is reported, and the dead letters behind these are written all the same.
+                # A bug is reported, and the following dead letters are written all the same.
                 self._stepping.guarded(self._step_failed, error)
             shared.dead_letters.popleft()
         shared.dead_letters.clear()
@@ -293,7 +293,7 @@ class SharePartitions:
             self.forget(shared.key)
 
     def _write_dead_letters(self, shared: OpenSharePartition, letters: DeadLetters) -> Steps[None]:
-        """Write dead letters, then archive their records, which also happens where the dead letters cannot be written."""
+        """Write dead letters, then archive their records, even if the dead letters cannot be written."""
         try:
             yield from self._dead_letters.write(shared.key.group_id, shared.source, letters)
         except KafkaError as error:
@@ -316,7 +316,7 @@ class SharePartitions:
             yield from self._release(session)
 
     def disconnected(self, connection_id: int) -> None:
-        """End the sessions that began on a connection that was closed."""
+        """End the sessions that began on a closed connection."""
         for session in self.sessions.disconnected(connection_id):
             self._stepping.run(self._release(session), lambda _: None, self._step_failed)
 
@@ -325,7 +325,7 @@ class SharePartitions:
         raise error
 
     def _release(self, session: ShareSession) -> Steps[None]:
-        """Release the records of an ended session. The member keeps records of partitions that its new session has."""
+        """Release the records of an ended session, except in partitions that the member's new session has."""
         group_id, member_id = session.key
         pace = Pace(double_first=True)
         for where in session.partitions:
@@ -355,11 +355,11 @@ class SharePartitions:
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
     def time_out(self) -> Steps[None]:
-        """Release records whose lock has ended. Where that cannot be persisted, they are released in memory all the same.
+        """Release records whose lock has expired, in memory even if that cannot be persisted.
 
-        After a restart the delivery is then not counted. A record that was delivered often enough gets its dead letter all the
-        same, because it must not stay archiving in memory. Where its archiving cannot be persisted either, a restart delivers the
-        record again, and it may get a second dead letter.
+        After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter
+        all the same, because it must not stay in state Archiving in memory. If its archiving cannot be persisted either, a restart
+        delivers the record again, and it may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
         while self._deadlines and self._deadlines[0][0] <= now_ms:
@@ -385,9 +385,8 @@ class SharePartitions:
     def fence(self, key: ShareKey) -> None:
         """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.
 
-        The next fetch loads it again. In Kafka the partition's leader notices when its next write is refused, and the client gets
-        the error. So here an acknowledgement that comes before the next fetch gets an error as well: its records were acquired
-        before.
+        The next fetch loads it again. In Kafka the leader notices when its next write is refused, and the client gets the error. So
+        here too an acknowledgement before the next fetch gets an error, because its records were acquired before.
         """
         shared = self._shared.get(key)
         if shared is not None:
@@ -412,7 +411,7 @@ class SharePartitions:
                 self.forget(key)
 
     def features_changed(self) -> None:
-        """Remove all sessions and share partitions where the feature level no longer allows share groups."""
+        """Remove all sessions and share partitions if the feature level no longer allows share groups."""
         if self._cluster_state.features.get("share.version", 0) < 1:
             self.sessions.clear()
             for key in list(self._shared):

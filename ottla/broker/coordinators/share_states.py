@@ -35,7 +35,7 @@ DELETED_STATES_RETRY_MS = 60_000
 log = structlog.get_logger("share_states")
 
 KEYS_PER_STEP = 1_000
-"""How many share partitions one step checks for deleted topics."""
+"""Number of share partitions that one step checks for deleted topics."""
 
 
 class ShareStates:
@@ -87,11 +87,11 @@ class ShareStates:
     # elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker leads partition ``index`` of ``__share_group_state`` from now on."""
+        """Load partition ``index`` of ``__share_group_state``, which this broker now leads."""
         self._shards.elected(index, leader_epoch)
 
     def resigned(self, index: int) -> None:
-        """Another broker leads the partition from now on."""
+        """Drop the shard of a partition that another broker now leads."""
         self._shards.resigned(index)
 
     def _has_partition(self, topic_id: bytes, partition: int) -> bool:
@@ -130,7 +130,7 @@ class ShareStates:
         return self._shard(key)[0].read_summary(key)
 
     def batch_count(self, key: ShareKey) -> int:
-        """The number of state batches of a share partition; 0 also where its coordinator is not available."""
+        """The number of state batches of a share partition; 0 if its coordinator is not available."""
         try:
             return self._shard(key)[0].batch_count(key)
         except KafkaError:
@@ -143,7 +143,7 @@ class ShareStates:
     # deleted topics and timed work
 
     def topic_deleted(self, topic: str) -> None:
-        """Remove the states of a deleted topic. With ``__share_group_state`` itself all states are gone."""
+        """Remove the states of a deleted topic. Deleting ``__share_group_state`` itself removes all states."""
         if topic == SHARE_STATE_TOPIC:
             self._shards.topic_deleted()
         elif self._shards.items():
@@ -157,7 +157,7 @@ class ShareStates:
         raise error
 
     def _forget_deleted_topics(self) -> Steps[None]:
-        """Run `forget_topics` until no topic was deleted during a run. One run serves all topics that were deleted before it."""
+        """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted before it."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False
@@ -172,7 +172,7 @@ class ShareStates:
         repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
 
     def forget_topics(self) -> Steps[None]:
-        """Write tombstones for the share partitions of deleted topics. The next run repeats the ones that the log refuses."""
+        """Write tombstones for the share partitions of deleted topics. The next run retries tombstones that the log refused."""
         with self._errors.round("deleted topics"):
             for shard, runtime in self._shards.items():
                 known, gone = self._cluster_state.topics_by_id, set[bytes]()
@@ -186,7 +186,7 @@ class ShareStates:
                         yield None
 
     def snapshot_cold(self) -> Steps[None]:
-        """Write new snapshots of states that were not written for long, so that the records before the snapshots can be deleted."""
+        """Write new snapshots of states that have not changed for long, so that the records before the snapshots can be deleted."""
         now_ms = self._env.now_ms()
         with self._errors.round("snapshots"):
             for shard, runtime in self._shards.items():
@@ -215,5 +215,5 @@ class ShareStates:
             self._refused("share_states_not_written", key, shard, error)
 
     def _refused(self, event: str, key: str, shard: ShareShard, error: KafkaError) -> None:
-        """Log a refusal of a sweep, which the next round tries again: once for all partitions, with the first one's error."""
+        """Log refused timed work, which the next round retries: one line for all partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, partition=shard.partition, error=str(error))

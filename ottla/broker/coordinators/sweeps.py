@@ -1,4 +1,4 @@
-"""The timed work of the coordinators of groups and of transactions: time-outs, and the expiry of ids and offsets."""
+"""The timed work of the group and transaction coordinators: timeouts, and the expiry of ids and offsets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.partitions.housekeeping import Housekeeping
 
 GROUP_TICK_MS = 50
-"""How often the time-outs of groups are checked, in ms."""
+"""How often the timeouts of groups are checked, in ms."""
 DELETED_OFFSETS_RETRY_MS = 5_000
-"""How often the broker tries again to remove the offsets of deleted topics that it could not remove with the topic, in ms."""
+"""How often the broker retries to remove the remaining offsets of deleted topics, in ms."""
 
 
 def begin_sweeps(housekeeping: Housekeeping, groups: Groups, transactions: Transactions) -> None:
-    """Start the timed work. Its intervals are Kafka's settings, where Kafka has one."""
+    """Start the timed work. Kafka's settings give the intervals if Kafka has one."""
     repeat = housekeeping.repeat
     repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
     repeat(

@@ -64,7 +64,7 @@ class Transactions:
         listener: TransactionListener | None = None,
     ) -> None:
         """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
-        ``listener`` learns of decisions and of how they are carried out."""
+        ``listener`` is notified of decisions and of refused markers."""
         self._env = env
         self._errors = RepeatedErrors(env, log)
         self._stepping = stepping
@@ -99,7 +99,7 @@ class Transactions:
             is_renewed_by_epoch=True,
         )
         self._lost_additions = LostAdditions(barrier, partitions.directory)
-        # The ids whose time-out could not be logged, with the time of the next attempt in ms.
+        # The ids whose timeout could not be logged, with the time of the next attempt in ms.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
@@ -136,8 +136,8 @@ class Transactions:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
         The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
-        for the records of those decisions. Before all that, partitions are added again to transactions that a power cut has taken
-        them from.
+        for the records of those decisions. Before all that, partitions whose addition was lost in a power cut are added again to
+        their transactions.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -147,21 +147,21 @@ class Transactions:
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
-        """Add partitions again to their transactions. What the log refuses is tried again by each sweep and command."""
+        """Add lost partitions again to their transactions. Each sweep and command retries records that the log refused."""
         for transactional_id in self._lost_additions.transactional_ids():
             with suppress(KafkaError):
                 self._shard(transactional_id)
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker leads partition ``index`` of ``__transaction_state`` from now on, with this coordinator epoch."""
+        """Load partition ``index`` of ``__transaction_state``, which this broker now leads with this coordinator epoch."""
         self._shards.elected(index, leader_epoch)
 
     def resigned(self, index: int) -> None:
-        """Another broker leads the partition from now on, and finishes what is decided and open there."""
+        """Drop the shard of a partition that another broker now leads. That broker completes its transactions."""
         self._shards.resigned(index)
 
     def topic_deleted(self, topic: str) -> None:
-        """Drop all shards where ``__transaction_state`` itself was deleted."""
+        """Drop all shards if ``__transaction_state`` itself was deleted."""
         if topic == TRANSACTION_TOPIC:
             self._shards.topic_deleted()
             self._lost_additions.forget()
@@ -174,7 +174,7 @@ class Transactions:
     # shards
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
-        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the shard was dropped."""
+        """The runtime of a shard; None if the log is offline or the shard was dropped. Call this again after each wait."""
         return self._shards.runtime_of(shard)
 
     def set_version(self, transaction_version: int) -> None:
@@ -190,7 +190,8 @@ class Transactions:
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        """The shard of an id. Raises `KafkaError` where it is not in service, or does not know all partitions of the id yet."""
+        """The shard of an id. Raises `KafkaError` if it is not in service, or if lost partitions of the id could not be added
+        again."""
         opened = self._shards.get(self.partition_of(transactional_id))
         if transactional_id in self._lost_additions:
             self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
@@ -201,9 +202,9 @@ class Transactions:
         return self._barrier.is_synced(self._shard(transactional_id)[1].partition.log)
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start could add a partition again whose addition a power cut has taken (`LostAdditions`).
+        """Whether a start could repeat an addition that was lost in a power cut (`LostAdditions`).
 
-        With several brokers the logs of the coordinator and of the partition may be elsewhere after a power cut.
+        In a cluster the logs of the coordinator and of the partition may be on other brokers after a power cut.
         """
         return self._cluster_state.is_alone and self._lost_additions.may_be_added_again(transactional_id)
 
@@ -212,24 +213,24 @@ class Transactions:
 
     @property
     def is_loading(self) -> bool:
-        """Whether transactional ids are being loaded, so that a list of the ids would not be whole."""
+        """Whether transactional ids are being loaded, so that a list of the ids would be incomplete."""
         return self._shards.is_loading
 
     @property
     def delayed(self) -> int:
-        """How many completions could not be logged and are about to be tried again."""
+        """Number of completions that the log refused and that will be retried."""
         return self._second_phase.delayed
 
     @property
     def load_ms(self) -> list[float]:
-        """How long the last loads of a partition took."""
+        """Duration of the last loads of a partition, in ms."""
         return self._shards.load_ms
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self._shard(transactional_id)[0]
 
     def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """The partitions of a transaction; of a decided transaction only the partitions whose marker is not written yet."""
+        """The partitions of a transaction; of a decided transaction only the pending markers."""
         return self._second_phase.owed(metadata) if metadata.state in PREPARED else metadata.partitions
 
     # commands
@@ -266,7 +267,7 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> bool:
-        """Add partitions to a transaction; returns whether that needed a record, because one of them was not part of it yet."""
+        """Add partitions to a transaction; returns whether a record was needed because one of them was new to the transaction."""
         shard, runtime = self._shard(transactional_id)
         before = shard.ids.get(transactional_id)
         result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
@@ -283,7 +284,7 @@ class Transactions:
     def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
         """Commit or abort; returns the producer id and epoch for the client's next transaction.
 
-        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` where an interception delays the decision.
+        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` if an interception delays the decision.
         """
         shard, runtime = self._shard(transactional_id)
         result: Result[Ended] = shard.end_txn(
@@ -301,9 +302,9 @@ class Transactions:
         return answer.identity
 
     def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
-        """Ask the interception before a Prepare record is logged.
+        """Call the interception before a Prepare record is logged.
 
-        Raises its `KafkaError`, or `DecisionDelayed` where the decision must wait.
+        Raises its `KafkaError`, or `DecisionDelayed` if the decision must wait.
         """
         interception = self._interception
         if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
@@ -318,11 +319,11 @@ class Transactions:
             raise DecisionDelayed(latch)
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether everything that `end` began is done, so that the client may be answered at once (`SecondPhase.has_ended`)."""
+        """Whether all work after `end` is done, so that the response can be sent at once (`SecondPhase.has_ended`)."""
         return self._second_phase.has_ended(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call ``then`` after everything that `end` began is done and durable (`SecondPhase.when_ended`)."""
+        """Call ``then`` when all work after `end` is done and durable (`SecondPhase.when_ended`)."""
         self._second_phase.when_ended(self._shard(transactional_id)[1].partition.log, transactional_id, then)
 
     # time
@@ -331,7 +332,7 @@ class Transactions:
         now_ms = self._env.steady_ms()
         self._add_again()
         if self._retry_after_ms:
-            # Forget ids whose producer has ended the transaction by itself since.
+            # Forget ids whose producer has ended the transaction itself since.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in self._shards.items():
@@ -344,13 +345,13 @@ class Transactions:
                     yield None
 
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
-        """Abort one timed-out transaction. Where the log refuses the record, try again after `RETRY_MS`."""
+        """Abort one timed-out transaction. If the log refuses the record, retry after `RETRY_MS`."""
         try:
             result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
             self._check_decision(shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:
-            # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
+            # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
             level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
             reason = error.code.name
             self._errors.failed("time_out_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))

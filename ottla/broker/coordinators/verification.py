@@ -1,6 +1,6 @@
 """Asks the transaction coordinator whether a batch belongs to an open transaction, before a partition's first append (KIP-890).
 
-The tables here turn the coordinator's errors into the errors that a client gets, which differ by API.
+The tables here map the coordinator's errors to the errors that a client gets, which differ by API.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ OFFSET_COMMIT_CODES = {
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException). Upon COORDINATOR_LOAD_IN_PROGRESS old clients
-try again without looking the coordinator up."""
+"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException). On COORDINATOR_LOAD_IN_PROGRESS old clients
+retry without looking up the coordinator."""
 
 
 class Verification(Protocol):
@@ -58,8 +58,8 @@ class Verification(Protocol):
         """Check that the client has added a partition to its transaction or, with ``implicit_add``, add the partition.
 
         ``implicit_add`` is for transaction version 2. ``then`` is called with None or with the coordinator's error, possibly before
-        the call returns. The error is TRANSACTION_ABORTABLE where the partition is not part of the transaction. ``has_waited``: the
-        caller has waited for an answer about this transaction before, so that an addition of before is durable by now.
+        the call returns. The error is TRANSACTION_ABORTABLE if the partition is not part of the transaction. ``has_waited`` means
+        that the caller has already waited for a result about this transaction, so an earlier addition is durable by now.
         """
         ...
 
@@ -72,10 +72,10 @@ class Verification(Protocol):
         *,
         implicit_add: bool,
     ) -> None:
-        """Ask about several partitions at once, so that one record of the coordinator adds them all.
+        """Verify several partitions at once, so that one record of the coordinator adds them all.
 
-        ``then`` is called when `join` has an answer for each partition, possibly before the call returns. The caller calls `join`
-        with ``has_waited`` where it is called later.
+        ``then`` is called when `join` has a result for each partition, possibly before the call returns. If it is called later, the
+        caller calls `join` with ``has_waited``.
         """
         ...
 
@@ -83,10 +83,10 @@ class Verification(Protocol):
 class LocalVerification:
     """`Verification` by the coordinator of this broker.
 
-    It answers before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the coordinator's
-    record that adds its partition, and the next start adds the partition again (`broker.coordinators.lost_partitions`). Where a
-    start could not do that, the answer waits until the record is on the disk. Otherwise no coordinator would know of the
-    transaction, and the last stable offset of the partition would never move again.
+    It calls ``then`` before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the
+    coordinator's record that adds its partition, and the next start adds the partition again
+    (`broker.coordinators.lost_partitions`). If a start could not do that, ``then`` waits until the record is on disk. Otherwise no
+    coordinator would know of the transaction, and the last stable offset of the partition would never advance again.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class LocalVerification:
         elif transactions.is_synced(transactional_id):
             then(None)
         else:
-            # Whether the wait has brought the record to the disk shows when the caller asks again.
+            # Whether the record reached the disk shows when the caller calls `join` again.
             self._barrier.answer(lambda _: then(None))
 
     def join_all(
@@ -156,7 +156,7 @@ class LocalVerification:
         return self._transactions.add_partitions(transactional_id, identity, partitions, client_version=2)
 
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
-        """Whether the partition was not part of the transaction and has been added. Raises the coordinator's `KafkaError`."""
+        """Whether the partition was new to the transaction and has been added. Raises the coordinator's `KafkaError`."""
         if implicit_add:
             return self._add(transactional_id, identity, [partition])
         if self._config.settings.transaction_partition_verification_enable:
@@ -175,10 +175,10 @@ def join_transaction(
     implicit_add: bool,
     has_waited: bool,
 ) -> Pause | None:
-    """`Verification.join` for a handler that works in steps. None where the partition is part of the transaction now.
+    """`Verification.join` for a handler that works in steps. None if the partition is now part of the transaction.
 
-    A `Pause` ends when the coordinator has answered. The handler then has to ask again, with ``has_waited``, because much may have
-    changed meanwhile. It must not wait between an answer of None and its append. Raises the coordinator's error.
+    A `Pause` ends when the coordinator has answered. The handler must then call this again with ``has_waited``, because the state
+    may have changed meanwhile. It must not wait between a result of None and its append. Raises the coordinator's error.
     """
     answers: list[KafkaError | None] = []
     pause = Pause()
