@@ -1,20 +1,16 @@
 """The cluster's metadata as this broker sees and changes it: topics, configs, replicas, producer ids.
 
 - `cluster`: commands on the cluster's metadata: creates and deletes topics, sets configs and features, allocates producer ids.
-- `internal_topics`: what the topics of coordinators are made with (AutoTopicCreationManager, and each coordinator's configs of its
-  topic).
-- `local_partitions`: the replicas that the cluster's metadata gives this broker: opens and removes their logs, and has them led and
-  followed.
-- `metadata_faults`: has every step of a change of the metadata carried out, whatever goes wrong with one of them.
-- `metadata_log`: the log of the cluster's metadata in this broker's directory, where this broker is the controller itself.
+- `internal_topics`: partition counts and configs of the coordinators' topics (AutoTopicCreationManager).
+- `local_partitions`: opens and removes the replicas that the metadata assigns to this broker, and makes them leaders or followers.
+- `metadata_faults`: carries out every step of a metadata change even if one of them fails.
+- `metadata_log`: the metadata log in the directory of a broker that is its own controller.
 - `metadata_publisher`: applies changes of the cluster's metadata to the broker: first to its partitions, then to the requests that
   wait for them.
-- `metadata_source`: where a broker has the cluster's metadata from: its own log (`own_metadata`), or a controller elsewhere
-  (`membership`).
+- `metadata_source`: the source of a broker's metadata: its own log (`own_metadata`), or a controller elsewhere (`membership`).
 - `own_metadata`: the cluster's metadata on a broker that is its own controller: state, log and commands.
-- `placement`: on which brokers the partitions of new topics lie, for the commands that create them.
+- `placement`: chooses the brokers for the partitions of new topics.
 - `producer_ids`: allocates producer ids that were never used before (RPCProducerIdManager).
-- `request_topics`: the topics of requests that name them by ids, or name a fetch session alone, as this broker knows them.
-- `strays`: the stray directories of this broker, as health, ``ottla cluster``, the console, the control API and the metrics show
-  them.
+- `request_topics`: resolves the topics of requests that contain only topic ids or a fetch session id.
+- `strays`: the stray directories of this broker, for health, ``ottla cluster``, the console, the control API and the metrics.
 """

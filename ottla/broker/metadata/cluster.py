@@ -32,16 +32,16 @@ SUPPORTED_FEATURES = {
 }
 
 PARTITIONS_AT_ONCE = 100
-"""A command for more partitions is computed in another thread."""
+"""Commands for more partitions are computed in another thread."""
 
 T = TypeVar("T")
 
 
 class TopicCreation(Protocol):
-    """A controller elsewhere, as far as it makes topics that a broker needs."""
+    """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Ask for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION, as long as it is not there: clients ask again."""
+        """Ask the controller for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION until the topic exists: clients retry."""
         ...
 
 
@@ -49,7 +49,7 @@ log = structlog.get_logger("cluster")
 
 
 class ClusterCommands:
-    """The shard of the cluster's metadata. Each command is in force when it returns: ``publish`` has the broker follow it."""
+    """Commands on the cluster's metadata. When a command returns, it is logged and ``publish`` has applied it to the broker."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class ClusterCommands:
         controller: TopicCreation | None = None,
         decide_features: Callable[[Mapping[str, int]], Result[None]] | None = None,
     ) -> None:
-        """``controller`` makes topics where the controller is elsewhere. ``decide_features`` sets feature levels, by default as
-        `ClusterState.set_features` does."""
+        """``controller`` creates topics if the controller is in another process. ``decide_features`` sets feature levels, by
+        default `ClusterState.set_features`."""
         self._randomness = randomness
         self._config = config
         self.state = state
@@ -89,12 +89,12 @@ class ClusterCommands:
         return response
 
     def set_up(self, features: Mapping[str, int], *, is_new: bool) -> None:
-        """Set the feature levels of a start. A new log gets the default feature levels besides ``features``."""
+        """Set the feature levels at a start. A new log gets the default feature levels besides ``features``."""
         self._execute(self.state.set_features(levels_with(DEFAULT_FEATURES, features) if is_new else dict(features)))
         self._drop_metadata_topic()
 
     def _drop_metadata_topic(self) -> None:
-        """Delete a topic with the metadata log's name, and keep the log.
+        """Delete a topic with the metadata log's name, but keep the log.
 
         Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips them.
         """
@@ -105,7 +105,7 @@ class ClusterCommands:
     # topics
 
     def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """Create a topic, by default with partitions of this broker's. Raises `KafkaError`, with nothing changed."""
+        """Create a topic, by default with partitions on this broker. On `KafkaError` nothing has changed."""
         if self._controller is not None:
             self.state.check_new_topic(name)
             factor = self._config.settings.default_replication_factor
@@ -117,7 +117,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Steps[Topic]:
-        """`create_topic` in steps, for thousands of partitions. Raises `KafkaError`, with nothing changed."""
+        """`create_topic` in steps, for thousands of partitions. On `KafkaError` nothing has changed."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
@@ -146,7 +146,7 @@ class ClusterCommands:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
     def create_partitions(self, name: str, count: int, place: Place | None = None) -> Steps[None]:
-        """Raise a topic's number of partitions to ``count``. Raises `KafkaError`, with nothing changed."""
+        """Raise a topic's number of partitions to ``count``. On `KafkaError` nothing has changed."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
             self._execute(self.state.create_partitions(name, count, place and place()))
@@ -157,21 +157,21 @@ class ClusterCommands:
         self._execute(self.state.delete_topic(name))
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set or, with None, remove configs of a resource. Raises `KafkaError`, with nothing changed."""
+        """Set configs of a resource, or remove those with value None. On `KafkaError` nothing has changed."""
         self._execute(self.state.set_configs(resource_type, name, changes))
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
-        """Raises `KafkaError`, with nothing changed."""
+        """Set or remove quotas of an entity. On `KafkaError` nothing has changed."""
         result = self.state.client_quotas.alter(entity, changes)
         if not validate_only:
             self._execute(result)
 
     def set_credential(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> None:
-        """Raises `KafkaError`, with nothing changed."""
+        """Set a SCRAM credential of a user. On `KafkaError` nothing has changed."""
         self._execute(self.state.credentials.set(name, mechanism, salt, salted_password, iterations))
 
     def remove_credential(self, name: str, mechanism: int) -> None:
-        """Raises `KafkaError`, with nothing changed."""
+        """Remove a SCRAM credential of a user. On `KafkaError` nothing has changed."""
         self._execute(self.state.credentials.remove(name, mechanism))
 
     # features and ids
@@ -186,7 +186,7 @@ class ClusterCommands:
         return self.state.transaction_version
 
     def set_features(self, levels: Mapping[str, int]) -> None:
-        """Set feature levels. Raises `KafkaError`, with nothing changed."""
+        """Set feature levels. On `KafkaError` nothing has changed."""
         self._execute(self._decide_features({n: level for n, level in levels.items() if self.state.features.get(n, 0) != level}))
 
     @property
@@ -205,7 +205,7 @@ class ClusterCommands:
         return True
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """Implements `ProducerIdBlocks` by a controller in this broker: calls ``then`` before returning."""
+        """Implements `ProducerIdBlocks` for a controller in this broker: calls ``then`` before returning."""
         try:
             block: range | KafkaError = range(*self._execute(self.state.allocate_producer_ids(self._least_producer_id)))
         except KafkaError as error:

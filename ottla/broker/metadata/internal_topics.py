@@ -1,4 +1,4 @@
-"""What the topics of coordinators are made with (AutoTopicCreationManager, and each coordinator's configs of its topic)."""
+"""Partition counts and configs of the coordinators' topics (AutoTopicCreationManager)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MIN_INSYNC_REPLICAS = {
     TRANSACTION_TOPIC: "transaction.state.log.min.isr",
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.min.isr",
 }
-"""The settings of the topics that do not follow the broker's ``min.insync.replicas``."""
+"""The settings for topics that do not use the broker's ``min.insync.replicas``."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic to be made."""
+    """A topic to be created."""
 
     name: str
     partition_count: int
@@ -30,7 +30,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
-    """The internal topic of a coordinator, by the broker's settings."""
+    """The internal topic of a coordinator, according to the broker's settings."""
     settings = config.settings
     if name == SHARE_STATE_TOPIC:
         count, configs = settings.share_coordinator_state_topic_num_partitions, _share_state_configs(settings)

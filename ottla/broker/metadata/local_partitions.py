@@ -1,7 +1,6 @@
-"""The replicas that the cluster's metadata gives this broker: opens and removes their logs, and has them led and followed.
+"""Opens and removes the replicas that the metadata assigns to this broker, and makes them leaders or followers.
 
-A broker alone, whose metadata is its own log, and a broker under a controller elsewhere take the same path
-(ReplicaManager.applyDelta).
+A broker that is its own controller and a member of a cluster use the same code (ReplicaManager.applyDelta).
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""How much of one change is carried out at once, in units of `protocol.steps.Pace`. The rest follows in steps."""
+"""Work of one change that is done at once, in units of `protocol.steps.Pace`. The rest follows in steps."""
 OPEN_WORK = 15
 """The cost of putting a new partition into service, in the same units."""
 SETTLE_WORK = 8
-"""The cost of having a partition led or followed that is in service already, in the same units."""
+"""The cost of a leader or follower change of a partition in service, in the same units."""
 LOG_CONFIGS_KEPT = 1_000
 
 STRAY_HINT = (
     "the metadata has no such topic, or another one of the name; nothing is removed. ottla health names it with the way back;"
     " if a controller has lost the topic, ottla cluster rebuild-controller gives it back"
 )
-"""For a person who looks for the data of a topic that is gone."""
+"""Advice for a person who looks for the data of a topic that no longer exists."""
 
 log = structlog.get_logger("cluster")
 
 
 class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a broker has before its metadata. The directory has its meta.properties."""
+    """The parts that a broker builds before its metadata. The directory has its meta.properties."""
 
     env: Env
     stepping: Stepping
@@ -67,27 +66,27 @@ class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class ReplicaActions(Protocol):
-    """Carries out what the metadata says of a partition of which this broker has a replica."""
+    """Carries out the registration of a partition of which this broker has a replica."""
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Lead a partition, in a new leader epoch or in the present one with other replicas or another in-sync set."""
+        """Lead a partition in a new leader epoch, or in the current one with changed replicas or a changed in-sync set."""
         ...
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Follow the partition's leader, or wait for one where the registration names none."""
+        """Follow the partition's leader, or wait for one if the registration has none."""
         ...
 
     def stop(self, partition: Partition) -> None:
-        """The broker is no replica of the partition any more, or the topic was deleted. Called before the partition is removed."""
+        """Stop a replica that was removed from this broker, or whose topic was deleted. Called before the partition is removed."""
         ...
 
     def brokers_changed(self) -> None:
-        """Brokers have registered, were fenced or unfenced, or have gone."""
+        """Brokers have registered or unregistered, or were fenced or unfenced."""
         ...
 
 
 class SoleReplicas:
-    """`ReplicaActions` of a broker without others: it is the only replica of what it leads, and fetches from nobody."""
+    """`ReplicaActions` of a sole broker: it leads every partition as the only replica, and fetches from no other broker."""
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
@@ -109,16 +108,16 @@ class Coordinator(Protocol):
     """A coordinator that works on the partitions of an internal topic that this broker leads."""
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker leads a partition of the coordinator's topic from now on, in this leader epoch."""
+        """This broker now leads a partition of the coordinator's topic, in this leader epoch."""
         ...
 
     def resigned(self, index: int) -> None:
-        """This broker does not lead the partition any more."""
+        """This broker no longer leads the partition."""
         ...
 
 
 class _Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a coordinator's topic that this broker leads from now on, or, where ``leader_epoch`` is None, no longer."""
+    """A partition of a coordinator's topic that this broker now leads or, if ``leader_epoch`` is None, no longer leads."""
 
     topic: str
     index: int
@@ -139,12 +138,12 @@ class LocalPartitions:
         self._state = state
         self._replicas = replicas
         self.coordinators: dict[str, Coordinator] = {}
-        """By internal topic, in the order in which a start loads them."""
+        """Coordinators by internal topic, in the order in which a start loads them."""
         self.has_lost = False
-        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
-        # Partitions that are to be brought in line with the metadata in steps, by topic id and number, in order.
+        # Partitions that steps will bring in line with the metadata, by topic id and number, in order.
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
@@ -152,14 +151,14 @@ class LocalPartitions:
         parts.partitions.led_elsewhere = self.led_elsewhere
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition. They are dropped here, so this may be called once."""
+        """The transactions that recovery has read in each partition. The call drops them, so it may be made only once."""
         read, self._read = self._read, {}
         return read
 
     # start
 
     def begin(self) -> None:
-        """Put every replica into service, set directories aside that belong to none, and load the coordinators."""
+        """Put every replica into service, set stray directories aside, and load the coordinators."""
         on_disk, set_aside = set(), set()
         for name, index in list(self._directory.partitions_on_disk()):
             if self._belongs(name, index):
@@ -173,9 +172,9 @@ class LocalPartitions:
             for index, registration in enumerate(topic.partitions):
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
-                    # While a member of a cluster was away, others may have made the topic anew. What the checkpoints say of the
-                    # directory that was set aside is not about the present topic then. One broker alone makes topics itself, so
-                    # there it is damage, and the partition goes offline.
+                    # While a member of a cluster was down, its topic may have been deleted and created again. Then the checkpoints
+                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself, so there
+                    # this is damage, and the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
                     self._assign(self._open(topic, index, config, exists=exists), registration, moves)
@@ -184,7 +183,7 @@ class LocalPartitions:
             self._move([move for move in moves if move.topic == name])
 
     def _belongs(self, name: str, index: int) -> bool:
-        """Whether a directory belongs to a replica of the present topic, and not to a deleted topic of the same name."""
+        """Whether a directory belongs to a replica of the current topic, and not to a deleted topic of the same name."""
         topic = self._state.topics.get(name)
         if topic is None or index >= topic.partition_count or not self._is_replica(topic, topic.partitions[index]):
             return False
@@ -208,7 +207,7 @@ class LocalPartitions:
     # changes
 
     def apply(self, delta: MetadataDelta, faults: MetadataFaults) -> None:
-        """Follow a change of the metadata: first what was deleted, then who follows, then who leads, then the coordinators."""
+        """Apply a metadata change in this order: deleted topics, followers, leaders, coordinators."""
         if delta.has_changed_brokers:
             faults.attempt(self._replicas.brokers_changed, "brokers")
         for topic in delta.deleted:
@@ -238,9 +237,9 @@ class LocalPartitions:
     # large changes
 
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
-        """The first of the partitions that are to be brought in line, which the caller does at once. The others follow in steps.
+        """Return the partitions that the caller brings in line at once. The others follow in steps.
 
-        Until then they are as they were before the change, as if it came later. A client that names a new one has it opened.
+        Until then they stay as before the change, as if it came later. A request for a new partition opens it.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:
@@ -256,7 +255,7 @@ class LocalPartitions:
         return OPEN_WORK if self._partitions.known(topic.name, index) is None else SETTLE_WORK
 
     def _settle_rest(self) -> Steps[None]:
-        """Bring partitions in line as the metadata is when each has its turn, until none is left."""
+        """Bring the remaining partitions in line with the metadata that is current at each one's turn."""
         pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
             topic_id, index = next(iter(self._unsettled))
@@ -274,7 +273,7 @@ class LocalPartitions:
         faults.raise_first()
 
     def open_missing(self, name: str, index: int) -> Partition | None:
-        """Put a replica into service if it is not, and return it; None where this broker has no such replica."""
+        """Put a replica into service if it is not yet, and return it; None if this broker has no such replica."""
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
@@ -300,7 +299,7 @@ class LocalPartitions:
         return topic.name != METADATA_TOPIC and (self._state.is_alone or self._state.node_id in registration.replicas)
 
     def _settle(self, topic: Topic, index: int, moves: list[_Move]) -> Partition | None:
-        """Bring one partition in line with its registration; returns it where this broker has a replica."""
+        """Bring one partition in line with its registration; returns it if this broker has a replica."""
         self._unsettled.pop((topic.topic_id, index), None)
         registration = topic.partitions[index]
         partition = self._partitions.known(topic.name, index)
@@ -316,7 +315,7 @@ class LocalPartitions:
         return partition
 
     def _assign(self, partition: Partition, registration: PartitionRegistration, moves: list[_Move]) -> None:
-        """Lead or follow a partition, and note in ``moves`` where a coordinator has to learn of it."""
+        """Lead or follow a partition, and add a move to ``moves`` if a coordinator must be notified."""
         topic, index = partition.log.topic, partition.log.partition
         led_epoch = partition.leader.leader_epoch if partition.is_led else None
         if self._leads(registration):
@@ -383,7 +382,7 @@ class LocalPartitions:
         return known
 
     def set_log_configs(self, topics: Iterable[str]) -> None:
-        """Put the present settings of topics into force."""
+        """Apply the current settings of topics to their logs."""
         for name in topics:
             config = self.log_config(name)
             for index in range(self._state.topics[name].partition_count):

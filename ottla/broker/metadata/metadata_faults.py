@@ -1,7 +1,7 @@
-"""Has every step of a change of the metadata carried out, whatever goes wrong with one of them.
+"""Carries out every step of a metadata change even if one of them fails.
 
-A change is carried out once, and is forgotten then: a step that was left out because an earlier one has failed would never be
-carried out. Apache Kafka hands what goes wrong to its metadataPublishingFaultHandler, and goes on as well.
+Each change is applied once and then forgotten: a step skipped because of an earlier failure would never be carried out. Apache
+Kafka passes such failures to its metadataPublishingFaultHandler, and continues as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ log = structlog.get_logger("cluster")
 
 
 class MetadataFaults:
-    """What has gone wrong while one change was carried out."""
+    """Collects the failures while one change is carried out."""
 
     __slots__ = ("_first",)
 
@@ -22,7 +22,7 @@ class MetadataFaults:
         self._first: Exception | None = None
 
     def attempt(self, step: Callable[[], object], what: str, **of: object) -> None:
-        """Carry out one step. ``what`` and ``of`` name it, for the log."""
+        """Carry out one step. ``what`` and ``of`` name it in the log."""
         try:
             step()
         except Exception as error:
@@ -30,6 +30,6 @@ class MetadataFaults:
             self._first = self._first or error
 
     def raise_first(self) -> None:
-        """Raise what has gone wrong first, once everything else is carried out. It is a bug, and is counted as one."""
+        """Raise the first failure after all other steps were carried out. It is a bug, and is counted as one."""
         if self._first is not None:
             raise self._first

@@ -1,4 +1,4 @@
-"""The log of the cluster's metadata in this broker's directory, where this broker is the controller itself."""
+"""The metadata log in the directory of a broker that is its own controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Observer(msgspec.Struct, kw_only=True):
-    """A broker that fetches the log, by its last fetch."""
+    """A broker that fetches the log, with the state of its last fetch."""
 
     replica_id: int
     directory_id: bytes
@@ -41,7 +41,7 @@ class Observer(msgspec.Struct, kw_only=True):
 
 
 class MetadataLog(Protocol):
-    """Takes the decisions on the cluster's metadata. Each method raises `KafkaError`, with nothing changed, where it is refused."""
+    """Commits decisions on the cluster's metadata. If a method raises `KafkaError`, nothing has changed."""
 
     @property
     def end_offset(self) -> int: ...
@@ -53,7 +53,7 @@ class MetadataLog(Protocol):
     def leader_epoch(self) -> int: ...
 
     def observers(self) -> list[Observer]:
-        """Those who fetch the log from this process, by id."""
+        """The brokers that fetch the log from this process, by id."""
         ...
 
     def execute(self, result: Result[T]) -> T:
@@ -95,7 +95,7 @@ class LocalMetadataLog:
         """Whether recovery has cut the log."""
         if self.log.offline_reason is not None:
             raise _no_metadata(self.log.offline_reason)
-        # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
+        # The partition of the metadata log is not added to `Partitions`, so that no client request can reach it.
         self.partition = Partition(env, self.log, barrier, disk, state.node_id)
         self._runtime = Runtime(env, self.partition, self._replay, stepping, carry_out_effect, refused=lambda error: error)
 
@@ -103,7 +103,7 @@ class LocalMetadataLog:
         self._state.replay(record, offset)
 
     def load(self) -> bool:
-        """Replay the log; returns whether it is new. With ``power`` no response leaves before the replayed records are synced."""
+        """Replay the log; returns whether it is new. With ``power`` responses wait until the replayed records are synced."""
         try:
             is_new = self._runtime.load() == 0
         except KafkaError as error:
@@ -112,9 +112,9 @@ class LocalMetadataLog:
         return is_new
 
     def begin_epoch(self) -> None:
-        """Go on in a leader epoch that is newer than all in the log.
+        """Begin a leader epoch that is newer than all in the log.
 
-        So brokers that have fetched what a crash has taken from the log find out where it parts from theirs.
+        With it, brokers that have fetched records that a crash removed from this log find the offset at which their log diverges.
         """
         epoch = max(self.log.epochs.latest, 0) + 1
         self.partition.lead(sole_leader(self._state.node_id, epoch, self.log.log_end_offset))

@@ -1,7 +1,7 @@
 """Applies changes of the cluster's metadata to the broker: first to its partitions, then to the requests that wait for them.
 
-The metadata changes by records of this broker's own log, or by those that a controller elsewhere has committed. Both are published
-here, in one order (BrokerMetadataPublisher).
+The records come from this broker's own log or from a controller elsewhere. Both are published here, in one order
+(BrokerMetadataPublisher).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = structlog.get_logger("cluster")
 
 
 class MetadataPublisher:
-    """`begin` puts the metadata of a start into force, and `publish` what has been replayed since."""
+    """Applies the metadata of a start (`begin`) and the changes replayed since (`publish`)."""
 
     def __init__(self, state: ClusterState, config: LiveConfig, local: LocalPartitions) -> None:
         self._state = state
@@ -30,22 +30,22 @@ class MetadataPublisher:
         self.on_topic_deleted: list[Callable[[str], None]] = []
         """Called in order with the name of each deleted topic, after its partitions are out of service."""
         self.on_topic_changed: list[Callable[[str], None]] = []
-        """Called with the name of a topic that was created, has got more partitions, or was deleted."""
+        """Called with the name of a topic that was created, grew, or was deleted."""
         self.on_transaction_version: list[Callable[[int], None]] = []
         """Called in order with the finalized level of ``transaction.version`` when features have changed."""
         self.on_features_changed: list[Callable[[], None]] = []
         """Called in order when features have changed."""
 
     def begin(self) -> None:
-        """Put everything into force that has been replayed so far."""
+        """Apply everything that has been replayed so far."""
         self._config.set_dynamic(self.dynamic_broker_configs)
         self._state.delta = MetadataDelta()
         self._local.begin()
 
     def publish(self) -> None:
-        """Put into force what has been replayed since the last call. Before `begin` this does nothing.
+        """Apply the changes replayed since the last call. Before `begin` this does nothing.
 
-        Raises the first bug that has come up, after everything else is in force.
+        Raises the first failure, which is a bug, after everything else is applied.
         """
         delta = self._state.delta
         if delta is None or delta.is_empty:

@@ -1,4 +1,4 @@
-"""Where a broker has the cluster's metadata from: its own log (`own_metadata`), or a controller elsewhere (`membership`)."""
+"""The source of a broker's metadata: its own log (`own_metadata`), or a controller elsewhere (`membership`)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class MetadataSource(Protocol):
         ...
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Allocate no producer id below ``least``, nor one up to ``known()`` where ids in use may have been forgotten."""
+        """Never allocate a producer id below ``least`` nor, if ids in use may have been lost from the metadata log, one up to
+        ``known()``."""
         ...
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch with which the controller has registered the broker; 0 without a controller elsewhere."""
+        """The broker epoch from the registration with the controller; 0 on a broker that is its own controller."""
         ...
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
@@ -62,11 +63,11 @@ class MetadataSource(Protocol):
 
     @property
     def has_lost(self) -> bool:
-        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
         ...
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition, once."""
+        """The transactions that recovery has read in each partition. The call drops them."""
         ...
 
     def topics_born(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ log = structlog.get_logger("broker")
 
 
 class OwnMetadata:
-    """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` where the log cannot be opened."""
+    """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` if the log cannot be opened."""
 
     broker_epoch = 0
 
@@ -51,7 +51,7 @@ class OwnMetadata:
 
     async def load(self, features: Mapping[str, int]) -> None:
         is_new = self.log.load()
-        # A broker of several gives its copy of the log a topic id, and the log of its controller has the controller's registration.
+        # A member of a cluster gives its copy of the log a topic id, and a controller process logs its registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
                 f"{self._directory.path} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
@@ -64,8 +64,8 @@ class OwnMetadata:
         self.publisher.begin()
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """A power cut may remove the end of the metadata log exactly between two batches, which recovery cannot detect. So every
-        producer id that is in use anywhere is skipped then."""
+        """Skip every producer id in use, because a power cut may remove the end of the metadata log exactly between two batches,
+        which recovery cannot detect."""
         try:
             self.cluster.skip_producer_ids(least - 1)
             if self.log.has_lost or not self._was_clean:
@@ -79,10 +79,10 @@ class OwnMetadata:
         """A sole replica has no timed work."""
 
     async def serve(self) -> None:
-        """Nobody else has to learn that the broker listens."""
+        """No controller elsewhere waits for this broker."""
 
     async def leave(self) -> None:
-        """Nobody else can lead."""
+        """No other broker could take the leaderships."""
 
     def close(self) -> None:
         """The log belongs to the directory, which is closed with all others."""

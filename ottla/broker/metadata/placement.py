@@ -1,4 +1,4 @@
-"""On which brokers the partitions of new topics lie, for the commands that create them."""
+"""Chooses the brokers for the partitions of new topics."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from ottla.coordinator.metadata.partition_registration import PartitionRegistrat
 from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]
-"""Brokers, of which the first is the preferred leader."""
+"""Broker ids; the first is the preferred leader."""
 
 
 Place = Callable[[], list[PartitionRegistration]]
-"""Gives the partitions of a new topic, or new ones of a topic. Another thread calls it where there are many."""
+"""Returns the registrations of new partitions. Called in another thread if there are many."""
 
 
 class Placement(Protocol):
     @property
     def default_replication_factor(self) -> int:
-        """That of topics whose creator names none."""
+        """The replication factor of topics whose creator specifies none."""
         ...
 
     def placed(self, partition_count: int, replication_factor: int) -> list[PartitionRegistration]:
-        """New partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. Another thread may call it."""
+        """New partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. May be called in another thread."""
         ...
 
     def assigned(
         self, assignments: Mapping[int, Replicas], *, first: int = 0, replication_factor: int | None = None
     ) -> list[PartitionRegistration]:
-        """New partitions from the number ``first`` on, as a client assigns them, each with ``replication_factor`` replicas or,
-        where it is None, all with the same number. Raises INVALID_REPLICA_ASSIGNMENT."""
+        """New partitions from the number ``first`` on, with the replicas that a client assigns.
+
+        Each must have ``replication_factor`` replicas or, if that is None, all the same number. Raises INVALID_REPLICA_ASSIGNMENT.
+        """
         ...
 
 

@@ -1,6 +1,6 @@
 """Allocates producer ids that were never used before (RPCProducerIdManager).
 
-The controller allocates blocks of ids and logs each block before an id of it is used. So a crash may lose ids, and repeats none.
+The controller logs each block of ids before one of them is used. So a crash may lose ids, and repeats none.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class ProducerIdBlocks(Protocol):
 
 
 class ProducerIds:
-    """Takes new producer ids from the present block, and asks for the next block when the block is used up, or before that."""
+    """Takes new producer ids from the current block, and requests the next block when few ids or none are left."""
 
     __slots__ = ("_ahead", "_block", "_blocks", "_is_awaited", "_next", "_refusal")
 
     def __init__(self, blocks: ProducerIdBlocks, *, ahead: int = 0) -> None:
-        """``ahead``: how many ids are left when the next block is asked for."""
+        """``ahead`` is the number of ids left at which the next block is requested."""
         self._blocks = blocks
         self._ahead = ahead
         self._block = range(0)
@@ -45,7 +45,7 @@ class ProducerIds:
         return producer_id
 
     def ask_ahead(self) -> None:
-        """Ask for a block where few ids are left."""
+        """Request the next block if few ids are left."""
         self._begin_next()
         if len(self._block) <= self._ahead and not self._next and not self._is_awaited:
             self._is_awaited = True
@@ -65,7 +65,7 @@ class ProducerIds:
 
 
 def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:
-    """The highest producer id in logs and transactions, without ids that clients have made up; -1 where there is none."""
+    """The highest producer id in logs and transactions, without ids that clients have made up; -1 if there is none."""
     highest = -1
     for log in logs:
         highest = max((highest, *map(as_allotted, log.producers.entries)))

@@ -1,4 +1,4 @@
-"""The topics of requests that name them by ids, or name a fetch session alone, as this broker knows them."""
+"""Resolves the topics of requests that contain only topic ids or a fetch session id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class KnownTopics:
     __slots__ = ("_fetch_sessions", "_state")
 
     def __init__(self, state: ClusterState, fetch_sessions: FetchSessions | None = None) -> None:
-        """``fetch_sessions`` is None for a server that has none."""
+        """``fetch_sessions`` is None for a server without fetch sessions."""
         self._state = state
         self._fetch_sessions = fetch_sessions
 

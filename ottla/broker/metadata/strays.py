@@ -1,4 +1,4 @@
-"""The stray directories of this broker, as health, ``ottla cluster``, the console, the control API and the metrics show them."""
+"""The stray directories of this broker, for health, ``ottla cluster``, the console, the control API and the metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Strays:
         raise error
 
     def summary(self) -> StraySummary:
-        """The first `STRAYS_NAMED` with the way back of each, and how many there are. The cluster's topics are those of now."""
+        """The first `STRAYS_NAMED` stray directories with the way to restore each, and the total count. They are compared with the
+        current topics."""
         strays = self._directory.strays
         named = strays.first(STRAYS_NAMED)
         return summary(named, len(strays), strays.size_bytes, self._state, self._directory.absolute_path)
