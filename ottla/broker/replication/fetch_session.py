@@ -19,12 +19,12 @@ class FetchSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        # The partitions that the leader knows of, as they were sent last.
+        # The partitions that the leader has in the session, as they were sent last.
         self._sent: dict[TopicIdPartition, FetchPartition] = {}
         self._is_whole = True
 
     def name(self, wanted: dict[TopicIdPartition, FetchPartition]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """What the next request names, and what it takes out of the session. It has the session's id and epoch of now."""
+        """The partitions that the next request names, and those that it removes from the session."""
         self._is_whole = self.epoch == INITIAL_EPOCH
         named, forgotten = wanted, dict[TopicIdPartition, FetchPartition]()
         if not self._is_whole:
@@ -44,14 +44,14 @@ class FetchSession:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Take an answer; False where the leader refuses the session, and the next request begins a new one."""
+        """Process a response; False if the leader rejects the session, so that the next request begins a new one."""
         if response.error_code != Code.NONE:
             if response.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = NO_SESSION
             self.epoch = INITIAL_EPOCH
             return False
         if self._is_whole:
-            # A leader without room for sessions gives none: every request is a whole one then.
+            # A leader without room for sessions creates none: then every request is a full one.
             self.session_id = response.session_id
             self.epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else INITIAL_EPOCH + 1
         else:
@@ -59,5 +59,6 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """An answer has not come, or was not taken. The next request is a whole one, and closes the session if there is one."""
+        """Note that a response was lost or not processed. The next request is a full one, and closes the session if there is
+        one."""
         self.epoch = INITIAL_EPOCH

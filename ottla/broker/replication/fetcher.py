@@ -1,8 +1,8 @@
-"""Fetches what this broker follows from one leader (kafka.server.ReplicaFetcherThread, RemoteLeaderEndPoint).
+"""Fetches from one leader for all partitions that follow it (kafka.server.ReplicaFetcherThread, RemoteLeaderEndPoint).
 
-One request at a time is under way, for all partitions together. So an answer never belongs to an earlier state of a log. Where the
-leader has nothing new, a request waits there for half a second. A partition that is added meanwhile must not wait as long, because
-its producers wait too: after an election the connection is closed, and the next request names all partitions.
+One request at a time is in flight, for all partitions together, so a response never belongs to an earlier state of a log. If the
+leader has no new records, a request waits there for half a second. A partition that is added meanwhile must not wait as long,
+because its producers wait too: after an election the connection is closed, and the next request names all partitions.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 
 IDS_FROM = 13
 LEADER_EPOCH_FROM = 4
-"""The first version of ListOffsets that names the leader epoch."""
+"""The first version of ListOffsets with the leader epoch."""
 LATEST, EARLIEST = -1, -2
 PATIENCE_MS = 20
-"""How long a partition waits for the answer to a fetch that was sent before the partition was added, in ms."""
+"""How long an added partition waits for the response to a fetch sent before, in ms."""
 NO_PEER_RETRY_MS = 100
-"""How long a fetcher waits before it looks again for a leader that is not registered, or fenced, in ms."""
+"""Delay before a fetcher tries again to reach a leader that is not registered or is fenced, in ms."""
 
 log = structlog.get_logger("replication")
 
@@ -60,7 +60,7 @@ class _Followed(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ReplicaFetcher:
-    """All partitions that this broker follows from one leader."""
+    """Fetches all partitions that this broker follows from one leader."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ReplicaFetcher:
         logs: FollowerLogs,
         barrier: Barrier,
     ) -> None:
-        """``peer`` gives the connection to the leader; None where it cannot be reached now. ``hang_up`` closes that connection."""
+        """``peer`` returns the connection to the leader; None if it cannot be reached now. ``hang_up`` closes that connection."""
         self._timers = timers
         self._broker = broker
         self._peer = peer
@@ -84,7 +84,7 @@ class ReplicaFetcher:
         self._is_closed = False
         self._timer: Timer | None = None
         self._waits_for_peer = False
-        # How many requests were sent, and whether the last one has no answer.
+        # The number of requests sent, and whether the last one has no response yet.
         self._sent = 0
         self._is_awaited = False
         self._has_hung_up = False
@@ -101,7 +101,7 @@ class ReplicaFetcher:
             self._timers.call_later(PATIENCE_MS, lambda: self._hurry(sent))
 
     def _hurry(self, sent: int) -> None:
-        """Give up the request that was under way when a partition was added, if it still is."""
+        """Abort the request that was in flight when a partition was added, if it still is."""
         if (
             self._is_awaited
             and self._sent == sent
@@ -115,12 +115,12 @@ class ReplicaFetcher:
         self._followed.pop((partition.log.topic_id, partition.log.partition), None)
 
     def state_of(self, partition: Partition) -> FetchState | None:
-        """How far fetching a partition has come; None where it is not fetched from this leader."""
+        """The state of fetching a partition; None if it is not fetched from this leader."""
         followed = self._followed.get((partition.log.topic_id, partition.log.partition))
         return None if followed is None else followed.following.state
 
     def brokers_changed(self) -> None:
-        """The leader may be reached by now."""
+        """Retry at once if the leader could not be reached: a change of the brokers may have made it reachable."""
         if self._waits_for_peer:
             self._waits_for_peer = False
             self._stop_timer()
@@ -194,7 +194,7 @@ class ReplicaFetcher:
             self._fetch_after(0 if has_hung_up else self._broker.settings.replica_fetch_backoff_ms)
             return
         if not self._session.answered(answer):
-            # The session is begun anew at once. A leader that refuses a new session as well is asked again after a while.
+            # A new session is begun at once. If the leader rejects that too, the next attempt waits.
             is_new = answer.error_code in (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH)
             self._fetch_after(0 if is_new else self._broker.settings.replica_fetch_backoff_ms)
             return
@@ -204,23 +204,23 @@ class ReplicaFetcher:
             if self._barrier.never_waits:
                 self._fetch_after(0)
             else:
-                # The leader takes what is below the offset of the next fetch for safe, so the disk must have it before.
+                # For the leader everything below the offset of the next fetch is replicated, so it must be on disk before.
                 self._is_in_flight = True
                 self._barrier.answer(self._synced)
 
     def _synced(self, is_durable: bool) -> None:
-        """The disk has what came with the last answer. A log for which it has not is offline."""
+        """Fetch again after the records of the last response are on disk. A log whose sync failed is offline."""
         self._is_in_flight = False
         self._fetch_after(0)
 
     def _take(self, response: FetchResponse) -> None:
-        """Take the answers for single partitions. A bug with one of them stops that one only, and is raised afterwards."""
+        """Process the results of single partitions. A bug with one stops that partition only, and is raised afterwards."""
         bug: Exception | None = None
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
                 if followed is None or not followed.following.is_awaited(followed.fetch):
-                    # The leader does not tell again in this session what it has told, such as its high watermark.
+                    # In this session the leader does not repeat values that it has sent, such as its high watermark.
                     self._session.lost()
                 else:
                     try:
@@ -254,7 +254,7 @@ class ReplicaFetcher:
             case Wait():
                 self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
             case Stop(code=Code.FENCED_LEADER_EPOCH):
-                # The leader is in a newer epoch, of which the metadata is about to tell: then the partition is followed anew.
+                # The leader is in a newer epoch. Once the metadata has that epoch, the partition is followed again.
                 log.info("follower_waits_for_epoch", partition=repr(followed.partition.log))
             case Stop(code=code):
                 log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
@@ -268,10 +268,10 @@ class ReplicaFetcher:
             followed.following.go_on()
             self._fetch_after(0)
 
-    # a leader that has nothing at the follower's end
+    # a leader whose log does not contain the follower's end offset
 
     def _ask_offsets(self, followed: _Followed) -> None:
-        """Ask for the leader's last offset, then for its first one."""
+        """Request the leader's last offset, then its first one."""
 
         def latest(offset: int) -> None:
             self._ask_offset(followed, EARLIEST, lambda first: self._offsets(followed, first, offset))

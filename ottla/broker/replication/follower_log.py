@@ -1,4 +1,4 @@
-"""Carries out on a follower's log what `Following` has decided from its leader's answer."""
+"""Applies the decisions of `Following` to a follower's log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = structlog.get_logger("replication")
 
 
 def view(partition_log: Log) -> FollowerLog:
-    """The log as a decision needs it."""
+    """The offsets of the log that a decision depends on."""
     return FollowerLog(
         start_offset=partition_log.log_start_offset,
         end_offset=partition_log.log_end_offset,
@@ -32,7 +32,7 @@ def view(partition_log: Log) -> FollowerLog:
 
 
 def end_of_epoch(partition_log: Log, diverging: EpochEnd | None) -> EpochEnd | None:
-    """Where the epoch that the leader names, or the largest one below it, ends in the follower's own log."""
+    """The end of the epoch that the leader names, or of the largest epoch below it, in the follower's own log."""
     if diverging is None:
         return None
     return EpochEnd(*partition_log.epochs.end_offset_for(diverging.epoch, partition_log.log_end_offset))
@@ -48,7 +48,7 @@ class FollowerLogs:
         self._barrier = barrier
 
     def opened(self, partition: Partition) -> None:
-        """A start has opened the log of a partition with other replicas. What is above its high watermark may still be lost."""
+        """Note after the open of a replicated log which of its records, above its high watermark, may still be truncated."""
         if not partition.log.is_offline:
             try:
                 find_unreplicated(partition.log)
@@ -57,8 +57,8 @@ class FollowerLogs:
                 take_offline(partition.log, described(error))
 
     def carry_out(self, partition: Partition, following: Following, action: Action) -> Action | None:
-        """Change the log as ``action`` says. What is left to do comes back: an action that does not concern the log, or what to do
-        about a log that has refused."""
+        """Change the log as ``action`` says. Returns an action that does not concern the log, or the reaction to an error of the
+        log; None if nothing is left to do."""
         try:
             match action:
                 case Append():
@@ -92,9 +92,10 @@ class FollowerLogs:
         partition.copied(high_watermark, start_offset, has_grown=bool(action.records))
 
     def _wrote_behind(self, partition_log: Log, last: list[Segment]) -> None:
-        """Note which segments an answer may have written to: ``last``, which was the last one, and those behind it.
+        """Note the segments that a response may have written to: ``last``, which was the last one, and those after it.
 
-        Also where the log has refused one of the batches, because those before are there, and the next fetch begins behind them.
+        This is done even if the log has refused a batch, because earlier batches were appended, and the next fetch begins after
+        them.
         """
         if self._barrier.group_commit is not None:
             segments = partition_log.segments
@@ -116,6 +117,6 @@ class FollowerLogs:
         self._changed(partition_log)
 
     def _changed(self, partition_log: Log) -> None:
-        """With ``ottla.durability=power`` the follower asks for more only after the disk has the truncation."""
+        """With ``ottla.durability=power`` the follower fetches more only after the truncation is on disk."""
         if partition_log.segments:
             self._barrier.wrote_file(partition_log.active.log.path, partition_log.directory)

@@ -1,4 +1,4 @@
-"""Asks the controller for other in-sync sets, one request at a time (kafka.server.AlterPartitionManager)."""
+"""Requests changes of in-sync sets from the controller, one request at a time (kafka.server.AlterPartitionManager)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ottla.protocol.messages.alter_partition import (
 from ottla.protocol.remedies import name_of
 
 RETRY_MS = 50
-"""How long after a failure the controller is asked again, in ms."""
+"""Delay before a failed request is sent again, in ms."""
 PARTITIONS_PER_REQUEST = 2_000
 
 PARTITIONS = "partitions"
-"""The key of refusals of single partitions, in an answer that is no error as a whole."""
+"""The key for refusals of single partitions, in a response without a top-level error."""
 
 log = structlog.get_logger("replication")
 
 
 class ChangeEnv(Clock, Timers, Protocol):
-    """What `InSyncChanges` needs of `broker.loop.env.Env`."""
+    """The part of `broker.loop.env.Env` that `InSyncChanges` uses."""
 
 
 class Controller(Protocol):
@@ -46,7 +46,7 @@ class Controller(Protocol):
 
 
 class InSyncChanges:
-    """The changes that wait for the controller, the newest of each partition."""
+    """The pending changes for the controller; only the newest of each partition is kept."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class InSyncChanges:
         self._send_soon()
 
     def forget(self, partition: Partition) -> None:
-        """The broker does not lead the partition any more."""
+        """Drop the change of a partition that the broker no longer leads."""
         self._waiting.pop(partition, None)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class InSyncChanges:
             self._timer.cancel()
 
     def _send_soon(self, delay_ms: float = 0) -> None:
-        """Send what waits, together with what comes in the same turn."""
+        """Send the pending changes, together with changes of the same turn of the event loop."""
         if self._timer is None and not self._is_in_flight and not self._is_closed:
             self._timer = self._timers.call_later(delay_ms, self._send)
 
@@ -95,7 +95,7 @@ class InSyncChanges:
         for partition, change in list(self._waiting.items())[:PARTITIONS_PER_REQUEST]:
             del self._waiting[partition]
             if not partition.is_led or partition.leader.in_sync is not change:
-                # Metadata has overtaken the change.
+                # Newer metadata has replaced the change.
                 continue
             leader, partition_log = partition.leader, partition.log
             topics.setdefault(partition_log.topic_id, []).append(
@@ -128,7 +128,8 @@ class InSyncChanges:
         if isinstance(answer, PeerFailure):
             self._errors.failed("in_sync_change_delayed", answer.reason, level="info")
         elif answer.error_code != Code.NONE:
-            # A stale broker epoch, or another controller: both become clear by metadata, and the question is asked again.
+            # The broker epoch is stale, or another node is the controller: newer metadata resolves both, and the request is
+            # retried.
             self._errors.failed("in_sync_change_delayed", name_of(answer.error_code), level="info")
         else:
             self._errors.succeeded()
@@ -140,7 +141,7 @@ class InSyncChanges:
             self._send_soon(RETRY_MS if asked else 0)
 
     def _take(self, answer: AlterPartitionResponse, asked: dict[tuple[bytes, int], tuple[Partition, InSync]]) -> None:
-        """Take the answers for single partitions, and leave in ``asked`` what is to be asked again."""
+        """Process the results of single partitions, and leave in ``asked`` the changes to retry."""
         with self._errors.round(PARTITIONS):
             for topic in answer.topics:
                 for one in topic.partitions:
@@ -151,7 +152,7 @@ class InSyncChanges:
                         asked[topic.topic_id, one.partition_index] = (partition, change)
 
     def _is_to_be_asked_again(self, partition: Partition, change: InSync, answer: ResponsePartitionData) -> bool:
-        """Take the answer for one partition; whether the same change is to be asked for again."""
+        """Process the result for one partition; returns whether to retry the same change."""
         leader, code = partition.leader, answer.error_code
         if code == Code.NONE:
             if leader.altered(change, frozenset(answer.isr), answer.leader_epoch, answer.partition_epoch):

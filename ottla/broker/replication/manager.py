@@ -1,6 +1,6 @@
-"""Which partitions this broker leads and follows, and the work that comes of it (kafka.server.ReplicaManager).
+"""The partitions that this broker leads and follows, with their fetchers (kafka.server.ReplicaManager).
 
-Metadata says for each partition `ReplicaManager.lead`, `ReplicaManager.follow` or `ReplicaManager.stop`.
+The metadata calls `ReplicaManager.lead`, `ReplicaManager.follow` or `ReplicaManager.stop` for each partition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.protocol.steps import Pace, Steps
 from ottla.storage.log_dir import LogDirectory
 
 SHRINK_WORK = 2
-"""The cost of looking for followers of one partition that lag, in units of `protocol.steps.Pace`."""
+"""The cost of the search for lagging followers of one partition, in units of `protocol.steps.Pace`."""
 
 log = structlog.get_logger("replication")
 
@@ -53,9 +53,10 @@ class ReplicaManager:
         live_epoch: LiveEpoch,
         check_directory: Callable[[Partition, PartitionRegistration], None],
     ) -> None:
-        """``broker_epoch`` is that of this broker's registration, ``live_epoch`` that of any broker which is not fenced.
+        """``broker_epoch`` returns the epoch of this broker's registration, ``live_epoch`` the epoch of any unfenced broker.
 
-        ``check_directory`` compares where the metadata has a replica with where it is. It is called after each change of one.
+        ``check_directory`` compares a replica's log directory with the one in the metadata. It is called after each registration
+        change.
         """
         self._env = env
         self._live_config = live_config
@@ -68,17 +69,17 @@ class ReplicaManager:
         self._check_directory = check_directory
         self.broker_id = live_config.settings.node_id
         self._lag = RepeatedErrors(env, log)
-        """Brokers that lag: a line for all partitions, as the line ``in_sync_changed`` names each whose set changes."""
+        """Logs lagging brokers: one line for all partitions, because ``in_sync_changed`` names each partition whose set changes."""
         self._logs = FollowerLogs(env, directory, disk, barrier)
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
         )
-        # By leader. A fetcher without partitions sends nothing.
+        # Fetchers by leader id. A fetcher without partitions sends nothing.
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._followed: dict[Partition, ReplicaFetcher] = {}
         # The partitions that this broker leads and that have other replicas.
         self._led: dict[Partition, None] = {}
-        # All partitions that metadata has named since they were opened.
+        # All partitions that the metadata has named since they were opened.
         self._opened: dict[Partition, None] = {}
 
     @property
@@ -89,10 +90,10 @@ class ReplicaManager:
     def settings(self) -> Settings:
         return self._live_config.settings
 
-    # what metadata says
+    # metadata changes
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """This broker leads from now on; or leads already, and the replicas or the in-sync set have changed."""
+        """Begin to lead a partition, or apply changed replicas or a changed in-sync set to a partition that is led already."""
         self._check_directory(partition, registration)
         if partition.is_led and partition.log.leader_epoch == registration.leader_epoch:
             partition.leader.assigned(registration.replicas)
@@ -108,7 +109,7 @@ class ReplicaManager:
             self._led[partition] = None
 
     def _opens(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Metadata names a partition for the first time since it was opened, or again."""
+        """Mark the records of a newly opened log that are not known to be replicated."""
         if partition not in self._opened:
             self._opened[partition] = None
             if registration.replicas != (self.broker_id,):
@@ -133,7 +134,7 @@ class ReplicaManager:
         )
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Another broker leads from now on, or nobody does."""
+        """Follow another broker, or wait for a leader if the partition has none."""
         self._check_directory(partition, registration)
         is_new = partition.is_led or partition.log.leader_epoch != registration.leader_epoch
         is_new = is_new or partition.leader_id != registration.leader
@@ -149,20 +150,20 @@ class ReplicaManager:
             fetcher.add(partition, Following(leader_id=registration.leader, leader_epoch=registration.leader_epoch))
 
     def stop(self, partition: Partition) -> None:
-        """This broker is no replica any more, or the topic was deleted."""
+        """Stop a replica that was removed from this broker, or whose topic was deleted."""
         self._stop_leading(partition)
         self._stop_following(partition)
         self._opened.pop(partition, None)
         partition.follow(NOBODY, partition.log.leader_epoch)
 
     def brokers_changed(self) -> None:
-        """Brokers have registered, moved, or were fenced."""
+        """Retry connections after brokers have registered, changed address, or were fenced."""
         self._peers.changed()
         for fetcher in list(self._fetchers.values()):
             fetcher.brokers_changed()
 
     def state_of(self, partition: Partition) -> FetchState | None:
-        """How far fetching a partition has come; None where it is not fetched."""
+        """The state of fetching a partition; None if it is not fetched."""
         fetcher = self._followed.get(partition)
         return None if fetcher is None else fetcher.state_of(partition)
 
@@ -200,7 +201,7 @@ class ReplicaManager:
         )
 
     def shrink(self) -> Steps[None]:
-        """Ask the controller to take followers that lag for longer than ``replica.lag.time.max.ms`` out of the in-sync sets."""
+        """Ask the controller to remove followers that lag for longer than ``replica.lag.time.max.ms`` from the in-sync sets."""
         pace = Pace()
         with self._lag.round(None):
             for partition in list(self._led):
@@ -214,12 +215,12 @@ class ReplicaManager:
                     yield None
 
     def write_high_watermarks(self) -> None:
-        """Raises OSError."""
+        """Write the high watermark checkpoint. Raises OSError."""
         if self._led or self._followed:
             self._directory.write_high_watermarks()
 
     def close(self) -> None:
-        """Fetch nothing more, and close the connections. Logs stay as they are."""
+        """Stop fetching, and close the connections. Logs stay as they are."""
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._in_sync_changes.close()
