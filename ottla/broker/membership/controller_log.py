@@ -1,4 +1,4 @@
-"""The metadata's log where a controller elsewhere writes it, and this broker only reads it."""
+"""The metadata log on a broker that only reads it, because a controller elsewhere writes it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 class ControllerLog:
-    """Implements `broker.metadata.metadata_log.MetadataLog`: every decision is refused, because clients' requests for them are
-    forwarded."""
+    """Implements `broker.metadata.metadata_log.MetadataLog`. Every decision is refused with NOT_CONTROLLER, because clients'
+    requests for decisions are forwarded."""
 
     def __init__(self, replica: MetadataReplica) -> None:
         self._replica = replica

@@ -1,7 +1,8 @@
-"""Tells the controller in which log directory this broker's replicas are (KIP-858; AssignmentsManager of Kafka).
+"""Reports to the controller the log directory of this broker's replicas (KIP-858; AssignmentsManager of Kafka).
 
-A controller elects no replica whose directory, as the metadata has it, its broker has not registered: that directory has failed. A
-broker on a new disk has a directory with a new id. So it names its replicas' directory until the controller has acknowledged it.
+A controller elects no replica whose directory in the metadata is not registered by its broker: it takes that directory for failed.
+A broker on a new disk has a directory with a new id. So it reports its replicas' directory until the controller has acknowledged
+it.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
 from ottla.protocol.remedies import name_of
 
 MAX_ASSIGNMENTS = 2_250
-"""How many replicas one request names at most (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
+"""Upper bound on the replicas in one request (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
 FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS = 100, 10_000
-"""How long after a failure the request is sent again, in ms, as in Kafka."""
+"""Shortest and longest delay before a failed request is sent again, in ms, as in Kafka."""
 
 Replica = tuple[bytes, int]
-"""The id of a topic and the number of a partition."""
+"""Topic id and partition number."""
 
 log = structlog.get_logger("membership")
 
 
 class AssignmentEnv(Clock, Randomness, Timers, Protocol):
-    """What `DirectoryAssignments` needs of `broker.loop.env.Env`."""
+    """The part of `broker.loop.env.Env` that `DirectoryAssignments` uses."""
 
 
 class DirectoryAssignments:
-    """The replicas whose directory the controller does not know yet. One request is under way at a time."""
+    """The replicas whose directory the controller does not know yet. One request is in flight at a time."""
 
     def __init__(
         self, env: AssignmentEnv, controller: Controller, lifecycle: BrokerLifecycle, state: ClusterState, directory_id: bytes
@@ -65,7 +66,7 @@ class DirectoryAssignments:
         self._is_closed = False
 
     def check(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Have the controller told where a replica is, unless the metadata says it already."""
+        """Report a replica's directory to the controller unless the metadata already has it."""
         if self._is_elsewhere(registration) and not partition.log.is_offline:
             replica = (partition.log.topic_id, partition.log.partition)
             if replica not in self._in_flight:
@@ -86,7 +87,7 @@ class DirectoryAssignments:
         return node_id in registration.replicas and registration.directory_of(node_id) != self._directory_id
 
     def _send_after(self, delay_ms: float) -> None:
-        """Send what waits, together with what comes meanwhile."""
+        """Send the waiting replicas, together with those added meanwhile."""
         if self._timer is None and not self._in_flight and not self._is_closed:
             self._timer = self._env.call_later(delay_ms, self._send)
 
@@ -113,7 +114,7 @@ class DirectoryAssignments:
             self._send_after(0)
 
     def _is_wanted(self, replica: Replica) -> bool:
-        """Whether the replica is this broker's still, and the metadata does not say yet where it is."""
+        """Whether this broker still has the replica, and the metadata does not have its directory yet."""
         topic = self._state.topics_by_id.get(replica[0])
         return topic is not None and replica[1] < topic.partition_count and self._is_elsewhere(topic.partitions[replica[1]])
 
@@ -125,7 +126,7 @@ class DirectoryAssignments:
         if isinstance(answer, PeerFailure):
             reason = answer.reason
         elif answer.error_code != Code.NONE:
-            # A stale broker epoch, or another controller: both become clear with time.
+            # The broker epoch is stale, or another node is the controller: both are resolved with time.
             reason = name_of(answer.error_code)
         else:
             for replica, code in _codes(answer):

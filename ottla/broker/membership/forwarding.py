@@ -1,4 +1,4 @@
-"""Clients' requests that belong to the controller, forwarded to it in envelopes (KIP-590; ForwardingManager)."""
+"""Forwards clients' requests that the controller must handle, in envelopes (KIP-590; ForwardingManager)."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ottla.protocol.steps import Steps
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 FORWARDED = frozenset({19, 20, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
-"""The keys of the APIs that a controller alone answers. Of those that Kafka forwards, ACLs and delegation tokens are left out:
-without an authorizer and a secret key every node refuses them in the same words."""
+"""The keys of the APIs that only a controller handles. Of those that Kafka forwards, ACLs and delegation tokens are left out:
+without an authorizer and a secret key every node refuses them with the same error."""
 ANONYMOUS = b"\0\0" + b"\5User" + b"\12ANONYMOUS" + b"\0" + b"\0"
-"""The principal of a client without authentication, as DefaultPrincipalData of version 0 behind its version."""
+"""The principal of a client without authentication: DefaultPrincipalData of version 0, after its version number."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
-"""How long the controller has for an answer (request.timeout.ms)."""
+"""Timeout of the controller's response, in ms (request.timeout.ms)."""
 
 log = structlog.get_logger("membership")
 
 
 class Forwarding:
-    """Makes handlers that forward. The answer is the controller's."""
+    """Makes handlers that forward requests to the controller and return its response."""
 
     def __init__(self, clock: Clock, controller: Peer) -> None:
         self._controller = controller
@@ -45,7 +45,7 @@ class Forwarding:
         self._next_correlation_id = 0
 
     def through(self, api: Declared[Any]) -> Declared[Any]:
-        """The API with a handler that forwards, where it is the controller's; else the API as it is."""
+        """The API with a handler that forwards, if only the controller handles it; else the API unchanged."""
         if api.key not in FORWARDED:
             return api
 
@@ -64,7 +64,7 @@ class Forwarding:
         return later
 
     def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Steps[Any]:
-        """A request for configs, of which those of loggers are this process's own (ConfigAdminManager)."""
+        """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager)."""
         loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
         if not loggers:
             return (yield from self._forwarded(api, request, context))
@@ -84,7 +84,7 @@ class Forwarding:
         return later
 
     def _forward(self, api: Declared[Any], request: Any, context: RequestContext, then: Callable[[Any], None]) -> Steps[None]:
-        """Send a request; ``then`` is called with the response, or with one that fails the request."""
+        """Send a request; ``then`` is called with the response, or with an error response for the whole request."""
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         correlation_id, frames = self._next_correlation_id, list[bytes]()
         yield lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request))
@@ -112,7 +112,7 @@ class Forwarding:
             except DECODE_FAILURES:
                 code, reason = Code.UNKNOWN_SERVER_ERROR, "the response in the envelope cannot be read"
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
-        # What the controller holds against the envelope is none of the client's business (ForwardingManagerImpl).
+        # The client must not see why the controller refused the envelope (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
 

@@ -1,6 +1,7 @@
-"""The cluster's metadata where the controller is elsewhere: fetched from it, and followed by this broker.
+"""The cluster's metadata on a broker that fetches it from a controller elsewhere.
 
-The counterpart of `broker.metadata.own_metadata`. The log is kept in this broker's directory as well, where a start goes on.
+The counterpart of `broker.metadata.own_metadata`. The log is also copied to this broker's directory, so that a start need not fetch
+it again.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from ottla.storage.identity import DirectoryIdentity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
 IDS_AHEAD = 100
-"""With so many producer ids left the next block is asked for (RPCProducerIdManager)."""
+"""Number of producer ids left at which the next block is requested (RPCProducerIdManager)."""
 CONTROLLED_SHUTDOWN_MS = 20_000
 """How long a stop waits for the controller to move this broker's leaderships, in ms. Apache Kafka waits for five minutes."""
 
@@ -53,9 +54,9 @@ log = structlog.get_logger("membership")
 
 
 def controller_address(settings: Settings) -> tuple[str, int]:
-    """Where the controller listens, by ``controller.quorum.bootstrap.servers`` or ``controller.quorum.voters``.
+    """The address of the controller, from ``controller.quorum.bootstrap.servers`` or ``controller.quorum.voters``.
 
-    Raises `ConfigError`: a quorum of several controllers has a leader that may change, and is not followed.
+    Raises `ConfigError` for a quorum of several controllers, because changes of its leader are not supported.
     """
     texts = settings.controller_quorum_bootstrap_servers
     name = "controller.quorum.bootstrap.servers"
@@ -72,7 +73,7 @@ def controller_address(settings: Settings) -> tuple[str, int]:
 
 
 class JoinedMetadata:
-    """Builds the parts; `load` joins the cluster, and `leave` has the controller let this broker go. Raises `ConfigError`."""
+    """Joins the cluster in `load`, and leaves it in `leave`. The constructor builds the parts, and raises `ConfigError`."""
 
     def __init__(
         self,
@@ -84,8 +85,8 @@ class JoinedMetadata:
         bug: Callable[[], None],
         give_up: Callable[[DirectoryError], None],
     ) -> None:
-        """``addresses`` are bound already. ``bug`` is called in an ``except`` block where a callback of an answer has raised.
-        ``give_up`` is called once where this broker cannot go on, and has to be started again."""
+        """``addresses`` are bound already. ``bug`` is called in an ``except`` block when the callback of a response has raised.
+        ``give_up`` is called once if this broker cannot continue and must be restarted."""
         env, settings = parts.env, parts.config.settings
         self._env = env
         self._errors = RepeatedErrors(parts.env, log)
@@ -169,12 +170,12 @@ class JoinedMetadata:
         self.publisher.publish()
         known = self.state.registrations.brokers.get(self.state.node_id)
         if known is None and self.lifecycle.state is BrokerState.RUNNING and self.lifecycle.is_registered:
-            # Somebody has unregistered this broker, which still runs (BrokerRegistrationTracker).
+            # This running broker was unregistered (BrokerRegistrationTracker).
             log.warning("broker_unregistered", hint="it registers again")
             self.membership.register_again()
 
     def _lost(self, reason: str) -> None:
-        """End this broker, in order. A start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
+        """Stop this broker in order. The next start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
         log.error(
             "metadata_lost", reason=reason, hint="this broker stops; start it again, and it takes over what the controller has"
         )
@@ -182,7 +183,7 @@ class JoinedMetadata:
         self._give_up_broker(DirectoryError(f"{reason}; start this broker again, and it takes over what the controller has"))
 
     def _controller_replaced(self, reason: str) -> None:
-        """A request on a connection to the controller before would wait until its time-out."""
+        """Reconnect, because a request on a connection to the previous controller would wait until its timeout."""
         for peer in (self.controller, self._in_sync_changes, self._directories):
             peer.reconnect(reason)
 
@@ -192,22 +193,23 @@ class JoinedMetadata:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Wait no longer for a state."""
+        """Stop waiting for a state."""
         if self._awaited is not None:
             self._awaited[1].release()
 
     # start and stop
 
     async def load(self, features: Mapping[str, int]) -> None:
-        """Register, catch up with the metadata, and put into service what it gives this broker. ``features`` are the controller's.
+        """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used: the
+        controller has the levels.
 
-        Raises `ConfigError` where the controller does not let the broker in within ``initial.broker.registration.timeout.ms``.
+        Raises `ConfigError` if the controller does not admit the broker within ``initial.broker.registration.timeout.ms``.
         """
         self.membership.start()
         try:
             is_in = await self._until(BrokerState.RECOVERY, self._timeout_ms)
         except BaseException:
-            # The process is to end before its controller has answered.
+            # The process must end before the controller has responded.
             self.close()
             raise
         where = joined_address(self._address)
@@ -225,7 +227,7 @@ class JoinedMetadata:
         self.publisher.begin()
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """The controller allocates producer ids, and knows which it has given out."""
+        """Do nothing: the controller allocates producer ids, and knows which it has allocated."""
 
     @property
     def broker_epoch(self) -> int:
@@ -235,23 +237,23 @@ class JoinedMetadata:
         self.replicas.begin_housekeeping(repeat)
 
     async def serve(self) -> None:
-        """Ask for leaderships, now that this broker listens, and wait until it is part of the cluster."""
+        """Become eligible for leaderships, now that this broker listens, and wait until it is unfenced."""
         self.membership.become_ready()
         self.producer_ids.ask_ahead()
         if not await self._until(BrokerState.RUNNING, self._timeout_ms):
             log.warning("broker_still_fenced", hint="the controller gives it no leadership yet")
 
     async def leave(self) -> None:
-        """Have the controller move this broker's leaderships elsewhere, as far as it does in time."""
+        """Have the controller move this broker's leaderships to other brokers, until the time limit."""
         if self._has_lost_controller:
-            # It knows nothing of this broker's registration.
+            # The controller does not know this broker's registration.
             return
         self.membership.begin_controlled_shutdown()
         if not await self._until(BrokerState.SHUTTING_DOWN, CONTROLLED_SHUTDOWN_MS):
             log.warning("controlled_shutdown_given_up", after_ms=CONTROLLED_SHUTDOWN_MS)
 
     def close(self) -> None:
-        """Send nothing more. The controller fences this broker when its session ends, unless it has left."""
+        """Stop sending. The controller fences this broker when its session ends, unless it has left."""
         self.membership.stop()
         self.replicas.close()
         self._assignments.close()
@@ -260,7 +262,7 @@ class JoinedMetadata:
         self.controller.close()
 
     async def _until(self, state: BrokerState, limit_ms: float) -> bool:
-        """Wait until the broker is in a state, or in a later one; False where it is not within ``limit_ms``."""
+        """Wait until the broker is in a state or a later one; False if it is not within ``limit_ms``."""
         if self.lifecycle.state < state:
             reached = self._env.waiter()
             self._awaited = (state, reached)
@@ -270,19 +272,19 @@ class JoinedMetadata:
             self._awaited = None
         return self.lifecycle.state >= state
 
-    # what a start asks
+    # queries of a start
 
     @property
     def has_lost(self) -> bool:
-        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
         return self.local_partitions.has_lost
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition, once."""
+        """The transactions that recovery has read in each partition. The call drops them."""
         return self.local_partitions.take_read()
 
     def topics_born(self) -> dict[str, int]:
-        """When the topics were created is not known here, so none counts as newer than a transaction."""
+        """Return nothing: creation times are not known here, so no topic counts as newer than a transaction."""
         return {}
 
 

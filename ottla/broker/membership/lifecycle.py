@@ -1,7 +1,7 @@
-"""A broker's registration and heartbeats, without a clock and a connection (BrokerLifecycleManager of Kafka).
+"""State machine of a broker's registration and heartbeats, without clock and connection (BrokerLifecycleManager of Kafka).
 
-`next_request` says what is to be sent now, and `due_ms` when to ask again. What the controller answers goes to `registered` or
-`heard`, what has failed to `failed`. One request is under way at a time.
+`next_request` returns the request to send now, and `due_ms` the time of the next one. The caller passes responses to `registered`
+or `heard`, and reports failures to `failed`. One request is in flight at a time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ottla.protocol.messages.broker_registration import (
 NO_EPOCH = -1
 FIRST_BACKOFF_MS = 100
 STARTING_MS = 10
-"""After how long a broker that starts asks again whether it has caught up with the metadata."""
+"""How soon a starting broker sends its next heartbeat to learn whether it has caught up with the metadata, in ms."""
 RESTART_PATIENCE_MS = 3_000
-"""How long a broker that wants to leave waits for a controller that does not answer, and may be about to start again, in ms."""
+"""How long a broker that wants to stop waits for a controller that does not respond and may be restarting, in ms."""
 LEAVING_RETRY_MS = 500
 PLAINTEXT_PROTOCOL = 0
 """The id of the security protocol PLAINTEXT (SecurityProtocol)."""
@@ -33,9 +33,9 @@ PREVIOUS_EPOCH_FROM = 3
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker registers of itself.
+    """The contents of a broker's registration.
 
-    ``incarnation_id`` is new at each start, so that the controller knows a restarted broker from a repeated request.
+    ``incarnation_id`` is new at each start, so that the controller can tell a restarted broker from a repeated request.
     ``previous_epoch`` is the broker epoch before the last clean stop; -1 after a crash, when committed records may be lost.
     """
 
@@ -43,7 +43,7 @@ class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str
     incarnation_id: bytes
     listeners: tuple[tuple[str, str, int], ...]
-    """Name, host and port of each listener as it is advertised."""
+    """Name, advertised host and advertised port of each listener."""
     features: tuple[tuple[str, int, int], ...]
     """Name, lowest and highest supported level of each feature."""
     rack: str | None
@@ -59,7 +59,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerLifecycle:
-    """Where a broker stands with its controller."""
+    """The registration of one broker and its state as agreed with the controller."""
 
     def __init__(self, identity: BrokerIdentity, intervals: Intervals) -> None:
         self.identity = identity
@@ -70,7 +70,7 @@ class BrokerLifecycle:
         self.is_ready = False
         """Whether the broker wants to be unfenced. Set by `become_ready`."""
         self.due_ms: float | None = None
-        """When the next request is to be sent; None while one is under way, and when none will follow."""
+        """When to send the next request; None while one is in flight, and when none will follow."""
         self._heard_ms = 0.0
         self._is_asking = False
         self._is_wanted_at_once = False
@@ -82,11 +82,11 @@ class BrokerLifecycle:
 
     @property
     def may_stop(self) -> bool:
-        """Whether the controller has let the broker go, or the broker does not wait for that."""
+        """Whether the controller has allowed the shutdown, or the broker does not wait for that."""
         return self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN)
 
     def is_left_alone(self, now_ms: float) -> bool:
-        """Whether the controller has not answered for so long that a broker which wants to leave need not wait for it."""
+        """Whether the controller has been silent for so long that a broker which wants to stop need not wait for it."""
         return now_ms - self._heard_ms >= RESTART_PATIENCE_MS
 
     def _become(self, state: BrokerState) -> None:
@@ -100,12 +100,12 @@ class BrokerLifecycle:
         self.due_ms = now_ms
 
     def become_ready(self, now_ms: float) -> None:
-        """The broker has loaded what it needs, and wants to be unfenced."""
+        """Ask to be unfenced, because the broker has loaded its state."""
         self.is_ready = True
         self._hurry(now_ms)
 
     def begin_controlled_shutdown(self, now_ms: float) -> None:
-        """Ask to be let go. A broker that is not in service has no leadership to give up, and may stop at once."""
+        """Ask for a controlled shutdown. A broker that is not in service has no leadership to give up, and may stop at once."""
         if self.state is BrokerState.RUNNING:
             self._become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
             self._heard_ms = now_ms
@@ -114,7 +114,7 @@ class BrokerLifecycle:
             self.begin_shutdown()
 
     def begin_shutdown(self) -> None:
-        """Send nothing more, whatever the controller wants."""
+        """Stop sending, without a controlled shutdown."""
         if self.state is BrokerState.NOT_RUNNING:
             return
         if self.state is not BrokerState.SHUTTING_DOWN:
@@ -122,21 +122,21 @@ class BrokerLifecycle:
         self.due_ms = None
 
     def register_again(self, now_ms: float) -> None:
-        """The cluster's metadata does not have this broker any more: register it again (BrokerRegistrationTracker)."""
+        """Register again, because the cluster's metadata no longer has this broker (BrokerRegistrationTracker)."""
         self.broker_epoch, self.is_fenced = NO_EPOCH, True
         self._hurry(now_ms)
 
     def _hurry(self, now_ms: float) -> None:
-        """Send a request now, or as soon as the one that is under way is answered."""
+        """Send a request now, or as soon as the request in flight has its response."""
         if self._is_asking:
             self._is_wanted_at_once = True
         elif self.due_ms is not None:
             self.due_ms = now_ms
 
-    # what is sent
+    # requests
 
     def next_request(self, now_ms: float, metadata_offset: int) -> BrokerRegistrationRequest | BrokerHeartbeatRequest | None:
-        """The request that is to be sent now, if any. ``metadata_offset`` is the last offset of the metadata that was applied."""
+        """The request to send now, if any. ``metadata_offset`` is the last metadata offset that was applied."""
         if self.due_ms is None or now_ms < self.due_ms:
             return None
         self.due_ms, self._is_asking = None, True
@@ -168,10 +168,10 @@ class BrokerLifecycle:
             previous_broker_epoch=own.previous_epoch,
         )
 
-    # what comes back
+    # responses
 
     def registered(self, response: BrokerRegistrationResponse, now_ms: float, chance: float) -> bool:
-        """Take the answer to a registration; returns whether the broker is registered."""
+        """Process the response to a registration; returns whether the broker is registered."""
         if response.error_code != Code.NONE:
             self.failed(now_ms, chance)
             return False
@@ -180,7 +180,7 @@ class BrokerLifecycle:
         return True
 
     def heard(self, response: BrokerHeartbeatResponse, now_ms: float, chance: float) -> None:
-        """Take the answer to a heartbeat."""
+        """Process the response to a heartbeat."""
         if response.error_code != Code.NONE:
             self.failed(now_ms, chance)
             return
@@ -194,7 +194,7 @@ class BrokerLifecycle:
         self._answered(now_ms, now_ms + (STARTING_MS if self.state is BrokerState.STARTING else self.intervals.heartbeat_ms))
 
     def failed(self, now_ms: float, chance: float) -> None:
-        """The request that was under way was refused, or got no answer. ``chance`` is at least 0 and below 1."""
+        """Schedule a retry after a request was refused or timed out. ``chance`` is at least 0 and below 1."""
         delay_ms = self._backoff.next_ms(chance)
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             delay_ms = min(delay_ms, LEAVING_RETRY_MS)

@@ -1,6 +1,6 @@
-"""Carries out a broker's membership: sends what `BrokerLifecycle` and `MetadataFetch` want, and hands them the answers.
+"""Connects `BrokerLifecycle` and `MetadataFetch` to the controller: sends their requests and passes on the responses.
 
-Heartbeats and fetches have a connection each, because a fetch that waits for records would hold the answers behind it back.
+Heartbeats and fetches have a connection each, because a fetch that waits for records would delay the responses after its own.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
-"""After this time without an answer the controller is asked on another connection (controller.quorum.fetch.timeout.ms)."""
+"""Time after a fetch is due without a response before another connection is used, in ms (controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
 SNAPSHOT_TIMEOUT_MS = 10_000
-"""How long the controller may take for one piece of a snapshot."""
+"""Timeout of the request for one piece of a snapshot, in ms."""
 
 log = structlog.get_logger("membership")
 
 
 class MembershipEnv(Clock, Randomness, Timers, Protocol):
-    """What a membership needs of `broker.loop.env.Env`."""
+    """The part of `broker.loop.env.Env` that a membership uses."""
 
 
 class Membership:
-    """One broker in its cluster, from `start` to `stop`."""
+    """The membership of one broker, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Membership:
         lost: Callable[[str], None],
         replaced: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """``changed`` is called when the state of the broker in its cluster has changed. ``lost`` is called, with the reason, where
-        the controller does not have any more what this broker has applied. Nothing is fetched after that.
+        """``changed`` is called when the state of the broker in its cluster has changed. ``lost`` is called with the reason if the
+        controller no longer has metadata that this broker has applied. Fetching ends then.
 
-        ``replaced`` is called, with a reason, where the controller has started again or is another one. Connections to the one
-        before may still be open without anybody at the other end.
+        ``replaced`` is called with a reason if the controller was restarted or another node is the controller. Connections to the
+        previous controller may still look open.
         """
         self._env = env
         self.lifecycle = lifecycle
@@ -72,9 +72,9 @@ class Membership:
         self._fetch_timer: Timer | None = None
         self._is_stopped = False
         self.last_failure = ""
-        """Why the controller could not be asked, or what it said; empty after a heartbeat that was heard."""
+        """The last failure to reach the controller, or the error that it returned; empty after a successful heartbeat."""
         self.is_of_another_cluster = False
-        """Whether the controller has refused this broker's cluster id before it let the broker in. Nothing is sent after that."""
+        """Whether the controller rejected this broker's cluster id while it started. Nothing is sent after that."""
         self._beat_errors, self._fetch_errors = RepeatedErrors(env, log), RepeatedErrors(env, log)
 
     def start(self) -> None:
@@ -88,12 +88,12 @@ class Membership:
         self._beat()
 
     def register_again(self) -> None:
-        """The metadata does not have this broker any more."""
+        """Register again, because the metadata no longer has this broker."""
         self.lifecycle.register_again(self._env.monotonic_ms())
         self._beat()
 
     def begin_controlled_shutdown(self) -> None:
-        """Ask the controller to let this broker go; ``changed`` is called when it does."""
+        """Ask the controller to let this broker stop; ``changed`` is called when it agrees."""
         self.lifecycle.begin_controlled_shutdown(self._env.monotonic_ms())
         self._beat()
         if self.lifecycle.may_stop:
@@ -112,7 +112,7 @@ class Membership:
     # registration and heartbeats
 
     def _beat(self) -> None:
-        """Send what is due, and wait for what is due next."""
+        """Send the request that is due, and set a timer for the next one."""
         if self._beat_timer is not None:
             self._beat_timer.cancel()
             self._beat_timer = None
@@ -124,7 +124,7 @@ class Membership:
                 self._beat_timer = self._env.call_later(max(0, ceil(lifecycle.due_ms - now_ms)), self._beat)
             return
         is_registration = isinstance(request, BrokerRegistrationRequest)
-        # An answer that is later than the session tells of a session that has ended.
+        # The session has ended when a response comes later than this.
         self._heartbeats.send(
             request,
             lambda answer: self._answered(answer, is_registration=is_registration),
@@ -140,7 +140,7 @@ class Membership:
             lifecycle.failed(now_ms, chance)
             self._failed(answer.reason)
             if lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and lifecycle.is_left_alone(now_ms):
-                # Nobody can move the leaderships, so there is nothing to wait for.
+                # No controller can move the leaderships, so there is nothing to wait for.
                 lifecycle.begin_shutdown()
         elif is_registration:
             if self._refuses_cluster(answer.error_code):
@@ -168,7 +168,7 @@ class Membership:
     def _refuses_cluster(self, code: int) -> bool:
         """Whether the controller is of another cluster. A broker that starts then gives up, because no retry can help.
 
-        A broker in service goes on: the address of its controller may have been given to another one by mistake.
+        A broker in service continues: its controller's address may have been given to another controller by mistake.
         """
         if code != Code.INCONSISTENT_CLUSTER_ID or self.lifecycle.state is not BrokerState.STARTING:
             return False
@@ -207,14 +207,14 @@ class Membership:
         try:
             is_over = self._carry_out(taken)
         except MetadataLost as error:
-            # What was applied cannot be taken back, so this broker would act for ever on metadata that nobody else has.
+            # Applied metadata cannot be undone, so this broker would keep acting on metadata that no other node has.
             self._lost(str(error))
             return
         except ReplicaRefused as error:
             self._fetch_errors.failed("metadata_refused", str(error))
             is_over = False
         except Exception:
-            # The peer logs the bug. A broker that read no more would stay in the cluster by its heartbeats, with old metadata.
+            # The peer logs the bug. Without fetching, the broker would stay in the cluster by its heartbeats, with old metadata.
             self._fetch_later()
             raise
         if is_over:
@@ -223,7 +223,7 @@ class Membership:
             self._fetch_later()
 
     def _carry_out(self, taken: FetchOutcome) -> bool:
-        """Returns whether the next fetch follows at once."""
+        """Carry out the outcome of a fetch; returns whether to fetch again at once."""
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
             self.replica.commit(taken.high_watermark)
@@ -241,7 +241,7 @@ class Membership:
         if self.replica.is_empty:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return
-        # What has changed since cannot be told from a snapshot without comparing all of it.
+        # The changes since cannot be derived from a snapshot without comparing all of it.
         reason = "the controller's log begins after the end of this broker's metadata"
         hint = "start the broker again; it fell too far behind"
         self._fetch_errors.failed("metadata_begins_later", reason, level="error", first_offset=taken.end_offset, hint=hint)
@@ -252,7 +252,7 @@ class Membership:
         self._fetches.send(request, lambda answer: self._snapshot_fetched(snapshot, answer), timeout_ms=SNAPSHOT_TIMEOUT_MS)
 
     def _snapshot_fetched(self, snapshot: SnapshotFetch, answer: Any) -> None:
-        """Take a piece. Where it is refused, the next fetch of the log begins anew."""
+        """Process a piece. If it is refused, fetching the log starts over."""
         if self._is_stopped:
             return
         try:
@@ -275,5 +275,5 @@ class Membership:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the broker takes requests of clients."""
+        """Whether the broker accepts client requests."""
         return self.lifecycle.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)

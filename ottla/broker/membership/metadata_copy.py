@@ -1,12 +1,12 @@
 """This broker's copy of the cluster's metadata log, in ``__cluster_metadata-0`` of its log directory (KafkaMetadataLog).
 
 An observer of Apache Kafka keeps the same files: segments with indexes, leader epochs, and the snapshot below the first segment.
-The copy gets every batch that is fetched, in that order, committed or not. It is not synced for each batch, as the controller has
-the log; a clean stop and the checkpoints sync it. A start reads the copy instead of fetching the log again.
+The copy gets every fetched batch in order, committed or not. It is not synced for each batch, because the controller has the log; a
+clean stop and the checkpoints sync it. A start reads the copy instead of fetching the log again.
 
-The copy serves the broker, and never stops it: where the disk refuses a batch, the copy ends there until the next start. A copy
-that is damaged, or that the controller's log does not continue, is set aside as ``__cluster_metadata-0.ID-stray``. It may be the
-only place that has a record which the controller has lost. Segments roll as the controller's do, and as there nothing is deleted.
+The copy never stops the broker: if the disk refuses a batch, the copy ends there until the next start. A copy that is damaged, or
+that the controller's log does not continue, is set aside as ``__cluster_metadata-0.ID-stray``, because it may be the only place of
+a record that the controller has lost. Segments roll as at the controller, and as there none is deleted.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from ottla.storage.walk import DamagedBatch
 
 MAX_EPOCH = (1 << 31) - 1
 UNREADABLE = (OSError, KafkaError, DamagedBatch, ValueError)
-"""What reading a damaged log or snapshot may raise."""
+"""Exceptions that reading a damaged log or snapshot may raise."""
 
 log = structlog.get_logger("membership")
 
 
 class CopyEnv(Clock, Randomness, Protocol):
-    """What a copy needs of `broker.loop.env.Env`."""
+    """The part of `broker.loop.env.Env` that a copy uses."""
 
 
 class MetadataCopy:
-    """Opened by a start, before anything is fetched. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
+    """The copy, opened by a start before any fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
 
     def __init__(self, env: CopyEnv, directory: LogDirectory) -> None:
         self._env = env
         self._directory = directory
         self._is_behind = False
-        """Whether the copy lacks batches that were fetched, because the disk has refused one. Nothing more is appended then."""
+        """Whether the copy lacks fetched batches because the disk refused one. Nothing is appended then."""
         self.end_offset = self.last_epoch = 0
         self._snapshot: tuple[str, int, int] | None = None
         self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)
@@ -61,7 +61,7 @@ class MetadataCopy:
             self.set_aside(f"it cannot be read: {described(error)}")
 
     def _check(self) -> None:
-        """Read all batches once, so that a start which applies them is not stopped half-way by a damaged one."""
+        """Read all batches once, so that applying them later does not fail half-way at a damaged one."""
         self._log.check_online()
         self._snapshot = self._newest_snapshot()
         end_offset, last_epoch = self._log.log_start_offset, 0
@@ -88,7 +88,7 @@ class MetadataCopy:
     # reading
 
     def snapshot_batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches of the snapshot below the log; none where the log begins at offset 0."""
+        """The batches of the snapshot below the log; none if the log begins at offset 0."""
         if self._snapshot is not None:
             yield from _whole(self._read(self._snapshot[0]))
 
@@ -97,7 +97,7 @@ class MetadataCopy:
         return 0 if self._snapshot is None else self._snapshot[1]
 
     def batches(self, end_offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches below ``end_offset`` and behind the snapshot. Raises `UNREADABLE`."""
+        """The batches from the snapshot's end to ``end_offset``. Raises `UNREADABLE`."""
         for header, raw in all_batches(self._log):
             if header.base_offset >= end_offset:
                 return
@@ -118,7 +118,7 @@ class MetadataCopy:
             self.end_offset, self.last_epoch = self._log.log_end_offset, max(self.last_epoch, self._log.epochs.latest)
 
     def committed(self, end_offset: int) -> None:
-        """Note up to which offset the controller has committed the log."""
+        """Set the offset up to which the controller has committed the log."""
         end_offset = min(end_offset, self._log.log_end_offset)
         if end_offset > self._log.high_watermark:
             self._log.move_high_watermark(end_offset)
@@ -140,7 +140,7 @@ class MetadataCopy:
             log.info("metadata_copy_truncated", end_offset=self.end_offset)
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
-        """Replace everything by a snapshot, behind which the log goes on at ``end_offset``."""
+        """Replace the copy by a snapshot, after which the log continues at ``end_offset``."""
         fs, path = self._directory.fs, f"{self._log.directory}/{snapshot_name(end_offset, epoch)}"
         self._take_out()
         try:
@@ -166,7 +166,7 @@ class MetadataCopy:
         )
 
     def _take_out(self) -> None:
-        """Close the log, and have the directory forget it."""
+        """Close the log, and remove it from the log directory's table."""
         self._directory.logs.pop((METADATA_TOPIC, 0), None)
         self._log.is_failed = True
         with suppress(OSError):
@@ -195,7 +195,7 @@ class MetadataCopy:
 
 
 def _whole(snapshot: bytes) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches of a snapshot. Raises ValueError where it is damaged."""
+    """The batches of a snapshot. Raises ValueError if it is damaged."""
     end, found = 0, list[tuple[BatchHeader, Buffer]]()
     for position, header in batches(snapshot):
         raw = snapshot[position : position + header.size_bytes]

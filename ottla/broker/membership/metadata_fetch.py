@@ -1,6 +1,7 @@
-"""The cluster's metadata log as an observer fetches it, without a connection (KafkaRaftClient's follower side).
+"""Fetches the metadata log as an observer, without a connection (KafkaRaftClient's follower side).
 
-`request` is the next fetch, and `take` says what its answer means: append batches, cut the log, read a snapshot, ask again later.
+`request` is the next fetch, and `take` returns the step that its response requires: append batches, truncate the log, read a
+snapshot, or fetch again.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ from ottla.protocol.remedies import name_of
 METADATA_TOPIC_ID = bytes(15) + b"\1"
 """The id of ``__cluster_metadata`` in every cluster (Uuid.METADATA_TOPIC_ID)."""
 IDS_FROM = 15
-"""The first version of Fetch that a controller takes: with topic ids and `ReplicaState`."""
+"""The first version of Fetch that a controller accepts: with topic ids and `ReplicaState`."""
 MAX_WAIT_MS = 500
-"""How long the controller waits for new records (controller.quorum.fetch.timeout.ms is four times as long)."""
+"""How long the controller waits for new records, in ms (controller.quorum.fetch.timeout.ms is four times as long)."""
 MAX_BYTES = 8 << 20
 NO_EPOCH = -1
 
 
 class Step(Enum):
-    """What follows from an answer."""
+    """The step that a fetch response requires."""
 
     APPEND = "append"
     """Append ``records``, which may be empty, and set the high watermark."""
     TRUNCATE = "truncate"
-    """Cut the log at ``end_offset``: what is behind was never committed."""
+    """Truncate the log at ``end_offset``: later batches were never committed."""
     SNAPSHOT = "snapshot"
-    """Read the snapshot that ends at ``end_offset``: the controller's log begins behind the position."""
+    """Read the snapshot that ends at ``end_offset``: the controller's log begins after the fetch offset."""
     ASK_AGAIN = "ask again"
-    """Ask again at once, in the leader epoch that the answer has named."""
+    """Fetch again at once, in the leader epoch of the response."""
     WAIT = "wait"
-    """Ask again later."""
+    """Fetch again later."""
 
 
 class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer means. ``reason`` is for people, where nothing was appended."""
+    """The outcome of a fetch. ``reason`` explains to people why no batch was appended."""
 
     step: Step
     records: Buffer = b""
@@ -52,7 +53,7 @@ class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetadataFetch:
-    """The position in the metadata log, and the leader's epoch as far as it is known."""
+    """The fetch state of the metadata log: the leader epoch and high watermark as far as known."""
 
     def __init__(self, cluster_id: str, broker_id: int, directory_id: bytes) -> None:
         self._cluster_id = cluster_id
@@ -71,7 +72,7 @@ class MetadataFetch:
             log_start_offset=0,
             partition_max_bytes=MAX_BYTES,
             replica_directory_id=self._directory_id,
-            # The controller answers at once where this differs from its own (KIP-1166).
+            # If this differs from the controller's own high watermark, it responds at once (KIP-1166).
             high_watermark=self.high_watermark,
         )
         return FetchRequest(
@@ -84,11 +85,11 @@ class MetadataFetch:
         )
 
     def snapshot(self, end_offset: int, epoch: int) -> SnapshotFetch:
-        """The fetch of a snapshot that an answer has named."""
+        """The fetch of a snapshot that a response has named."""
         return SnapshotFetch(self._cluster_id, self._broker_id, self._directory_id, end_offset=end_offset, epoch=epoch)
 
     def take(self, response: FetchResponse) -> FetchOutcome:
-        """What an answer means. The position is the caller's; the leader epoch and the high watermark are kept here."""
+        """The outcome of a response. The caller keeps the position; the leader epoch and the high watermark are kept here."""
         if response.error_code != Code.NONE:
             return FetchOutcome(step=Step.WAIT, reason=f"the fetch was answered {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
@@ -110,6 +111,6 @@ class MetadataFetch:
             return FetchOutcome(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)
         if snapshot is not None and snapshot.epoch >= 0 and snapshot.end_offset >= 0:
             return FetchOutcome(step=Step.SNAPSHOT, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-        # A high watermark never goes back; a controller that was elected just now may not know it yet.
+        # A high watermark never goes back; a newly elected controller may not know it yet.
         self.high_watermark = max(self.high_watermark, partition.high_watermark)
         return FetchOutcome(step=Step.APPEND, records=partition.records or b"", high_watermark=self.high_watermark)

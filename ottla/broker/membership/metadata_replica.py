@@ -1,7 +1,7 @@
-"""What an observer has of the cluster's metadata log: batches behind the high watermark wait, committed ones are applied.
+"""An observer's replica of the metadata log: applies committed batches, and queues those above the high watermark.
 
-What is not committed is kept in memory. The whole log is kept in the broker's directory as well (`metadata_copy`), and a start goes
-on from there: what the copy has is applied when the controller's first answer shows that its own log continues the copy.
+Uncommitted batches are kept in memory. The whole log is also copied to the broker's directory (`metadata_copy`). A start applies
+the copy as soon as the controller's first response shows that its own log continues the copy.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from ottla.protocol.records import BatchHeader, batches, crc_is_valid
 from ottla.storage.reading import records_of
 
 MAX_WAITING_BYTES = 64 << 20
-"""The largest total size of batches that are fetched and not committed."""
+"""Upper bound, in bytes, on fetched batches that are not committed."""
 
 
 log = structlog.get_logger("membership")
 
 
 class ReplicaRefused(Exception):
-    """Batches that cannot follow what is there already. Nothing has changed."""
+    """Fetched batches do not continue the log. Nothing has changed."""
 
 
 class MetadataLost(Exception):
-    """The controller's log has not what it has committed, and this broker applied. Nothing has changed."""
+    """The controller's log lacks committed records that this broker has applied. Nothing has changed."""
 
 
 class MetadataReplica:
-    """``apply`` is called with each committed record and its offset, in order, and ``applied`` after the last of an answer.
+    """The replica. ``apply`` is called with each committed record and its offset, in order, and ``applied`` after the last of a
+    response.
 
-    ``copy`` is the log on the disk; without it the replica is in memory alone.
+    ``copy`` is the log on disk; without it the replica is in memory alone.
     """
 
     def __init__(
@@ -48,25 +49,25 @@ class MetadataReplica:
         self._copy = copy
         self.end_offset, self.last_epoch = (0, 0) if copy is None else (copy.end_offset, copy.last_epoch)
         self._unread_end = self.end_offset
-        """The end of the copy of before this start, as long as nothing of it was applied; then 0."""
+        """The end of the copy found at this start, until it is applied; then 0."""
         self.committed_end_offset = 0
-        """The offset behind the last batch that was applied."""
+        """The end offset of the last batch that was applied."""
         self._committed_epoch = 0
 
     @property
     def applied_offset(self) -> int:
-        """The offset of the last record that was applied; -1 before the first, as a heartbeat names it."""
+        """The offset of the last record that was applied; -1 before the first, as in heartbeats."""
         return self.committed_end_offset - 1
 
     def append(self, records: Buffer) -> None:
-        """Take batches as they were fetched; an incomplete last one is left out. Raises `ReplicaRefused`."""
+        """Append fetched batches; an incomplete last one is dropped. Raises `ReplicaRefused`."""
         taken: list[tuple[BatchHeader, bytes]] = []
         end_offset, last_epoch, size_bytes = self.end_offset, self.last_epoch, self._waiting_bytes
         for pos, header in batches(records):
             raw = bytes(records[pos : pos + header.size_bytes])
             if header.base_offset != end_offset:
                 if self._unread_end and self._copy is not None:
-                    # The copy is of another log: no diverging epoch tells that, where both logs have used the same epochs.
+                    # The copy is of another log. No diverging epoch shows that if both logs have used the same epochs.
                     self._begin_anew(
                         f"the controller's log has a batch at offset {header.base_offset}, and it ends at {end_offset}"
                     )
@@ -88,7 +89,7 @@ class MetadataReplica:
         self.end_offset, self.last_epoch, self._waiting_bytes = end_offset, last_epoch, size_bytes
 
     def commit(self, high_watermark: int) -> None:
-        """Apply the batches below the high watermark. Raises `MetadataLost` where the copy cannot be read any more."""
+        """Apply the batches below the high watermark. Raises `MetadataLost` if the copy can no longer be read."""
         before = self.committed_end_offset
         if self._unread_end and high_watermark >= 0:
             self._read_copy(high_watermark)
@@ -108,7 +109,7 @@ class MetadataReplica:
         self.committed_end_offset, self._committed_epoch = header.next_offset, header.leader_epoch
 
     def _read_copy(self, high_watermark: int) -> None:
-        """Apply what the copy had at the start; what is not committed of it waits before the batches that were fetched since."""
+        """Apply the copy found at the start. Its uncommitted batches are queued before the batches fetched since."""
         assert self._copy is not None
         unread_end, self._unread_end = self._unread_end, 0
         waiting: list[tuple[BatchHeader, bytes]] = []
@@ -131,11 +132,11 @@ class MetadataReplica:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was applied, so that a snapshot may take the place of what there is."""
+        """Whether nothing was applied, so that a snapshot may replace the replica."""
         return self.committed_end_offset == 0
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
-        """Apply a snapshot, behind which the log goes on at ``end_offset``. Raises `ReplicaRefused` where it is damaged."""
+        """Apply a snapshot, after which the log continues at ``end_offset``. Raises `ReplicaRefused` if it is damaged."""
         assert self.is_empty, f"a snapshot behind the {self.committed_end_offset} records that were applied"
         whole: list[tuple[int, BatchHeader]] = []
         end = 0
@@ -161,10 +162,10 @@ class MetadataReplica:
     def truncate(self, end_offset: int, epoch: int = MAX_EPOCH) -> None:
         """Drop the batches from ``end_offset`` on, and those of leader epochs above ``epoch``.
 
-        Raises `MetadataLost` where one of them is committed.
+        Raises `MetadataLost` if one of them is committed.
 
-        What the copy has from before this start was committed by the only controller there is. Where the controller has lost some
-        of it, the copy is set aside, because it may be the last one, and the log is read from its beginning.
+        The content of the copy found at the start was committed by the only controller. If the controller has lost some of it, the
+        copy is set aside, because it may be the last one, and the log is read from its beginning.
         """
         if self._unread_end and self._copy is not None:
             self._begin_anew(f"the controller's log parts from it at offset {end_offset}, and it ends at {self._unread_end}")
@@ -190,7 +191,7 @@ class MetadataReplica:
             self._copy.truncate(self.end_offset)
 
     def _begin_anew(self, reason: str) -> None:
-        """Set the copy aside, nothing of which was applied, and read the log from its beginning."""
+        """Set the copy aside, which was not applied yet, and read the log from its beginning."""
         assert self._copy is not None
         self._copy.set_aside(reason)
         self._waiting.clear()

@@ -1,5 +1,7 @@
-"""Blocks of producer ids from a controller elsewhere (RPCProducerIdManager). Implements
-`broker.metadata.producer_ids.ProducerIdBlocks`."""
+"""Blocks of producer ids from a controller elsewhere (RPCProducerIdManager).
+
+Implements `broker.metadata.producer_ids.ProducerIdBlocks`.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ TIMEOUT_MS = 30_000
 
 
 class ControllerProducerIds:
-    """Asks the controller as the broker that is registered with it."""
+    """Requests blocks of producer ids from the controller."""
 
     def __init__(self, lifecycle: BrokerLifecycle, controller: Peer) -> None:
         self._lifecycle = lifecycle
         self._controller = controller
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """Call ``then`` later with the ids of a new block, or with COORDINATOR_LOAD_IN_PROGRESS, upon which clients ask again."""
+        """Call ``then`` later with the ids of a new block, or with COORDINATOR_LOAD_IN_PROGRESS, which clients retry."""
         request = AllocateProducerIdsRequest(
             broker_id=self._lifecycle.identity.broker_id, broker_epoch=self._lifecycle.broker_epoch
         )

@@ -1,7 +1,7 @@
-"""A snapshot of the cluster's metadata, fetched piece by piece, without a connection (KIP-630).
+"""Fetches a snapshot of the cluster's metadata piece by piece, without a connection (KIP-630).
 
-The controller keeps the metadata log from some offset on, and a snapshot of what came before. A broker that starts reads the
-snapshot first, and then the log from the snapshot's end on.
+The controller keeps the metadata log from some offset on, and a snapshot of the records before it. A broker that starts reads the
+snapshot first, and then the log from the snapshot's end.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ottla.protocol.remedies import name_of
 
 PIECE_BYTES = 8 << 20
 MAX_SNAPSHOT_BYTES = 256 << 20
-"""The largest snapshot that is read. It is held in memory until it is whole. One of 10,000 partitions takes about 1 MB."""
+"""The largest snapshot that is read, in bytes. It is held in memory until complete. One of 10,000 partitions takes about 1 MB."""
 
 
 class SnapshotRefused(Exception):
-    """The snapshot cannot be had: the text says why. The fetch of the log that comes next names the present one."""
+    """The snapshot cannot be fetched; the text is the reason. The next fetch of the log names the current snapshot."""
 
 
 class SnapshotFetch:
-    """The snapshot that ends before ``end_offset`` in leader epoch ``epoch``."""
+    """The fetch of the snapshot that ends before ``end_offset`` in leader epoch ``epoch``."""
 
     def __init__(self, cluster_id: str, broker_id: int, directory_id: bytes, *, end_offset: int, epoch: int) -> None:
         self._cluster_id = cluster_id
@@ -54,7 +54,7 @@ class SnapshotFetch:
         )
 
     def take(self, response: FetchSnapshotResponse) -> bytes | None:
-        """Take a piece; returns the snapshot once it is whole. Raises `SnapshotRefused`."""
+        """Process a piece; returns the snapshot once it is complete. Raises `SnapshotRefused`."""
         if response.error_code != Code.NONE:
             raise SnapshotRefused(f"the fetch was answered {name_of(response.error_code)}")
         pieces = [p for topic in response.topics if topic.name == METADATA_TOPIC for p in topic.partitions]

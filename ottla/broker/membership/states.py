@@ -1,4 +1,4 @@
-"""The states of a broker in its cluster (org.apache.kafka.metadata.BrokerState), and which may follow which."""
+"""The states of a broker in its cluster (org.apache.kafka.metadata.BrokerState), and the allowed transitions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from enum import IntEnum
 
 
 class BrokerState(IntEnum):
-    """The numbers are Kafka's, which its metric BrokerState shows."""
+    """State of a broker, with the numbers of Kafka's metric BrokerState."""
 
     NOT_RUNNING = 0
     STARTING = 1
     """The broker registers, and reads the cluster's metadata until it has caught up."""
     RECOVERY = 2
-    """Caught up and fenced: the broker gets leaderships once it is unfenced."""
+    """The broker has caught up and is fenced: it gets leaderships once it is unfenced."""
     RUNNING = 3
     PENDING_CONTROLLED_SHUTDOWN = 6
-    """The broker has asked to leave, and waits until its leaderships are elsewhere."""
+    """The broker has asked to stop, and waits until its leaderships are on other brokers."""
     SHUTTING_DOWN = 7
 
 

@@ -1,4 +1,4 @@
-"""Asks the controller for topics that the broker needs, or that a client's Metadata request names (AutoTopicCreationManager)."""
+"""Has the controller create topics that the broker needs or a client's Metadata request names (AutoTopicCreationManager)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 
 TIMEOUT_MS = 30_000
 MAX_ASKED = 1_000
-"""How many topics may be asked for at the same time, and how many refusals are remembered."""
+"""Upper bound on the number of topics requested at the same time, and of remembered refusals."""
 REFUSED_MS = 1_000
-"""How long a refusal stands before the controller is asked for the topic again."""
+"""Time after a refusal before the controller is asked for the topic again, in ms."""
 
 log = structlog.get_logger("membership")
 
 
 class ControllersTopics:
-    """Implements `broker.metadata.cluster.TopicCreation`. A topic is asked for once at a time, however many clients name it."""
+    """Implements `broker.metadata.cluster.TopicCreation`. One request per topic is in flight, however many clients need the
+    topic."""
 
     def __init__(self, clock: Clock, controller: Peer) -> None:
         self._clock = clock
         self._controller = controller
         self._errors = RepeatedErrors(clock, log)
         self._asked: set[str] = set()
-        # Why the controller refused a topic, and until when it is not asked again.
+        # The controller's error for a topic, and the time until which the topic is not requested again.
         self._refused: dict[str, tuple[KafkaError, float]] = {}
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Ask for a topic. Raises why the controller refused it last, else UNKNOWN_TOPIC_OR_PARTITION: clients ask again."""
+        """Request a topic. Raises the controller's last error for it, else UNKNOWN_TOPIC_OR_PARTITION, which clients retry."""
         error, until_ms = self._refused.get(topic.name, (None, 0.0))
         if error is not None and self._clock.monotonic_ms() < until_ms:
             raise KafkaError(error.code, error.message)

@@ -48,7 +48,7 @@ class FollowerLogs:
         self._barrier = barrier
 
     def opened(self, partition: Partition) -> None:
-        """Note after the open of a replicated log which of its records, above its high watermark, may still be truncated."""
+        """Find the markers above the high watermark of a newly opened log: they may still be truncated."""
         if not partition.log.is_offline:
             try:
                 find_unreplicated(partition.log)

@@ -38,8 +38,6 @@ class ChangeEnv(Clock, Timers, Protocol):
 
 
 class Controller(Protocol):
-    """The controller of the cluster."""
-
     def send(self, message: Any, then: Then) -> None:
         """Send a request, and call ``then`` later with the response or a `PeerFailure`."""
         ...

@@ -37,8 +37,6 @@ Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | No
 
 
 class ReplicaManager:
-    """The replicas of one broker."""
-
     def __init__(
         self,
         *,
@@ -109,7 +107,7 @@ class ReplicaManager:
             self._led[partition] = None
 
     def _opens(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Mark the records of a newly opened log that are not known to be replicated."""
+        """Find markers that may still be truncated, if the partition was just opened and has other replicas."""
         if partition not in self._opened:
             self._opened[partition] = None
             if registration.replicas != (self.broker_id,):
