@@ -1,7 +1,7 @@
 """Logs and counts a controller's decisions on fencing, leaders and in-sync replicas, with the reason.
 
-A decision is compared with the state before it once its records are in the log, so one that the disk refuses is neither logged nor
-counted.
+A decision is compared with the state before it once its records are in the log, so a decision that the disk refuses is neither
+logged nor counted.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 from ottla.protocol.primitives import read_uvarint
 
 MAX_LINES = 100
-"""How many partitions one decision logs line by line. A broker that leads thousands would hold up the controller for seconds."""
+"""Number of partitions that one decision logs line by line. A broker that leads thousands would delay the controller for
+seconds."""
 CLEAN, ELIGIBLE, UNCLEAN = "clean", "eligible", "unclean"
 
 log = structlog.get_logger("controller")
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why a decision was made, as it is logged for partitions and for the broker that it is about."""
+    """The reason for a decision, worded for log lines about partitions and about the broker."""
 
     of_partitions: str
     of_broker: str = ""
     is_failure: bool = False
-    """Whether a broker that is fenced by it is worth a warning."""
+    """Whether the fencing of a broker for this reason is logged as a warning."""
 
 
 def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
-    """A broker has done something, as in "sent no heartbeat"."""
+    """The reason is an action of a broker, as in "sent no heartbeat"."""
     return Cause(f"broker {broker_id} {what}", f"it {what}", is_failure)
 
 
@@ -56,14 +57,14 @@ class StateBefore(msgspec.Struct, frozen=True):
 
 
 class DecisionLog:
-    """Reports the decisions of one controller."""
+    """Logs and counts the decisions of one controller."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.elections = ElectionCounts()
 
     def before(self, records: Sequence[LogRecord]) -> StateBefore:
-        """What the records of a decision are about to change."""
+        """The current state of the brokers and partitions that the records of a decision are about to change."""
         partitions = []
         for record in records:
             change = _partition_change(record)
@@ -73,7 +74,7 @@ class DecisionLog:
         return StateBefore({b.broker_id: b.is_fenced for b in self._state.registrations.brokers.values()}, partitions)
 
     def report(self, before: StateBefore, cause: Cause) -> None:
-        """Log and count what differs from ``before`` now."""
+        """Log and count the differences between ``before`` and the current state."""
         for broker_id, was_fenced in before.fenced.items():
             broker = self._state.registrations.brokers.get(broker_id)
             if broker is not None and broker.is_fenced != was_fenced:
@@ -89,7 +90,7 @@ class DecisionLog:
     def _partition_changed(
         self, topic: Topic, change: PartitionChangeRecord, before: PartitionRegistration, cause: Cause, *, is_logged: bool
     ) -> bool:
-        """Count an election, and log the change where wanted; returns whether there is something to log."""
+        """Count an election, and log the change if ``is_logged``; returns whether leader or in-sync set have changed."""
         after = topic.partitions[change.partition_id]
         election = CLEAN
         if change.leader_recovery_state == RECOVERING:

@@ -1,7 +1,7 @@
-"""The cluster's metadata at its controller: decides what brokers ask for, and what the end of a broker's session brings about.
+"""The cluster's metadata at its controller: decides requests of brokers and clients, and fences brokers whose session ends.
 
-Every decision is made by `coordinator.controller`, is appended to ``__cluster_metadata-0``, and only then replayed. The brokers
-fetch the log as observers.
+Every decision is made by `coordinator.controller`, appended to ``__cluster_metadata-0``, and only then replayed. The brokers fetch
+the log as observers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.storage.log_dir import LogDirectory
 
 MAX_ELECTIONS_AT_ONCE = 1_000
-"""How many leaders one round of elections elects at most (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
+"""Upper bound on the leaders elected in one round (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ log = structlog.get_logger("controller")
 
 
 class ControllerMetadata:
-    """The shard of the cluster's metadata, its log, and the sessions of the brokers."""
+    """The cluster's metadata, its log, and the sessions of the brokers."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class ControllerMetadata:
         self.heartbeats.apply(effect, self.end_offset)
 
     def load(self, features: dict[str, int], registration: ControllerRegistration) -> None:
-        """Replay the log and begin a leader epoch of it, in which this controller registers itself.
+        """Replay the log, begin a new leader epoch, and register this controller in it.
 
-        A log without records gets ``features`` first. Raises `DirectoryError` where the log cannot be read or written.
+        A log without records gets ``features`` first. Raises `DirectoryError` if the log cannot be read or written.
         """
         is_new = self.log.load()
         self.log.begin_epoch()
@@ -115,13 +115,13 @@ class ControllerMetadata:
             )
 
     def _set_dynamic_configs(self) -> None:
-        """Put the configs into force that clients have set for all nodes, or for this one."""
+        """Apply the configs that clients have set for all nodes, or for this one."""
         dynamic = self.state.config_of(BROKER_RESOURCE, "") | self.state.config_of(BROKER_RESOURCE, str(self.node_id))
         if dynamic != self._config.current.dynamic:
             self._config.set_dynamic(dynamic)
 
     def _execute(self, result: Result[T], cause: Cause | None = None) -> T:
-        """Carry out a decision; one with a ``cause`` is logged where it changes partitions or fences a broker."""
+        """Carry out a decision. With a ``cause``, its changes of partitions and fenced brokers are logged."""
         if cause is None or not result.records:
             return self.log.execute(result)
         before = self._decisions.before(result.records)
@@ -130,7 +130,7 @@ class ControllerMetadata:
         return response
 
     def report(self) -> ControllerReport:
-        """What the metrics say of the cluster."""
+        """The values for the controller's metrics."""
         counts = self._decisions.elections
         return ControllerReport(
             state=self.state,
@@ -167,65 +167,67 @@ class ControllerMetadata:
         return epoch
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Raises BROKER_ID_NOT_REGISTERED."""
+        """Remove a broker's registration. Raises BROKER_ID_NOT_REGISTERED."""
         self._execute(registrations.unregister_broker(self.state, broker_id), Cause(f"broker {broker_id} was unregistered"))
         log.info("broker_unregistered", broker=broker_id, reason="a client asked for that")
 
     def heartbeat(self, asked: Heartbeat) -> HeartbeatReply:
-        """Raises STALE_BROKER_EPOCH."""
+        """Process a heartbeat. Raises STALE_BROKER_EPOCH."""
         result = heartbeats.heartbeat(self.state, self.heartbeats, asked, self._env.steady_ms())
         return self._execute(result, _cause_of(asked))
 
     def fence_expired_brokers(self) -> None:
-        """End the sessions of brokers that were not heard of for too long. Their partitions get other leaders."""
+        """Fence the brokers whose session has timed out. Their partitions get other leaders."""
         now_ms = self._env.steady_ms()
         for broker_id, _ in self.heartbeats.expired(now_ms):
-            # The first of `expired` is decided on, and its session is ended with that.
+            # Each call fences the first broker of `expired`, and ends its session.
             result = heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)
             silence = f"sent no heartbeat for {self.heartbeats.session_timeout_ms} ms"
             self._execute(result, caused_by(broker_id, silence, is_failure=True))
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """Raises STALE_BROKER_EPOCH."""
+        """Allocate a block of producer ids. Raises STALE_BROKER_EPOCH."""
         return self._execute(registrations.allocate_producer_ids(self.state, broker_id, broker_epoch))
 
     # partitions
 
     def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
-        """Raises STALE_BROKER_EPOCH."""
+        """Change in-sync sets on request of a leader. Raises STALE_BROKER_EPOCH."""
         cause = Cause(f"the leader, broker {broker_id}, asked for that")
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
     def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
-        """Elect leaders of partitions of one topic; gives an error or None for each. Raises INVALID_REQUEST for an unknown type."""
+        """Elect leaders for partitions of one topic; returns an error or None for each. Raises INVALID_REQUEST for an unknown
+        type."""
         result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
         kind = "an unclean election" if election_type == elections.UNCLEAN_ELECTION else "the election of the preferred leader"
         return self._execute(result, Cause(f"a client asked for {kind}"))[topic]
 
     def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
-        """Begin to move partitions to other replicas or, with None, end the move. Gives an error or None for each."""
+        """Begin to reassign partitions to other replicas or, with None, cancel that. Returns an error or None for each."""
         return self._execute(reassignment.reassign(self.state, asked), Cause("a client asked for other replicas"))
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, asked: Iterable[tuple[bytes, bytes, int]]
     ) -> list[KafkaError | None]:
-        """Note in which log directories a broker keeps its replicas. Raises STALE_BROKER_EPOCH."""
+        """Record in which log directories a broker keeps its replicas. Raises STALE_BROKER_EPOCH."""
         cause = caused_by(broker_id, "moved its replica to another log directory")
         return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked), cause)
 
     def rebalance_leaders(self) -> bool:
-        """Give leaderships back to preferred leaders; returns whether more are left to give back."""
+        """Elect preferred leaders; returns whether more partitions are left."""
         cause = Cause("the preferred leader is in sync again")
         return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
     def elect_unclean_leaders(self) -> bool:
-        """Elect leaders where nobody in sync lives and the topic allows that; returns whether more may be left."""
+        """Elect unclean leaders for partitions without a live in-sync replica, if the topic allows it; returns whether more may be
+        left."""
         cause = Cause("no replica in sync is running, and the topic allows unclean elections")
         return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
 
 def _cause_of(asked: Heartbeat) -> Cause:
-    """Why a heartbeat changes something."""
+    """The reason for the changes that a heartbeat causes."""
     broker_id = asked.broker_id
     if asked.want_shut_down:
         return caused_by(broker_id, "stops")

@@ -1,4 +1,4 @@
-"""Where a controller puts the partitions of new topics: spread over brokers and racks, or as the client assigns them."""
+"""Assigns the replicas of new partitions: spread over brokers and racks, or as the client specifies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller of several brokers: builds its parts, starts them and stops them."""
+"""The controller process of a cluster: builds its parts, starts them and stops them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from ottla.storage.log_dir import LogDirectory
 
 PLAINTEXT_PROTOCOL = 0
 KRAFT_VERSION = "kraft.version"
-"""A feature that Kafka keeps in control records of the log and not among the other levels."""
+"""Kafka stores this feature in control records of the log and not among the other levels."""
 
 log = structlog.get_logger("controller")
 
 
 class ControllerServer:
-    """Owns all state of a controller, which is the only one of its cluster. One event loop reads and changes the state."""
+    """Owns all state of a controller, which is the only one of its cluster. Only its event loop reads and changes the state."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class ControllerServer:
         interception: Interception | None = None,
         serve_metrics: ServeMetrics | None = None,
     ) -> None:
-        """``cluster_id``: of the cluster that a new directory begins; None for an id of its own.
+        """``cluster_id`` is the id of the cluster if the directory is new; None to generate one.
 
-        ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served.
+        ``serve_metrics`` is called if ``ottla.metrics.port`` is set; without it no metrics are served.
         """
         self.env = env
         self.clock: Clock = env
@@ -115,7 +115,7 @@ class ControllerServer:
     # start
 
     async def start(self) -> None:
-        """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for what a person must mend."""
+        """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         self.directory.acquire()
         try:
             identity, _ = identify(
@@ -140,7 +140,7 @@ class ControllerServer:
             self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
             self.request_topics = KnownTopics(self.controller.state)
             await self.addresses.listen(lambda listener: Connection(self, listener))
-            # The controller registers where it listens, which is known only now. Requests wait until this function has ended.
+            # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
             self._metrics.open_for_controller(self.controller.report)
             self._load()
         except BaseException:
@@ -189,7 +189,7 @@ class ControllerServer:
 
     @property
     def metrics_url(self) -> str | None:
-        """The URL of the metrics for Prometheus; None where no metrics are served."""
+        """The URL of the metrics for Prometheus; None if no metrics are served."""
         return self._metrics.url
 
     def advertised(self, listener: str) -> tuple[str, int]:
@@ -201,7 +201,7 @@ class ControllerServer:
     # end
 
     async def stop(self) -> None:
-        """Accept no further requests, write all state to the disk, and mark the directory clean."""
+        """Accept no further requests, write all state to disk, and mark the directory clean."""
         if self.lifecycle.is_stopping:
             return
         self.lifecycle.is_stopping = True

@@ -45,7 +45,7 @@ class ControllerServices(Protocol):
         ...
 
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
-        """Dispatches the requests of a client at ``client_host`` that a broker forwards in a request of its own."""
+        """A dispatcher for the requests of a client at ``client_host`` that a broker forwards in envelopes."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What time brings about at a controller: brokers' sessions end, and leaderships go back to preferred leaders."""
+"""The timed work of a controller: ends brokers' sessions, elects preferred leaders and unclean leaders."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
-"""The least time between two checks of the sessions, so that a clock of whole milliseconds does not make it two for one."""
+"""Shortest time between two checks of the sessions, in ms, so that rounding to whole milliseconds does not cause a second check."""
 OBSERVER_SESSION_MS = 300_000
-"""For how long a broker that does not fetch any more is shown as an observer (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
+"""How long a broker that no longer fetches is shown as an observer, in ms (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 MORE_ELECTIONS_MS = 10
-"""When elections go on that were too many for one round."""
+"""Delay before the next round if one round did not elect all leaders, in ms."""
 REFUSED_WAIT_MS = 1_000
-"""When a decision that the log has refused is made again, in ms."""
+"""Delay before a decision that the log has refused is made again, in ms."""
 
 log = structlog.get_logger("controller")
 
 
 class TimedEnv(Clock, Timers, Protocol):
-    """What timed decisions need of `broker.loop.env.Env`."""
+    """The part of `broker.loop.env.Env` that timed decisions use."""
 
 
 class TimedDecisions:
-    """Makes the decisions that are due, from `start` to `stop`. One that fails is logged and made again later."""
+    """Makes the decisions that are due, from `start` to `stop`. Failures are logged and retried."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TimedDecisions:
         rebalance_interval_ms: int | None,
         unclean_interval_ms: int,
     ) -> None:
-        """``rebalance_interval_ms`` is None where leaderships stay where they are (``auto.leader.rebalance.enable``)."""
+        """``rebalance_interval_ms`` is None if preferred leaders are not elected (``auto.leader.rebalance.enable``)."""
         self._env = env
         self._metadata = metadata
         self._lifecycle = lifecycle
@@ -71,7 +71,7 @@ class TimedDecisions:
                 next_ms = decide()
                 self._errors.succeeded(name)
             except KafkaError as error:
-                # The disk takes no record now, which is logged already.
+                # The disk refuses records now, which is logged already.
                 self._errors.failed("decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
@@ -81,7 +81,7 @@ class TimedDecisions:
         self._timers[name] = self._env.call_by_clock(delay_ms, due)
 
     def _session_wait_ms(self) -> int:
-        """How long until the next session may end: a new broker's cannot end before a whole session."""
+        """The time in ms until the next session may end. A new broker's session cannot end before a whole session timeout."""
         next_ms, session_ms = self._metadata.heartbeats.next_check_ms(), self._metadata.heartbeats.session_timeout_ms
         wait_ms = session_ms if next_ms is None else next_ms - self._env.steady_ms()
         return max(SHORTEST_WAIT_MS, min(wait_ms, session_ms))
