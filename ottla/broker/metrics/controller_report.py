@@ -1,4 +1,4 @@
-"""What a controller knows that its metrics say. The module does without prometheus_client, whose import is slow."""
+"""The values for a controller's metrics. Kept apart from prometheus_client, whose import is slow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process that is the controller knows of the cluster."""
+    """The cluster's state at the process that is the controller."""
 
     state: ClusterState
     end_offset: int
@@ -17,4 +17,4 @@ class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
     unclean_elections: int = 0
     eligible_elections: int = 0
     damaged_partitions: int = 0
-    """Partitions of a cluster of one broker whose log is offline: nobody can lead them, though no election took the leader away."""
+    """Partitions of a cluster of one broker whose log is offline: they have a leader that cannot lead them."""

@@ -36,7 +36,7 @@ from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000
-"""A transaction is late when it has been open for the longest allowed time-out and this many ms more (KIP-664)."""
+"""A transaction is late when it has been open for the longest allowed timeout and this many ms more (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 Labels = dict[str, str]
@@ -62,7 +62,7 @@ class Ports(Protocol):
     disk: DiskHealth
     strays: Strays
     torn: list[TornTransaction]
-    """The transactions of which the last crash has lost a part."""
+    """The transactions that lost a part in the last crash."""
     startup_ms: float
 
     @property

@@ -1,4 +1,4 @@
-"""Where the metrics of a broker or a controller are served over HTTP, if they are."""
+"""Opens and closes the HTTP endpoint for the metrics of a broker or a controller, if configured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class MetricsEndpoint:
-    """``serve`` opens the server where ``ottla.metrics.port`` is set; ``served`` is one that is open already."""
+    """The metrics endpoint of one process. ``serve`` starts the server if ``ottla.metrics.port`` is set; ``served`` is an inherited
+    one."""
 
     def __init__(self, settings: Settings, serve: ServeMetrics | None, served: ServedMetrics | None) -> None:
         self._settings = settings
@@ -31,7 +32,7 @@ class MetricsEndpoint:
         """Serve the metrics of a broker. Raises `ConfigError`."""
 
         def collect() -> list[Metric]:
-            # Imported where metrics are collected, because prometheus_client takes long.
+            # Imported only when metrics are collected, because importing prometheus_client is slow.
             from ottla.broker.metrics.exposition import collect
 
             return collect(ports)
@@ -39,7 +40,7 @@ class MetricsEndpoint:
         self._open(collect)
 
     def open_for_controller(self, report: Callable[[], ControllerReport]) -> None:
-        """Serve the metrics of a process that is the controller and nothing else. Raises `ConfigError`."""
+        """Serve the metrics of a process that is only a controller. Raises `ConfigError`."""
 
         def collect() -> list[Metric]:
             from ottla.broker.metrics.controller_metrics import controller_metrics
@@ -61,7 +62,7 @@ class MetricsEndpoint:
 
     @property
     def url(self) -> str | None:
-        """The URL of the metrics for Prometheus; None where no metrics are served."""
+        """The URL of the metrics for Prometheus; None if no metrics are served."""
         if self.served is None:
             return None
         return f"http://{joined_address((self._settings.ottla_metrics_host, self.served.port))}/metrics"

@@ -20,7 +20,7 @@ COLLECT_TIMEOUT_S: Final = 10.0
 
 
 class _Collector:
-    """Metrics are not described in advance, because they change with every topic."""
+    """Adapter for prometheus_client. Metrics are not described in advance, because they change with every topic."""
 
     def __init__(self, collect: Callable[[], list[Metric]]) -> None:
         self.collect = collect
@@ -30,7 +30,8 @@ class _Collector:
 
 
 def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
-    """Answers each request with the metrics that ``collect`` gives on the request's thread, in Prometheus' text format."""
+    """An app that serves the metrics that ``collect`` returns, in Prometheus' text format. ``collect`` runs on the request's
+    thread."""
     registry = CollectorRegistry()
     registry.register(cast(Any, _Collector(collect)))
     ProcessCollector(registry=registry)
@@ -39,7 +40,7 @@ def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
 
 
 def _only_at(path: str, app: WSGIApplication) -> WSGIApplication:
-    """Answer 404 at other paths, so that a mistyped URL in Prometheus is noticed."""
+    """Respond with 404 at other paths, so that a mistyped URL in Prometheus is noticed."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ.get("PATH_INFO") == path:

@@ -1,4 +1,4 @@
-"""The parts of a broker that another broker in the same process takes over, on the same addresses."""
+"""The open sockets and other parts that a broker inherits from the broker that it replaces in the same process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ ServeMetrics = Callable[[str, int], ServedMetrics]
 
 
 class Inherited(msgspec.Struct, kw_only=True):
-    """What a broker takes over from the broker that it replaces in the same process, so that clients see the same cluster."""
+    """The parts that a broker inherits from the broker that it replaces in the same process, so that clients see the same
+    cluster."""
 
     first_producer_id: int
     """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""
     lock: object | None
-    """The lock of the data directory, which is held between the two brokers, so that no other process takes the directory."""
+    """The lock of the data directory, held from one broker to the next so that no other process takes the directory."""
     addresses: Addresses
     """The open listeners. A client that connects before the new broker serves waits in the operating system's queue."""
     metrics: ServedMetrics | None
