@@ -1,6 +1,6 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
-The broker never reads or removes them, so a person must be told about them. They are found by a start, which lists the log
+The broker never reads or removes them, so an operator has to be informed of them. They are found by a start, which lists the log
 directory, and by `LogDirectory.set_aside`. They do not change afterwards, so the size of each is measured once.
 """
 

@@ -107,7 +107,7 @@ OWN = (
         name="ottla.control.token",
         type="PASSWORD",
         default=None,
-        documentation="What whoever steers the broker must show; without a value the broker makes one up for its ready line.",
+        documentation="Token that clients of the control API send. Without a value the broker generates one and prints it in its ready line.",
     ),
     Definition(
         name="ottla.durability",

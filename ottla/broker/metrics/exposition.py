@@ -213,7 +213,7 @@ def _own(ports: Ports) -> Iterator[Metric]:
     yield _counter("ottla_txn", "Transactions ended", outcomes)
     states = [m.state for shard in ports.transactions.shards() for m in shard.unfinished()]
     yield _gauge("ottla_txn_open", "Transactions that are open", states.count(TxnState.ONGOING))
-    yield _gauge("ottla_txn_markers_pending", "Decided transactions whose markers are owed", sum(s in PREPARED for s in states))
+    yield _gauge("ottla_txn_markers_pending", "Decided transactions with pending markers", sum(s in PREPARED for s in states))
     buckets, total = [], 0
     for bound, count in zip([*map(str, DURATION_BOUNDS_S), "+Inf"], counters.durations, strict=True):
         total += count

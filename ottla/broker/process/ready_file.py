@@ -13,7 +13,7 @@ _BEGINNING = b'{"event": "ready"'
 
 
 def _lock(file: IO[Any], kind: int) -> None:
-    """Raises BlockingIOError where another process holds the lock. Some file systems have no locks; there nobody is asked."""
+    """Lock the file. Raises BlockingIOError if another process holds the lock. Does nothing on a file system without locks."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What every process with a server does: prepares itself, runs the event loop until it is to stop, and says how that went."""
+"""The common part of processes with a server: preparation, the event loop until it is to stop, and the exit code."""
 
 from __future__ import annotations
 
@@ -121,6 +121,6 @@ def report_ready(
     try:
         print(for_people if sys.stdout.isatty() else line, *further_lines, sep="\n", flush=True)
     except OSError as error:
-        # Nobody reads it, or the disk behind it is full.
+        # The reader has closed the pipe, or the disk of the redirected output is full.
         error.filename = "stdout"
         raise

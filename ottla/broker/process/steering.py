@@ -20,10 +20,10 @@ class ControlEndpoint(Protocol):
     url: str
     token: str
     pages_url: str | None
-    """Where a browser finds the console, with the token; None where the control API serves none."""
+    """URL of the console, with the token; None if the control API serves none."""
 
     def serve(self) -> None:
-        """Answer requests, those included that have come before."""
+        """Answer requests, including those that have arrived before."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""AllocateProducerIds, version 0 (KIP-730): gives a broker a block of producer ids that nobody else has."""
+"""AllocateProducerIds, version 0 (KIP-730): gives a broker a block of producer ids that no other broker has."""
 
 from __future__ import annotations
 

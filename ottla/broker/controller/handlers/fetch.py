@@ -81,7 +81,7 @@ class MetadataLogFetch:
         self._replica_id = request.replica_id if state is None else state.replica_id
 
     def answer(self) -> PartitionData:
-        """What there is for the broker now."""
+        """Return the records that the broker gets now."""
         asked, controller = self._asked, self._controller
         if asked.partition != 0:
             return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -106,7 +106,7 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """Where the broker's log parts from this one, if it does (RaftLog.validateOffsetAndEpoch)."""
+        """Return the offset at which the broker's log diverges from this one, or None (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None

@@ -1,4 +1,4 @@
-"""UnregisterBroker, version 0 (KIP-500): forgets a broker for good, so that no partition counts on it any more."""
+"""UnregisterBroker, version 0 (KIP-500): removes a broker's registration, so that no partition depends on the broker."""
 
 from __future__ import annotations
 
