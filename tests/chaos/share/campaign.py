@@ -11,11 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 
+from ottla.broker.handlers.find_coordinator import SHARE_KEY_TYPE
 from ottla.client.brokers import GROUP as GROUP_KEY
 from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import ClientError
@@ -25,6 +27,7 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
 )
 from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from ottla.protocol.uuids import uuid_text
 from ottla.testing.cluster_handle import Cluster
 from tests.chaos import observe, rounds
 from tests.chaos.rounds import FaultReport
@@ -55,7 +58,8 @@ POISON_EACH = 50
 """One record of so many is released at each delivery, until the group gives it up."""
 OBSERVED_EACH_S = 0.2
 ASK_TIMEOUT_S = 2.0
-FINISH_S = 90.0
+START_S = 90.0
+FINISH_S = 300.0
 """How long the group may stand still at the end while records are left."""
 
 
@@ -171,16 +175,15 @@ class ShareRound:
         self._configure_group()
         self._members = Members(self._directory, cluster.bootstrap, GROUP, TOPIC, self._seed, LOCK_MS)
         self._cards = cards.Cards(cluster, self._members, self.rng, self._report.note, SESSION_MS / 1000, LOCK_MS / 1000)
-        # A first member has the coordinators' topics made.
         self._members.start()
         self._observer = Observer(cluster.bootstrap, self._history)
-        cluster.wait_for(self._has_group, FINISH_S)
+        self._make_coordinators()
         rounds.await_in_sync(cluster, ALL)
         self._cards.gather(cluster.brokers[0])
         self._feed = Feed(cluster.bootstrap, self._history)
         self._feed.start()
         self._observer.start()
-        cluster.wait_for(lambda: len(self._history.produced) > 0, FINISH_S)
+        cluster.wait_for(lambda: len(self._history.produced) > 0, START_S)
         time.sleep(2.0)
 
     def _configure_group(self) -> None:
@@ -191,8 +194,13 @@ class ShareRound:
         brokers.close()
         assert answer.responses[0].error_code == Code.NONE, answer.responses[0].error_message
 
-    def _has_group(self) -> bool:
-        return all(rounds.leader(self.cluster, where) is not None for where in ALL)
+    def _make_coordinators(self) -> None:
+        """Have the coordinators' topics made, as the first member does whose Java has started."""
+        brokers = BrokerConnections(self.cluster.bootstrap)
+        keys = {GROUP_KEY: GROUP, SHARE_KEY_TYPE: f"{GROUP}:{uuid_text(bytes(16))}:0"}
+        for kind, key in keys.items():
+            brokers.until_final("looking for a coordinator", partial(brokers.coordinator_id, kind, key))
+        brokers.close()
 
     def play(self, card: str) -> None:
         assert self._cards is not None
