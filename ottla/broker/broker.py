@@ -71,8 +71,9 @@ log = structlog.get_logger("broker")
 class BrokerServer:
     """Owns all state of a broker. Only the event loop that runs the broker reads and changes the state.
 
-    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are created
-    before the broker listens. ``interception`` may change what is handled, and ``transaction_listener`` learns of transactions.
+    ``serve_metrics`` is called if ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are created
+    before the broker listens. ``interception`` may change the handling of requests; ``transaction_listener`` is notified of
+    transactions.
     """
 
     def __init__(
@@ -99,16 +100,16 @@ class BrokerServer:
         self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = MetricsEndpoint(self.settings, serve_metrics, None if inherited is None else inherited.metrics)
-        # How the last run has left the directory: "clean", "crash", or "none" for a new directory.
+        # How the last run ended, according to the directory: "clean", "crash", or "none" for a new directory.
         self._last_stop = "none"
         self.counters = Counters()
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.startup_ms = 0.0
         self.takeovers = Takeovers(env, transaction_listener)
-        # The transactions of which the last crash has lost a part.
+        # The transactions that lost a part in the last crash.
         self.torn: list[TornTransaction] = []
         self.on_given_up: Callable[[DirectoryError], None] = lambda error: None
-        """Called where this broker cannot go on, and has to be stopped and started again."""
+        """Called if this broker cannot continue and must be stopped and started again."""
         self.cluster_id, self.directory_id = "", NO_UUID
         self._coordinators: LocalCoordinators | OtherCoordinators = LocalCoordinators()
         self.log_levels = LOG_LEVELS
@@ -133,7 +134,7 @@ class BrokerServer:
 
     @property
     def config(self) -> BrokerConfig:
-        """The configuration that is in force now."""
+        """The current configuration."""
         return self.live_config.current
 
     @property
@@ -147,7 +148,7 @@ class BrokerServer:
     # start
 
     async def start(self) -> None:
-        """Load all state, then listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must mend."""
+        """Load all state, then listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         self.directory.acquire()
         try:
             self._identify()
@@ -197,7 +198,7 @@ class BrokerServer:
         )
 
     def _make_coordinators(self) -> None:
-        """Make the parts that work on coordinators' logs. Each gets the parts made before it, so the order matters."""
+        """Make the coordinators and their parts. Each gets the parts made before it, so the order matters."""
         self._make_metadata()
         self._make_transactions()
         self.housekeeping = Housekeeping(
@@ -214,7 +215,7 @@ class BrokerServer:
         self._make_share_groups()
 
     def _make_metadata(self) -> None:
-        """Make the cluster's metadata, and the groups, which learn of its topics."""
+        """Make the cluster's metadata, and the groups, which are notified of topic changes."""
         parts = MetadataParts(
             env=self.env,
             stepping=self.stepping,
@@ -241,7 +242,7 @@ class BrokerServer:
         self.publisher.on_topic_deleted.append(self.groups.topic_deleted)
 
     def _join(self, parts: MetadataParts) -> MetadataSource:
-        # Imported here, because a broker that is its own controller does without these modules.
+        # Imported here, because a broker that is its own controller does not need these modules.
         from ottla.broker.membership.joined_metadata import JoinedMetadata
         from ottla.broker.transports.coordinators import OtherCoordinators
 
@@ -281,7 +282,7 @@ class BrokerServer:
         self.publisher.on_transaction_version.append(self.transactions.set_version)
 
     def _make_share_groups(self) -> None:
-        """Make the states of share partitions, the share partitions themselves, and what groups ask of both."""
+        """Make the states of share partitions, the share partitions themselves, and `ShareGroupStates`, which uses both."""
         env, stepping, partitions, state = self.env, self.stepping, self.partitions, self.cluster_state
         delete_records = self.housekeeping.delete_records
         self.share_states = ShareStates(env, self.lifecycle, stepping, self.settings, partitions, state, delete_records)
@@ -318,7 +319,7 @@ class BrokerServer:
     def _audit(self) -> None:
         read = self.metadata.take_read()
         if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
-            # A replica may lag behind the coordinator's decisions, and its leader has what it lacks.
+            # A replica may lag behind the coordinator's decisions, and its leader has the missing records.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
@@ -353,7 +354,7 @@ class BrokerServer:
 
     @property
     def metrics_url(self) -> str | None:
-        """The URL of the metrics for Prometheus; None where no metrics are served."""
+        """The URL of the metrics for Prometheus; None if no metrics are served."""
         return self._metrics.url
 
     # addresses
@@ -369,7 +370,7 @@ class BrokerServer:
     # end
 
     async def stop(self) -> None:
-        """Accept no further requests, write all state to the disk, and mark the directory clean. A second call does nothing."""
+        """Accept no further requests, write all state to disk, and mark the directory clean. A second call does nothing."""
         if self.lifecycle.is_leaving or self.lifecycle.is_stopping:
             return
         self.lifecycle.is_leaving = True
@@ -380,9 +381,9 @@ class BrokerServer:
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
 
     def hand_over(self, *, is_written: bool) -> Inherited:
-        """Stop, but keep the listeners open, so that another broker in this process can take them over.
+        """Stop, but keep the listeners open for the next broker of this process.
 
-        Unless ``is_written`` no state is written, and a later broker recovers the data as after a crash.
+        Unless ``is_written`` no state is written, and the next broker recovers the data as after a crash.
         """
         assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
         self._end_work()
@@ -399,7 +400,7 @@ class BrokerServer:
         )
 
     def _end_work(self) -> None:
-        """Begin no new work and stop all work in the background, because the directory is about to be closed."""
+        """Begin no new work and stop all background work, because the directory is about to be closed."""
         self.metadata.close()
         self.housekeeping.stop()
         self._end_steps()

@@ -1,4 +1,4 @@
-"""Runs the controller of several brokers in this process until SIGTERM or SIGINT."""
+"""Runs the controller of a cluster in this process until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def _serve(
     ready_file.check()
     controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, serve_metrics=serve_metrics)
     controller.directory.acquire()
-    # Remove the file of a killed controller. As this one has the directory's lock, the file is not that of a running one.
+    # Remove the file of a killed controller. This one has the directory's lock, so the file is not that of a running one.
     ready_file.remove()
     stop_wanted = asyncio.Event()
     stop_at_signals(stop_wanted, owner)
@@ -64,9 +64,9 @@ def run(
     owner: Owner | None = None,
     node: str | None = None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit code, as `run_process` does.
+    """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
-    ``cluster_id``: of the cluster that a new directory begins; None for an id of its own.
+    ``cluster_id`` is the id of the cluster if the directory is new; None to generate one.
     """
     return run_process(
         lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner),

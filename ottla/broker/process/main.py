@@ -76,10 +76,10 @@ async def _serve(
 
     serving = Serving(env, new_broker)
     serving.broker.directory.acquire()
-    # Remove the file of a killed broker. As this broker has the directory's lock, the file is not that of a running broker.
+    # Remove the file of a killed broker. This broker has the directory's lock, so the file is not that of a running broker.
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
-    # Before the start, so that a port that is busy is found before anything has begun, and been logged.
+    # Opened before the broker starts, so that a busy port is found before anything was started or logged.
     control_api = None if steering.open_control_api is None else steering.open_control_api(serving)
     if not await _started(serving):
         return
@@ -101,7 +101,7 @@ async def _serve(
 
 
 async def _started(serving: Serving) -> bool:
-    """Start the broker; False where the process has to end before that, as while a broker waits for its controller."""
+    """Start the broker; False if the process must end before that, for example while a broker waits for its controller."""
     starting, stopping = asyncio.ensure_future(serving.start()), asyncio.ensure_future(serving.stop_wanted.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -126,10 +126,10 @@ def run(
     started_lines: Sequence[str] = (),
     node: str | None = None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 where the broker could not start.
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 if the broker could not start.
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
-    ``started_lines`` are printed after the ready line, for those who wait for Kafka's log lines (`ottla.container.image`).
+    ``started_lines`` are printed after the ready line, for programs that wait for Kafka's log lines (`ottla.container.image`).
     ``node``: see `run_process`.
     """
     return run_process(

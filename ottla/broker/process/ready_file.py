@@ -13,7 +13,7 @@ _BEGINNING = b'{"event": "ready"'
 
 
 def _lock(file: IO[Any], kind: int) -> None:
-    """Lock the file. Raises BlockingIOError if another process holds the lock. Does nothing on a file system without locks."""
+    """Lock a file. Raises BlockingIOError if another process holds the lock. Does nothing on file systems without locks."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -23,9 +23,9 @@ def _lock(file: IO[Any], kind: int) -> None:
 
 
 class ReadyFile:
-    """Writes and removes the ready file, and never replaces a file that a broker has not written. None stands for no file.
+    """Writes and removes the ready file, and never replaces a file that no broker has written. Path None means no file.
 
-    A broker locks its file for as long as it runs, so that another one with another directory does not take it for its own.
+    A broker locks its file for as long as it runs, so that a broker with another data directory does not replace it.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -33,7 +33,7 @@ class ReadyFile:
         self._written: IO[str] | None = None
 
     def check(self) -> None:
-        """Raises `ConfigError` where another file would be replaced, or the file cannot be written."""
+        """Raise `ConfigError` if a foreign file would be replaced, or the file cannot be written."""
         reason = self._why_not()
         if reason:
             raise ConfigError(f"--ready-file {self._path}: {reason}")
@@ -73,7 +73,7 @@ class ReadyFile:
             half.replace(self._path)
 
     def remove(self) -> None:
-        """Remove the file, unless a broker has not written it. A missing file is no error. Raises OSError."""
+        """Remove the file if a broker has written it. A missing file is no error. Raises OSError."""
         if self._written is not None:
             self._written.close()
             self._written = None

@@ -1,4 +1,4 @@
-"""The common part of processes with a server: preparation, the event loop until it is to stop, and the exit code."""
+"""Common code of all server processes: sets up the process, runs the event loop, and reports errors of the start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SWITCH_INTERVAL_S = 0.001
 
 
 class Owner(Protocol):
-    """The process that has started this one, and without which this process must end."""
+    """The process that has started this one. This process ends when its owner ends."""
 
     def watch(self, end: Callable[[], None]) -> None:
         """Call ``end`` from another thread when the owner has ended."""
@@ -48,14 +48,13 @@ def run_process(
     node: str | None = None,
     begin: Callable[[], None] | None = None,
 ) -> int:
-    """Serve until the coroutine of ``serve`` ends. Returns the exit code: 0 after a clean stop, 1 where the server could not start.
+    """Serve until the coroutine of ``serve`` ends. Returns the exit code: 0 after a clean stop, 1 if the server could not start.
 
-    ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is named in log lines, where several
-    processes write them to one stream. ``begin`` is called once the log is
-    configured.
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is added to log lines if several
+    processes write to one stream. ``begin`` is called after logging is configured.
     """
-    # What imports have made lives as long as the process: keep the collector, which was off till here (`ottla.__main__`), from
-    # walking it again and again.
+    # Imported objects live as long as the process. Freezing them keeps the collector, disabled so far (`ottla.__main__`), from
+    # traversing them again and again.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
@@ -83,7 +82,7 @@ def run_process(
 
 
 def _run(serving: Coroutine[None, None, None]) -> None:
-    """Run on uvloop's event loop where uvloop is installed, else on asyncio's own."""
+    """Run on uvloop's event loop if uvloop is installed, else on asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -93,7 +92,7 @@ def _run(serving: Coroutine[None, None, None]) -> None:
 
 
 def stop_at_signals(stop_wanted: asyncio.Event, owner: Owner | None) -> None:
-    """Have SIGTERM, SIGINT and the end of the owner set ``stop_wanted``. Called on the event loop."""
+    """Make SIGTERM, SIGINT and the end of the owner set ``stop_wanted``. Called on the event loop."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_wanted.set)
@@ -106,7 +105,7 @@ def stop_at_signals(stop_wanted: asyncio.Event, owner: Owner | None) -> None:
 
 
 def serve_metrics(host: str, port: int) -> ServedMetrics:
-    # Imported only where metrics are served, because the import is slow.
+    # Imported only if metrics are served, because the import is slow.
     from ottla.broker.metrics.server import MetricsServer
 
     return MetricsServer(host, port)
@@ -115,12 +114,12 @@ def serve_metrics(host: str, port: int) -> ServedMetrics:
 def report_ready(
     ready: Mapping[str, Any], ready_file: ReadyFile, for_people: str, *further_lines: str, is_secret: bool = False
 ) -> None:
-    """Write the ready file, and say on stdout that the server is ready: as JSON, or on a terminal ``for_people``."""
+    """Write the ready file, and report on stdout that the server is ready: as JSON, or on a terminal as ``for_people``."""
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=is_secret)
     try:
         print(for_people if sys.stdout.isatty() else line, *further_lines, sep="\n", flush=True)
     except OSError as error:
-        # The reader has closed the pipe, or the disk of the redirected output is full.
+        # The reader has closed the pipe, or the disk is full.
         error.filename = "stdout"
         raise

@@ -1,7 +1,8 @@
-"""The present broker of a process, and its replacement by a new broker: tests get an empty broker without starting a process.
+"""The current broker of a process, and its replacement by a new broker, so that tests get an empty broker without starting a
+process.
 
-A new broker takes over the listeners of the old one, so that clients find it at the same address and only lose their connections.
-The event loop runs nothing else during a replacement.
+A new broker inherits the listeners of the old one, so that clients find it at the same address and only lose their connections. The
+event loop runs nothing else during a replacement.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _nothing() -> None:
 
 
 class Serving:
-    """Owns the present broker. All methods must be called on its event loop."""
+    """Owns the current broker. All methods must be called on its event loop."""
 
     def __init__(self, env: Env, new_broker: Callable[[Inherited | None], BrokerServer]) -> None:
         """``new_broker`` makes the first broker from None, and each later one from the parts of the broker that it replaces."""
@@ -39,10 +40,10 @@ class Serving:
         self.stop_wanted = asyncio.Event()
         """Set when the process must end."""
         self.failure: Exception | None = None
-        """The error with which a replacement has failed. The process then has no broker and must end."""
+        """The error of a failed replacement. The process then has no broker and must end."""
         self.given_up: DirectoryError | None = None
-        """Why the broker cannot go on. The process then must stop it, and end with this error."""
-        # A replacement waits where it starts the next broker. Until then no other may begin, and the process must not stop.
+        """The reason why the broker cannot continue. The process must stop it, and end with this error."""
+        # Held during a replacement, which awaits the start of the next broker: no other may begin, and the process must not stop.
         self._turn = asyncio.Lock()
         self.broker = new_broker(None)
         self.broker.on_given_up = self._give_up
@@ -68,13 +69,13 @@ class Serving:
     async def reset(self, on_replaced: Callable[[], Callable[[], None]] = lambda: _nothing) -> None:
         """Delete all topics, groups, transactions and settings, as in a new directory. The cluster keeps its id.
 
-        Producer ids are not used again, because a producer of a test that has ended may still be running. See `_replace_data` for
+        Producer ids are not used again, because the producer of an earlier test may still be running. See `_replace_data` for
         ``on_replaced`` and the errors.
         """
         await self._replace_data(lambda incoming: None, on_replaced)
 
     async def restore(self, source: str) -> None:
-        """Replace all data by that of a snapshot. The cluster keeps its id, also where the snapshot is another cluster's.
+        """Replace all data by that of a snapshot. The cluster keeps its id, even if the snapshot has another.
 
         Raises `DirectoryError` for a snapshot that is damaged or of another node. See `_replace_data` for other errors.
         """
@@ -88,7 +89,7 @@ class Serving:
     async def snapshot(self, target: str) -> None:
         """Copy all data into the directory ``target``, which must not exist.
 
-        Raises `DirectoryError`, and OSError where the disk refuses. In both cases ``target`` does not exist afterwards.
+        Raises `DirectoryError`, and OSError if the disk refuses a write. In both cases ``target`` does not exist afterwards.
         """
         async with self._turn:
             self._check_replaceable()
@@ -102,7 +103,7 @@ class Serving:
             refused: Exception | None = None
             try:
                 take_snapshot(fs, self.directory, target, self.broker.settings.node_id, is_synced=self._is_synced)
-            except Exception as error:  # whatever it is, a broker has to serve again
+            except Exception as error:  # a broker must serve again after any error
                 refused = error
             await self._start_or_end(inherited)
         if refused is not None:
@@ -111,9 +112,9 @@ class Serving:
     async def _replace_data(self, fill: Callable[[str], None], on_replaced: Callable[[], Callable[[], None]]) -> None:
         """Replace the broker's data by the data that ``fill`` creates in a directory. See `storage.replacement` for crashes.
 
-        ``on_replaced`` is called before a broker starts on the new data, and what it returns is called if that fails. Raises the
-        errors of ``fill``, OSError where the disk refuses a step, and the errors of `BrokerServer.start` where the broker cannot
-        start on the new data. After each of them a broker serves the old data, unless `failure` is set.
+        ``on_replaced`` is called before a broker starts on the new data, and the function that it returns is called if that fails.
+        Raises the errors of ``fill``, OSError if the disk refuses a step, and the errors of `BrokerServer.start` if the broker
+        cannot start on the new data. After each of them a broker serves the old data, unless `failure` is set.
         """
         async with self._turn:
             self._check_replaceable()
@@ -143,20 +144,20 @@ class Serving:
         return self.broker.settings.ottla_durability == POWER
 
     def _check_replaceable(self) -> None:
-        """Raises `DirectoryError` while the broker stops, and for a broker of a cluster, whose data is a part of the cluster's."""
+        """Raise `DirectoryError` while the broker stops, and for a member of a cluster, whose data cannot be replaced alone."""
         if self.broker.settings.is_member:
             raise DirectoryError("the broker is one of a cluster, and its data cannot be replaced or copied by itself")
         if self.failure is not None or self.broker.lifecycle.is_stopping:
             raise DirectoryError("the broker stops")
 
     async def _start_or_end(self, inherited: Inherited, prepare: Callable[[], None] = _nothing) -> None:
-        """Start the next broker after ``prepare``. Where both fail twice, raises the error, and has the process end."""
+        """Start the next broker after ``prepare``. If this fails twice, raise the error, and make the process end."""
         try:
             prepare()
             await self._start_next(inherited)
             return
         except Exception as error:
-            # The reason may have passed, such as a lack of file descriptors, and there is nothing else to try.
+            # The cause may be temporary, such as a lack of file descriptors, and there is no alternative.
             log.warning("start_retried", reason=described(error))
         try:
             prepare()

@@ -1,4 +1,4 @@
-"""The ports by which a broker's process may be controlled from outside. None of them is needed to serve."""
+"""The hooks by which tests control a broker's process. None of them is needed to serve."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ottla.broker.process.serving import Serving
 
 
 class ControlEndpoint(Protocol):
-    """The HTTP server that accepts commands for the broker (`ottla.control.http_api`)."""
+    """The HTTP server of the control API (`ottla.control.http_api`)."""
 
     url: str
     token: str
     pages_url: str | None
-    """URL of the console, with the token; None if the control API serves none."""
+    """The URL of the console, with the token; None if the control API serves none."""
 
     def serve(self) -> None:
-        """Answer requests, including those that have arrived before."""
+        """Answer requests, including those that arrived before."""
         ...
 
     def close(self) -> None: ...
@@ -33,7 +33,7 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `ottla.control` that the process uses. A field of None is not used."""
 
     begin: Callable[[], None] | None = None
-    """Called first, after the log was configured."""
+    """Called first, after logging was configured."""
     open_control_api: Callable[[Serving], ControlEndpoint] | None = None
     """Called before the broker starts. The control API answers after `ControlEndpoint.serve`. Raises `ConfigError`."""
     owner: Owner | None = None
@@ -42,4 +42,4 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     interception: Interception | None = None
     """May change the handling of requests and transactions."""
     transaction_listener: TransactionListener | None = None
-    """Learns what happens to transactional ids."""
+    """Notified of events of transactional ids."""
