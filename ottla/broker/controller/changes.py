@@ -64,7 +64,7 @@ class DecisionLog:
         self.elections = ElectionCounts()
 
     def before(self, records: Sequence[LogRecord]) -> StateBefore:
-        """The current state of the brokers and partitions that the records of a decision are about to change."""
+        """The current state that the records of a decision will change."""
         partitions = []
         for record in records:
             change = _partition_change(record)

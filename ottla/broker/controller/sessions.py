@@ -71,7 +71,7 @@ class TimedDecisions:
                 next_ms = decide()
                 self._errors.succeeded(name)
             except KafkaError as error:
-                # The disk refuses records now, which is logged already.
+                # The log refused the record, which is logged already.
                 self._errors.failed("decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:

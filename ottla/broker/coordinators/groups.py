@@ -76,7 +76,7 @@ class ClusterTopics(NamedTuple):
 
 
 class Groups:
-    """The group coordinator of this broker: finds the shard of a group id, and runs the background work."""
+    """The group coordinator of this broker: finds the shard of a group id, and does the timed work."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ from ottla.protocol.steps import Pace, Steps
 from ottla.storage.reading import offset_for_timestamp
 
 LOCK_TICK_MS = 50
-"""How often expired locks are searched, in ms."""
+"""How often locks are checked for expiry, in ms."""
 RELEASE_WORK, FORGET_WORK = 60, 2
 """The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
 `protocol.steps.Pace`."""

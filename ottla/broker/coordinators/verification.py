@@ -83,10 +83,10 @@ class Verification(Protocol):
 class LocalVerification:
     """`Verification` by the coordinator of this broker.
 
-    It calls ``then`` before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the
+    ``then`` is called before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the
     coordinator's record that adds its partition, and the next start adds the partition again
-    (`broker.coordinators.lost_partitions`). If a start could not do that, ``then`` waits until the record is on disk. Otherwise no
-    coordinator would know of the transaction, and the last stable offset of the partition would never advance again.
+    (`broker.coordinators.lost_partitions`). If a start could not do that, ``then`` is called only after the record is on disk.
+    Otherwise no coordinator would know of the transaction, and the last stable offset of the partition would never advance again.
     """
 
     def __init__(

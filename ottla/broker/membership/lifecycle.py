@@ -93,7 +93,7 @@ class BrokerLifecycle:
         check_transition(self.state, state)
         self.state = state
 
-    # what the broker wants
+    # commands of the broker
 
     def start(self, now_ms: float) -> None:
         self._become(BrokerState.STARTING)

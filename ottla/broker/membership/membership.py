@@ -25,7 +25,8 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
-"""Time after a fetch is due without a response before another connection is used, in ms (controller.quorum.fetch.timeout.ms)."""
+"""How long a response may come later than the fetch's maximum wait before another connection is used, in ms
+(controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
 SNAPSHOT_TIMEOUT_MS = 10_000
 """Timeout of the request for one piece of a snapshot, in ms."""

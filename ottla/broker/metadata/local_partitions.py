@@ -143,7 +143,7 @@ class LocalPartitions:
         """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
-        # Partitions that steps will bring in line with the metadata, by topic id and number, in order.
+        # Partitions that will be brought in line with the metadata in later steps, by topic id and number, in order.
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}

@@ -3,7 +3,7 @@
 - `controller_metrics`: the metrics of a controller, under the names that the JMX exporter gives Kafka's.
 - `controller_report`: the values for a controller's metrics.
 - `exposition`: all metrics, under the names that dashboards for Kafka use.
-- `metrics_endpoint`: opens and closes the HTTP endpoint for the metrics of a broker or a controller, if configured.
+- `metrics_endpoint`: the HTTP endpoint for the metrics of a broker or a controller, if configured.
 - `server`: serves the metrics over HTTP: at a port of their own, or by an app for another server.
-- `socket_handover`: the open sockets and other parts that a broker inherits from the broker that it replaces in the same process.
+- `socket_handover`: the parts that a broker inherits from the broker that it replaces in the same process.
 """

@@ -1,4 +1,4 @@
-"""Opens and closes the HTTP endpoint for the metrics of a broker or a controller, if configured."""
+"""The HTTP endpoint for the metrics of a broker or a controller, if configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open sockets and other parts that a broker inherits from the broker that it replaces in the same process."""
+"""The parts that a broker inherits from the broker that it replaces in the same process."""
 
 from __future__ import annotations
 

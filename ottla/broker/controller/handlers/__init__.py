@@ -1,1 +1,1 @@
-"""The APIs that a controller alone has, or answers in another way than a broker: one module for each, named as its schema."""
+"""The APIs that only a controller has, or that it handles differently from a broker: one module for each, named like its schema."""

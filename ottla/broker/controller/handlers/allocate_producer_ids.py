@@ -1,4 +1,4 @@
-"""AllocateProducerIds, version 0 (KIP-730): gives a broker a block of producer ids that no other broker has."""
+"""AllocateProducerIds, version 0 (KIP-730): allocates a block of unused producer ids to a broker."""
 
 from __future__ import annotations
 

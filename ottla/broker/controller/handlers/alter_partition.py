@@ -1,4 +1,4 @@
-"""AlterPartition, versions 2 and 3 (KIP-497): the leader of partitions asks for other in-sync replicas.
+"""AlterPartition, versions 2 and 3 (KIP-497): the leader of partitions requests a change of their in-sync sets.
 
 - 3 (KIP-903): replicas are named with the epochs of their brokers.
 """
@@ -25,7 +25,7 @@ from ottla.protocol.steps import Steps, run_first_step
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100
-"""How many partitions one step decides on, in a few milliseconds. They are one batch of the log."""
+"""Number of partitions decided in one step, which takes a few milliseconds. They are one batch of the log."""
 
 
 class Ports(Protocol):

@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments, versions 0 and 1 (KIP-455): moves partitions to other brokers, or takes a move back.
+"""AlterPartitionReassignments, versions 0 and 1 (KIP-455): moves partitions to other brokers, or cancels a move.
 
-- 1 (KIP-860): the client says whether the number of replicas may change.
+- 1 (KIP-860): the client specifies whether the replication factor may change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 20
-"""The cost of a partition's decision, in units of `protocol.steps.Pace`."""
+"""The cost of the decision for one partition, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -72,7 +72,7 @@ def _reassigned(
 
 
 def _check_factor(ports: Ports, name: str, index: int, factor: int) -> None:
-    """Raises INVALID_REPLICATION_FACTOR where a move would change the number of replicas."""
+    """Raise INVALID_REPLICATION_FACTOR if a move would change the number of replicas."""
     topic = ports.controller.state.topics.get(name)
     if topic is None or not 0 <= index < topic.partition_count:
         return

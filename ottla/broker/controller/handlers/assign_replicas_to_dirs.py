@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs, version 0 (KIP-858): a broker says in which of its log directories it keeps its replicas."""
+"""AssignReplicasToDirs, version 0 (KIP-858): a broker reports in which of its log directories it keeps its replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
 from ottla.protocol.steps import Steps, run_first_step
 
 REPLICAS_PER_STEP = 100
-"""How many replicas one step decides on, in a few milliseconds. They are one batch of the log."""
+"""Number of replicas decided in one step, which takes a few milliseconds. They are one batch of the log."""
 
 
 class Ports(Protocol):

@@ -3,7 +3,7 @@
 - 1 (KIP-866): whether the broker migrates from ZooKeeper, which is refused.
 - 2 (KIP-858): the ids of its log directories.
 - 3 (KIP-966): its epoch before the last clean stop.
-- 4 (KAFKA-17011): features may have a lowest level of 0.
+- 4 (KAFKA-17011): the lowest supported level of a feature may be 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 MAX_LISTENERS = 100
 MAX_FEATURES = 1_000
 MAX_DIRECTORIES = 100
-"""How many listeners, features and log directories a broker may name."""
+"""Upper bound on the log directories in a registration."""
 
 
 class Ports(Protocol):

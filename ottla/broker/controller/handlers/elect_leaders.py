@@ -1,6 +1,7 @@
 """ElectLeaders, versions 0 to 2 (KIP-183): elects the preferred leaders of partitions.
 
-- 1 (KIP-460): or, where the client asks for that, leaders that may lack committed records; an error for the whole response.
+- 1 (KIP-460): the client may request an unclean election, whose leader may lack committed records; an error code for the whole
+  response.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ottla.protocol.messages.elect_leaders import (
 from ottla.protocol.steps import Steps, run_first_step
 
 ELECTIONS_PER_STEP = 100
-"""How many partitions one step decides on, in a few milliseconds. They are one batch of the log."""
+"""Number of partitions decided in one step, which takes a few milliseconds. They are one batch of the log."""
 TYPES_FROM = 1
 
 
@@ -59,7 +60,7 @@ def _in_steps(ports: Ports, request: ElectLeadersRequest, election_type: int) ->
                 decided = 0
             decided += len(some)
             answers |= ports.controller.elect_leaders(election_type, name, some)
-        # For all partitions, Kafka only lists those that needed an election.
+        # If the request is for all partitions, Kafka lists only those that needed an election.
         shown = [_result(index, error) for index, error in answers.items() if not (is_of_all and _is_needless(error))]
         results.append(ReplicaElectionResult(topic=name, partition_result=shown))
     return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)

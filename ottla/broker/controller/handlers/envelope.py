@@ -1,7 +1,8 @@
-"""Envelope, version 0 (KIP-590): a request that a broker's client has sent to the broker, and that the controller must handle.
+"""Envelope, version 0 (KIP-590): a client's request that a broker forwards, because the controller must handle it.
 
-The broker has authorised the client already. The answer is the inner response as the client gets it. What cannot be read, or may
-not be forwarded, is INVALID_REQUEST; an inner version that is not served is UNSUPPORTED_VERSION (EnvelopeUtils).
+The broker has already authorised the client. The envelope's response contains the response for the client. The error is
+INVALID_REQUEST for a request that cannot be decoded or forwarded, and UNSUPPORTED_VERSION for an unsupported inner version
+(EnvelopeUtils).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Fetch, versions 4 to 18 (KIP-595): gives brokers, as observers, the batches of the cluster's metadata log, and nothing else.
+"""Fetch, versions 4 to 18 (KIP-595): brokers fetch, as observers, the batches of the cluster's metadata log, and nothing else.
 
-- 13 (KIP-516): the log is named by its id; older versions know no id, and are refused.
-- 17 (KIP-853): the answer has the controller's address.
-- 18 (KIP-1166): a fetch names the high watermark that the broker knows, and is answered at once where it is another one now.
+- 13 (KIP-516): topic ids; older versions have none, and are refused.
+- 17 (KIP-853): the response has the controller's address.
+- 18 (KIP-1166): the request has the broker's high watermark; if the controller's is higher, the response comes at once.
 
-A fetch waits where there is nothing new. It names the epoch of the controller's leadership, and learns the current one where it
-names another. Where a broker has fetched what the controller has lost since, the answer says where their logs part
-(KafkaRaftClient.handleFetchRequest).
+A fetch waits while there is nothing new. The request has the leader epoch that the broker knows; if it differs, the response has an
+error and the current epoch. If a broker has fetched records that the controller has lost since, the response has the offset at
+which their logs diverge (KafkaRaftClient.handleFetchRequest).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ottla.protocol.messages.fetch import (
 from ottla.protocol.steps import Steps
 
 MAX_BYTES = 8 << 20
-"""The most bytes of one answer."""
+"""Upper bound on the records in one response, in bytes."""
 
 
 class Ports(Protocol):
@@ -81,7 +81,7 @@ class MetadataLogFetch:
         self._replica_id = request.replica_id if state is None else state.replica_id
 
     def answer(self) -> PartitionData:
-        """Return the records that the broker gets now."""
+        """The current result of the fetch."""
         asked, controller = self._asked, self._controller
         if asked.partition != 0:
             return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -106,7 +106,7 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """Return the offset at which the broker's log diverges from this one, or None (RaftLog.validateOffsetAndEpoch)."""
+        """The end of the last common epoch if the broker's log diverges from this one (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None
@@ -136,7 +136,7 @@ class MetadataLogFetch:
         return data
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether the broker should have an answer at once."""
+        """Whether the response must be sent at once."""
         return bool(
             answer.error_code
             or answer.records
@@ -172,7 +172,7 @@ class MetadataLogFetch:
         return self.response(self._refused(Code.UNKNOWN_SERVER_ERROR))
 
     def abandoned(self) -> None:
-        """A fetch holds nothing."""
+        """A fetch holds no resources."""
 
 
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:

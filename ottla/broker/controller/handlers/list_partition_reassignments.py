@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, version 0 (KIP-455): which partitions are on their way to other brokers.
+"""ListPartitionReassignments, version 0 (KIP-455): lists the partitions that are being moved to other brokers.
 
 As in Apache Kafka, topics that do not exist get no error.
 """

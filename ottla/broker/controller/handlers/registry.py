@@ -1,4 +1,4 @@
-"""The APIs of a controller: those of the handlers in this package, and those that it answers as a broker does."""
+"""The APIs of a controller: the handlers in this package, and handlers that it shares with brokers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         update_features,
     )
 
-    # A handler that is shared is loaded by its name. So mypy sees here that a controller has all that the handler needs.
+    # Shared handlers are loaded by name. This list lets mypy check that a controller has all parts that they need.
     _CHECKED: list[Handler[ControllerServices]] = [
         add_raft_voter.handle,
         alter_client_quotas.handle,
@@ -68,7 +68,7 @@ SHARED = (
     "unregister_controller",
     "update_features",
 )
-"""Handlers of the broker's that serve a controller as well."""
+"""Handlers of the broker that a controller uses as well."""
 
 _OF_BROKERS = modules_of(broker_handlers)
 
