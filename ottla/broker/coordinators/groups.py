@@ -208,7 +208,6 @@ class Groups:
         return self._cluster_state.features.get("share.version", 0) >= 1
 
     def _share_config(self, group_id: str) -> ShareGroupConfig:
-        """The current settings of a share group."""
         return share_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     def topic_changed(self, topic: str) -> None:

@@ -193,7 +193,6 @@ class JoinedMetadata:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Stop waiting for a state."""
         if self._awaited is not None:
             self._awaited[1].release()
 

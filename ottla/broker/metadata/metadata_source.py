@@ -50,7 +50,7 @@ class MetadataSource(Protocol):
         ...
 
     async def serve(self) -> None:
-        """Called when the broker listens."""
+        """Announce that the broker listens. Called once it does."""
         ...
 
     async def leave(self) -> None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 class MetricsEndpoint:
-    """The metrics endpoint of one process. ``serve`` starts the server if ``ottla.metrics.port`` is set; ``served`` is an inherited
-    one."""
+    """``serve`` starts the server if ``ottla.metrics.port`` is set; ``served`` is a server inherited from another broker."""
 
     def __init__(self, settings: Settings, serve: ServeMetrics | None, served: ServedMetrics | None) -> None:
         self._settings = settings

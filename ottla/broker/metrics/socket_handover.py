@@ -27,8 +27,7 @@ ServeMetrics = Callable[[str, int], ServedMetrics]
 
 
 class Inherited(msgspec.Struct, kw_only=True):
-    """The parts that a broker inherits from the broker that it replaces in the same process, so that clients see the same
-    cluster."""
+    """The parts of a replaced broker that its successor inherits, so that clients see the same cluster."""
 
     first_producer_id: int
     """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""

@@ -27,7 +27,7 @@ log = structlog.get_logger("broker")
 
 
 def _nothing() -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 class Serving:
