@@ -1,7 +1,7 @@
 """The text of code, help and documentation uses the words of the field, and not the private ones that it once used.
 
-The list of words is the glossary of CONTRIBUTING.md. It is not a list to search and replace: a sentence that needs one of these words
-usually has to be written again.
+The list of words is the glossary of CONTRIBUTING.md. It is not a list to search and replace: a sentence that needs one of these
+words usually has to be written again.
 """
 
 from __future__ import annotations

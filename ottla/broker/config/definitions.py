@@ -107,7 +107,7 @@ OWN = (
         name="ottla.control.token",
         type="PASSWORD",
         default=None,
-        documentation="Token that clients of the control API send. Without a value the broker generates one and prints it in its ready line.",
+        documentation="Token that clients of the control API send. Without a value the broker generates one for its ready line.",
     ),
     Definition(
         name="ottla.durability",

@@ -79,7 +79,7 @@ def test_other_partitions_do_not_wait_for_a_share_coordinator(broker: SimulatedB
     assert (partition_of(answer, 0), acquired(answer, 1)) == (None, [(0, 1, 1)])
 
 
-def test_other_errors_of_the_share_coordinator_are_told(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_of_the_share_coordinator_are_returned(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     a = Sharer(broker, "a").joined()
     absent(broker, monkeypatch, Code.GROUP_ID_NOT_FOUND)
     data = partition_of(a.fetch(max_wait_ms=5_000))

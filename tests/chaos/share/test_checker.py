@@ -136,7 +136,7 @@ def test_delivery_below_the_start_offset_is_found() -> None:
     assert check(history) == ["delivered below the start offset: (0, 0) to m, and the partition starts at 1"]
 
 
-def test_record_that_nobody_produced_is_found() -> None:
+def test_record_that_was_never_produced_is_found() -> None:
     history = history_of("got 1 2 0 0 1 other", "want 3 0 0 1 ACCEPT")
     assert check(history) == ["unheard of: 'other' at (0, 0)"]
 

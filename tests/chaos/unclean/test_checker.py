@@ -62,11 +62,11 @@ def test_clean_election_explains_no_loss() -> None:
     assert len(judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, CLEAN))) == 1
 
 
-def test_unclean_election_explains_the_loss_behind_its_first_batch() -> None:
+def test_unclean_election_explains_the_loss_after_its_first_batch() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, UNCLEAN)) == []
 
 
-def test_unclean_election_without_a_later_batch_explains_the_loss_behind_the_end() -> None:
+def test_unclean_election_without_a_later_batch_explains_the_loss_after_the_end() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0), Election(A, 2, 1, UNCLEAN)) == []
 
 
@@ -170,7 +170,7 @@ def test_acknowledged_record_that_was_seen_must_have_been_cut() -> None:
     assert line.startswith("lost: id#1/1/1/1")
 
 
-def test_record_that_nobody_sent_is_found_after_an_unclean_election_too() -> None:
+def test_record_without_a_producer_is_found_after_an_unclean_election_too() -> None:
     lines = findings(History(), observation_of(BOTH[0]), Sightings(), Election(A, 2, 1, UNCLEAN))
     assert any(line.startswith("unheard of: 'id#1/1/1/0'") for line in lines)
 
