@@ -167,6 +167,7 @@ class UncleanRound:
         report.count("transactions", outcomes(history, seen))
         report.count("elections", counted(found))
         report.count("batches seen", checker.fates(sightings, logs))
+        report.count("bytes lost in power cuts", self._cards.lost_bytes)
 
 
 def offsets_partition(group: str) -> TopicPartition:

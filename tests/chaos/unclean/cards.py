@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,8 @@ class Cards:
         self._partitions = partitions
         self._all_partitions = all_partitions
         self._synced = synced
+        self.lost_bytes: Counter[str] = Counter()
+        """What power cuts have taken from the logs."""
 
     def play(self, card: str) -> None:
         if card in (LAST, LAST_EMPTIED):
@@ -128,6 +131,7 @@ class Cards:
         if not has_power:
             lost = {node: cut_power(self._campaign.log_dir(node), self._synced, rng) for node in killed}
             self._note(f"  bytes lost: {lost}")
+            self.lost_bytes["not synced"] += sum(lost.values())
         time.sleep(rng.uniform(0.1, self._away_s()))
         for node in started:
             cluster.restart(node)
