@@ -134,7 +134,7 @@ def test_other_records_of_the_transaction_log_are_skipped(key: bytes | None, val
 
 
 class Cluster:
-    """The coordinator's log with the transactions of one id, and the partition that they have written to."""
+    """The coordinator's log with the transactions of one id, and the partition with their records."""
 
     def __init__(self, transactions: int, records: int) -> None:
         states = [state for _ in range(transactions) for state in (TxnState.EMPTY, TxnState.ONGOING, TxnState.COMPLETE_COMMIT)]

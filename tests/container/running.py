@@ -179,7 +179,7 @@ class Container:
         )
 
     def stop(self) -> int:
-        """SIGTERM to process 1, and its exit code."""
+        """Send SIGTERM to process 1, and return its exit code."""
         assert self._process is not None
         os.kill(self._first_process(), signal.SIGTERM)
         return self._process.wait(STARTED_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""A load of transactions on a traced disk, and what was acknowledged when."""
+"""A workload of transactions on a traced disk, with the time of each acknowledgement."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def with_wrong_records(rng: random.Random, producer: tuple[int, int, int]) -> by
 
 
 def bomb(rng: random.Random) -> bytes:
-    """A small batch that inflates to much, or to many records."""
+    """Return a small batch that decompresses to many bytes or many records."""
     size = rng.choice((1 << 16, 1 << 20, BOMB_BYTES))
     kind = rng.randrange(3)
     compression = rng.choice((1, 2, 3, 4))

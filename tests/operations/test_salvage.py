@@ -1,4 +1,4 @@
-"""``ottla recover``: what of a damaged log is given up, and what stays."""
+"""``ottla recover``: which parts of a damaged log are discarded, and which are kept."""
 
 from __future__ import annotations
 

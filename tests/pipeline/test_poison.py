@@ -245,7 +245,7 @@ def test_random_bytes_never_stop_the_transform(spark: Any, form: Format, data: s
 
 
 def check_is_a_purchase(form: Format, value: bytes | None) -> None:
-    """By another reader than Spark's."""
+    """Parsed by another reader than Spark's."""
     assert value is not None
     if form is AVRO:
         assert value == AVRO.pack(read_avro(value), PURCHASE)

@@ -32,7 +32,7 @@ def batch(count: int = 3, **options: object) -> bytearray:
 
 
 def sealed(raw: bytearray) -> bytearray:
-    """With a right CRC again after a change."""
+    """Return the batch with a valid CRC after a change."""
     from crc32c import crc32c
 
     pack_into(">I", raw, 17, crc32c(memoryview(raw)[CRC_START:]))

@@ -70,7 +70,7 @@ class Ahead:
     _played: set[str] = field(default_factory=set)
 
     def answers(self, name: str) -> list[Played]:
-        """Raises what the play of the case raised."""
+        """Raises the exception that playing the case raised."""
         part = self.parts[name]
         if part.target == "simulated":
             # In this process, where time passes only when a case waits.

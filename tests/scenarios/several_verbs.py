@@ -48,7 +48,7 @@ def node(world: World, text: str) -> int:
 
 
 def shown_node(world: World, number: int) -> str:
-    """By the case's name where it has one: which broker coordinates an id depends on the id, which is another one each time."""
+    """Brokers by the name that the case gave them, because the coordinator of an id differs in each run."""
     return next((name for name, known in world.nodes.items() if known == number), str(number))
 
 

@@ -54,7 +54,7 @@ def _there(world: World, topic_ids: set[bytes]) -> set[tuple[bytes, int]]:
 
 
 def _have_coordinator(world: World, group: str, topic_id: bytes, partition: int, *, is_there: bool) -> None:
-    """Apache Kafka's hears of a topic a while after it was made. It is asked by what changes nothing."""
+    """Apache Kafka's coordinator learns of a topic with a delay. The request used here changes nothing."""
     key = f"{group}:{uuid_text(topic_id)}:{max(partition, 0)}"
     found = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key])
     oracle.ready(world, found, 6, lambda answer: [answer.coordinators[0].error_code])

@@ -52,7 +52,7 @@ class Together(Generic[T]):
         self._own = threading.local()
 
     def play(self, plays: Sequence[Play[T]]) -> list[Future[T]]:
-        """The outcome of each, once all have ended. Plays begin in the order given."""
+        """Return the outcome of each play, once all have ended. Plays begin in the order given."""
         turns = [_Turn(play) for play in plays]
         ready = deque(turns)
         with self._change:

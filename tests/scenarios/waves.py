@@ -21,7 +21,7 @@ _CHANGES_ALL = {"broker_config", "feature"}
 _ASKED_OF_ALL = {"AlterConfigs", "IncrementalAlterConfigs"}
 """APIs that change the broker's configs and log levels, among others."""
 _NAMELESS = '"groups_names":[""'
-"""In a request that deletes the group without a name, which is every case's own."""
+"""Part of a request that deletes the group without a name, which all cases share."""
 _CHANGES_A_TOPIC = {"hold", "release", "config"}
 _RESTARTS = ("restart", "kill")
 _VERIFIED = {"produce", "offsets", "deliver"}

@@ -152,7 +152,7 @@ def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observ
 
 
 def test_producer_epochs_decide_which_session_fenced_the_other(history: History, seen: Observation) -> None:
-    """The answers of two initialisations may come in the other order than that in which the coordinator gave them."""
+    """Two InitProducerId responses may arrive in another order than the coordinator gave them."""
     for session in history.sessions:
         session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
     history.sessions.append(ProducerSession("feed", "feed#2", 1, 2.5, (-1, 0)))

@@ -31,7 +31,7 @@ CONFIG = LogConfig(segment_bytes=1_500, index_interval_bytes=200)
 COMPACTED = LogConfig(segment_bytes=1_500, index_interval_bytes=200, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
 BATCHES = 60
 NUMBER = 5
-"""The batch of the second segment that is damaged, with an index entry on both sides."""
+"""The damaged batch of the second segment, which has an index entry on both sides."""
 
 
 @pytest.fixture

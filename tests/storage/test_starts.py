@@ -117,7 +117,7 @@ def test_killed_start_is_repaired_by_the_next(broken: str, is_below_the_recovery
 
 
 def missing_aborts(fs: Filesystem, log: Log) -> set[tuple[int, int]]:
-    """What the files lack that Apache Kafka takes for sound: those beside an offset index (LogSegment.sanityCheck)."""
+    """Entries missing in files that Apache Kafka accepts because an offset index exists (LogSegment.sanityCheck)."""
     lacking: set[tuple[int, int]] = set()
     for base, entries in _trusted(fs):
         of_the_segment = next(list(s.txn_index) for s in log.segments if s.base_offset == base)

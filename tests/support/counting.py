@@ -127,7 +127,7 @@ class TimeMeter:
 
 
 USUAL_S = 0.004
-"""The time that `slowness` measures on a machine that is as fast as the limits of tests assume."""
+"""The time that `slowness` measures on a machine of the speed that the limits assume."""
 MAX_SLOWNESS = 3.0
 
 

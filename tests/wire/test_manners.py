@@ -63,7 +63,7 @@ def test_start_logs_how_the_directory_was_left() -> None:
 
 @pytest.mark.parametrize("flags", [(), ("--brokers", "2")], ids=["one", "several"])
 def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """A misspelt variable is named with what it was meant to be."""
+    """A misspelt variable is reported with a suggestion."""
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--set", "log.preallocate=true", *flags)
     environment = {"KAFKA_NUM_PARTITONS": "3", "KAFKA_BACKGROUND_THREADS": "3", "KAFKA_VERSION": "4.3.1"}
     with serving(*arguments, environment=environment) as (process, _):

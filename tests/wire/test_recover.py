@@ -52,7 +52,7 @@ def damage(directory: Path, kind: str) -> tuple[Path, int, int]:
 
 
 def consumed(bootstrap: str, kind: str) -> tuple[list[int], int | None]:
-    """The offsets that a consumer gets, and the error at which it ends."""
+    """Return the offsets that a consumer reads, and the error at which it ends."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True, "log_level": 0})
     consumer.assign([TopicPartition(topic_of(kind), 0, 0)])
     offsets: list[int] = []

@@ -28,7 +28,7 @@ from tests.wire.test_tools import tool
 pytestmark = pytest.mark.wire
 
 ASK_FOR_STABLE_OFFSETS = {"confluent-kafka", "java"}
-"""Clients that wait where offsets are pending (KIP-447); the others read again from the offset before."""
+"""Clients that wait for pending offsets (KIP-447); the others read again from the previous offset."""
 
 Unique = Callable[[str], str]
 Closing = Callable[[Any], Any]

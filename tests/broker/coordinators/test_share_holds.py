@@ -64,7 +64,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def check_held(broker: MeasuredBroker, ask: Callable[[int], Any], limit: Limit = LOOP_HELD) -> None:
-    """Raises AssertionError where each of a few such requests holds the loop for too long."""
+    """Raises AssertionError if one of a few such requests holds the event loop for too long."""
 
     def once(attempt: int) -> None:
         request = ask(attempt)

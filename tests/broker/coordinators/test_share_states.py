@@ -177,7 +177,7 @@ def test_deletion_of_many_topics_sweeps_once(broker: SimulatedBroker, monkeypatc
 
 
 def test_response_has_a_bounded_number_of_batches(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One share partition may be asked for as often as a request has room."""
+    """A request may list one share partition as often as it has room."""
     monkeypatch.setattr(read_share_group_state, "MAX_ANSWERED_BATCHES", 5)
     key = share(broker)
     broker.broker.share_states.initialize(key, 0, 0)

@@ -43,7 +43,7 @@ def refuse(disk: FaultyFilesystem, topic: str, partition: int) -> None:
 
 
 def two_ids(world: World) -> list[str]:
-    """Two names whose coordinators are different partitions."""
+    """Return two names with coordinators on different partitions."""
     transactions = world.broker.broker.transactions  # type: ignore[attr-defined]
     first = "x"
     other = next(n for n in "abcdefgh" if transactions.partition_of(f"sweep-{n}") != transactions.partition_of("sweep-x"))

@@ -227,7 +227,7 @@ def test_internal_segment_bytes_takes_precedence(simulated: SimulatedBroker, cli
         ({"log.retention.check.interval.ms": "100"}, 100),
         ({}, 30_000),
     ],
-    ids=["as given", "as often as it is looked at", "as Kafka"],
+    ids=["configured", "check interval", "default of Kafka"],
 )
 def test_initial_task_delay_decides_the_first_retention_pass(settings: dict[str, str], first_ms: int) -> None:
     simulated = SimulatedBroker(settings).start()

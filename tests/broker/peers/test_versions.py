@@ -1,4 +1,4 @@
-"""Which versions are spoken with a peer."""
+"""The choice of API versions for requests to a peer."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class ClusterWorld:
         self.change([metadata_record(partition_change_record, change)], *broker_ids)
 
     def replicate(self, topic: str, index: int, leader: int) -> None:
-        """The other broker gets what the leader's log has, as a follower that has caught up."""
+        """Copy the leader's log to the other broker, as a follower that has caught up would."""
         source, target = self.log(leader, topic, index), self.log(ONE + TWO - leader, topic, index)
         for header, raw in all_batches(source):
             if header.base_offset >= target.log_end_offset:

@@ -270,7 +270,7 @@ def test_local_coordinator_adds_all_partitions_with_one_record(world: ClusterWor
 
 
 def test_fenced_producer_and_new_owner_are_verified_separately(world: ClusterWorld) -> None:
-    """One request names a transaction once. Of two producers with one transactional id each gets its own answer."""
+    """A request lists a transactional id once, so two producers with the same id are verified separately."""
     old, new = world.init(), world.init()
     other = world.init(transactional_id="y")
     held = HeldPeer(world, TWO)

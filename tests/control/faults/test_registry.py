@@ -253,7 +253,7 @@ def test_held_transaction_is_counted_once() -> None:
 
 @pytest.mark.smoke
 def test_kill_fault_ends_the_process_like_sigkill() -> None:
-    """Nobody cleans up."""
+    """No exit handler runs."""
     program = "import atexit; from ottla.control.faults.registry import kill_process as kill; atexit.register(print, 1); kill()"
     ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert (ended.returncode, ended.stdout) == (137, b"")

@@ -98,7 +98,7 @@ async def test_delay_lasts_for_the_given_time(served: Served) -> None:
 
 
 async def test_stock_producer_commits_once_after_dropped_responses(served: Served) -> None:
-    """The first batch is refused, the first EndTxn is carried out and its answer is lost. The client tries both again."""
+    """The first batch is refused, and the response to the first EndTxn is dropped. The client retries both."""
     refused = served.faults.add(Fault(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER"))
     lost = served.faults.add(Fault(api="EndTxn", transactional_id="checkout-*", fields={"committed": True}, drop_answer=True))
     ends = served.faults.add(Fault(api="EndTxn", observe=True))

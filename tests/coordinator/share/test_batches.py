@@ -46,11 +46,11 @@ def test_overlapping_state_batches_combine_by_offset(before: list[StateBatch], a
     ("before", "after", "start_offset", "combined"),
     [
         pytest.param([(100, 110, 0, 1)], [(105, 115, 0, 2)], -1, [(100, 104, 0, 1), (105, 115, 0, 2)], id="a later delivery"),
-        pytest.param([(100, 110, 2, 1)], [(100, 110, 0, 1)], -1, [(100, 110, 2, 1)], id="nothing takes an acknowledgement back"),
+        pytest.param([(100, 110, 2, 1)], [(100, 110, 0, 1)], -1, [(100, 110, 2, 1)], id="an acknowledgement is final"),
         pytest.param(
             [(100, 120, 0, 1)], [(105, 110, 2, 1)], -1, [(100, 104, 0, 1), (105, 110, 2, 1), (111, 120, 0, 1)], id="inside"
         ),
-        pytest.param([(100, 109, 0, 1)], [(110, 119, 0, 1)], 105, [(105, 119, 0, 1)], id="neighbours, and the start offset"),
+        pytest.param([(100, 109, 0, 1)], [(110, 119, 0, 1)], 105, [(105, 119, 0, 1)], id="adjacent batches, and the start offset"),
         pytest.param([(100, 109, 0, 1)], [], 110, [], id="all below the start offset"),
         pytest.param([(9, 3, 0, 1), (5, 1, 2, 2)], [(2, 4, 0, 1)], -1, [(2, 4, 0, 1)], id="ends before it begins"),
     ],

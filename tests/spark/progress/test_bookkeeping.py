@@ -185,7 +185,7 @@ def swap_mark(stream: Stream) -> None:
 
 
 def strip_mark(stream: Stream) -> None:
-    """A tool has reset the group's offsets, which are of no stream then."""
+    """A tool has reset the group's offsets, which then belong to no stream."""
     (offset,) = stream.history[-1]
     stream.commit([offset._replace(metadata="")])
 

@@ -1,4 +1,4 @@
-"""Records as columns: the same as aiokafka's own decoder gives, and nothing from bytes that are no records."""
+"""Records as columns: equal to aiokafka's own decoder, and nothing from invalid bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The segment files of a living broker, ottla or Apache Kafka, against what a read_committed consumer of librdkafka gets."""
+"""The segment files of a running broker, compared with a read_committed consumer of librdkafka."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ottla.spark.sink.writer import Written, check_alone
 
 
 class Tracker:
-    """Gives what it is to say in turn, the last of it for ever: attempt, tasks that are done, of how many."""
+    """Returns the given states in turn, the last one for ever: attempt, completed tasks, number of tasks."""
 
     def __init__(self, *said: tuple[int, int, int] | None) -> None:
         self.said = list(said)

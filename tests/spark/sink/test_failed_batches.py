@@ -18,7 +18,7 @@ ENDS = InputEnds("", {("in", 0): 1})
 
 
 class Coordinated:
-    """A transaction whose next calls end as ``fails`` says, by the call's name."""
+    """A transaction whose next calls fail as given in ``fails``, by the name of the call."""
 
     def __init__(self) -> None:
         self.transactional_id = "shop"

@@ -1,4 +1,4 @@
-"""Spark's words of a batch, and the sink's. The stream that is listened to is one of `test_sink`'s."""
+"""Progress as reported by Spark and by the sink. The stream is one of `test_sink`."""
 
 from __future__ import annotations
 
