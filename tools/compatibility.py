@@ -183,7 +183,7 @@ def document(results: Results) -> str:
         "",
         "Which clients were tried with what, as `make compatibility` last found it: tests that passed, of those that were run,",
         "with the clients as they are published. A dash says that no test drives this client through it, not that it fails:",
-        "every version of every API is held against Apache Kafka's own answers, whoever speaks it ([APIs](apis.md),",
+        "every version of every API is held against Apache Kafka's own answers, independent of clients ([APIs](apis.md),",
         "[conformance](conformance.md)).",
         "",
         row("", *CLIENTS),

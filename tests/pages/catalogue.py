@@ -181,6 +181,9 @@ _CONTAINERS = "tests/container/test_testcontainers.py::test_its_own_class_starts
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
 
 ELSEWHERE = {
+    ("docs/troubleshooting.md", "ottla health --data-dir .ottla/data"): (
+        "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
+    ),
     ("docs/brokers.md", "ottla cluster grow --data-dir data --brokers 3 --replication"): (
         "tests/wire/test_cluster_growth.py::test_one_broker_becomes_three_under_its_clients"
     ),

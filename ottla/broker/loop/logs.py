@@ -19,7 +19,6 @@ LOGGERS = (
     "controller",
     "coordinator",
     "disk",
-    "fetch",
     "groups",
     "housekeeping",
     "http",

@@ -109,6 +109,9 @@ class Env:
     def steady_ms(self) -> int:
         return NOW_MS
 
+    def monotonic_ms(self) -> float:
+        return float(NOW_MS)
+
 
 def runtime(log: Log, replay: Any) -> Runtime:
     env = cast(Any, Env())
