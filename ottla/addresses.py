@@ -63,7 +63,7 @@ def broker_address(text: str) -> Address:
     """Parse host and port of a broker. The port is not 0. Raises `BadArgument`."""
     host, number = split_address(text)
     if not host or not number:
-        raise BadArgument(f"{text!r} is no broker's address; HOST:PORT is wanted, as in 127.0.0.1:9092")
+        raise BadArgument(f"{text!r} is not the address of a broker; give HOST:PORT, as in 127.0.0.1:9092")
     return host, number
 
 
@@ -71,7 +71,7 @@ def bootstrap_addresses(text: str) -> list[Address]:
     """Parse ``HOST:PORT[,HOST:PORT...]``. Raises `BadArgument`."""
     addresses = [broker_address(part.strip()) for part in text.split(",")]
     if len(addresses) > MAX_ADDRESSES:
-        raise BadArgument(f"{len(addresses)} addresses, and {MAX_ADDRESSES} are enough to find a cluster by")
+        raise BadArgument(f"{len(addresses)} addresses are too many; at most {MAX_ADDRESSES} are allowed")
     return addresses
 
 

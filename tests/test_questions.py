@@ -8,7 +8,7 @@ from ottla.client.errors import KafkaAnswered, Unreachable
 from ottla.protocol.errors import Code
 from ottla.testing.cluster_queries import wait_for
 
-NO_GROUP = KafkaAnswered("there is no group 'billing'", Code.GROUP_ID_NOT_FOUND)
+NO_GROUP = KafkaAnswered("unknown group 'billing'", Code.GROUP_ID_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_missing_value_is_named_after_the_timeout() -> None:
     def condition() -> None:
         raise NO_GROUP
 
-    with pytest.raises(TimeoutError, match=r"it has not come in 0.05 s; the last look said: there is no group 'billing'") as late:
+    with pytest.raises(TimeoutError, match=r"Condition not met within 0.05 s; last error: unknown group 'billing'") as late:
         wait_for(condition, 0.05)
     assert late.value.__cause__ is NO_GROUP
 

@@ -143,7 +143,7 @@ class ApacheKafkas:
     def pid(self, broker: int) -> int:
         pid = self._nodes[broker].pid
         if pid is None:
-            raise ValueError(f"node {broker} does not run")
+            raise ValueError(f"node {broker} is not running")
         return pid
 
     def log_dir(self, broker: int) -> Path:

@@ -31,7 +31,7 @@ HEAD = """# Settings
 Settings are Kafka's own keys: in a `server.properties` file, as `KAFKA_*` variables (`KAFKA_NUM_PARTITIONS` is `num.partitions`;
 `__` means `_`, `___` means `-`), or by `--set key=value`. An unknown key is refused with a suggestion.
 Keys of Kafka that have no effect here are listed at the end of this page. The log names them in a warning
-(`setting_without_effect`): at each start that uses one, and once when a client sets one.
+(`setting_ignored`): at each start that uses one, and once when a client sets one.
 
 The descriptions are Apache Kafka's, shortened. *While it runs* says whether `ottla config set broker`, or any administrator's tool,
 changes it without a restart.

@@ -153,7 +153,7 @@ class BrokerServer:
         try:
             self._identify()
             for line in self.directory.unreadable:
-                log.warning("checkpoint_unreadable", reason=line)
+                log.warning("checkpoint_ignored", reason=line)
             started_ms = self.env.monotonic_ms()
             if self.settings.is_member:
                 await self.addresses.bind()
@@ -411,7 +411,7 @@ class BrokerServer:
         self.barrier.stop()
         # Work in another thread may be writing a checkpoint.
         self.env.finish_aside()
-        self.connections.close_all("the broker stops")
+        self.connections.close_all("the broker is stopping")
         self.disk.close()
 
     def _close_listeners(self) -> None:

@@ -140,7 +140,7 @@ class Parent:
         did_start, again = child.ready is not None, {}
         was_asked = self._kill_s.pop(node_id, None) is not None
         if not did_start:
-            self._answer(node_id, event="refused", reason=f"{child.name} did not start ({_why(child)}); its own line says why")
+            self._answer(node_id, event="refused", reason=f"{child.name} did not start ({_why(child)}); its log says why")
         if self._cluster.restarts_nodes and not was_asked:
             again = {"starts_again_in_s": self._restarts.ended(node_id, time.monotonic())}
         what = "has ended" if did_start else "did not start"
@@ -195,7 +195,7 @@ class Parent:
             while not self._stop_wanted and not all(child.ready is not None for child in children):
                 ended = [child for child in children if not child.is_running]
                 if ended:
-                    raise StartFailed(f"{ended[0].name} did not start ({_why(ended[0])}); its own line says why")
+                    raise StartFailed(f"{ended[0].name} did not start ({_why(ended[0])}); its log says why")
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     late = next(child.name for child in children if child.ready is None)
@@ -222,7 +222,7 @@ class Parent:
         self._write_ready_file(ready)
         if self._cluster.is_terminal:
             print(f"ottla listens at {ready['bootstrap']}")
-            print(f"Ctrl-C, or kill {os.getpid()}, stops all of it; started again it has all its data", flush=True)
+            print(f"Ctrl-C, or kill {os.getpid()}, stops the cluster; its data is kept", flush=True)
         else:
             print(line, flush=True)
 
@@ -278,11 +278,11 @@ class Parent:
             node_id = int(line)
             child = self._children[node_id]
         except (ValueError, KeyError):
-            self._say("a command that is none", event="refused", reason=f"{line!r} is no node")
+            self._say("unknown command", event="refused", reason=f"{line!r} is not a node")
             return
         child.look_for_exit()
         if child.is_running:
-            self._say(f"{child.name} runs already", event="refused", node=node_id, reason=f"{child.name} runs already")
+            self._say(f"{child.name} is running already", event="refused", node=node_id, reason=f"{child.name} is running already")
         else:
             self._start(node_id)
 
@@ -291,7 +291,9 @@ class Parent:
             self._control = ControlSocket(self._cluster.data_dir, self._selector, self._control_command)
         except OSError as error:
             # The cluster works without the socket, for example on a filesystem that does not support sockets.
-            print_error(f"ottla: no commands for single nodes: {SOCKET_FILE} cannot be made ({error.strerror or error})")
+            print_error(
+                f"ottla: commands for single nodes are disabled: {SOCKET_FILE} cannot be created ({error.strerror or error})"
+            )
 
     def _control_command(self, line: str, answer: Answer) -> None:
         """Start a node again, after stopping it if it runs. The client gets its response when the node is ready."""
@@ -299,11 +301,11 @@ class Parent:
         known = {text: node_id for node_id, node in self._cluster.nodes.items() for text in (str(node_id), node.name)}
         if verb != RESTART_COMMAND or name not in known:
             names = ", ".join(node.name for node in self._cluster.nodes.values())
-            answer({"event": "refused", "reason": f"{name!r} is no node of the cluster; it has {names}"})
+            answer({"event": "refused", "reason": f"{name!r} is not a node of the cluster; its nodes are {names}"})
             return
         node_id = known[name]
         if node_id in self._answers:
-            answer({"event": "refused", "reason": f"{self._children[node_id].name} is being started again already"})
+            answer({"event": "refused", "reason": f"{self._children[node_id].name} is already being started"})
             return
         self._answers[node_id] = answer
         child = self._children[node_id]

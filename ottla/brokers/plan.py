@@ -75,9 +75,9 @@ def plan(
     first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
     for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
         if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
-            raise ConfigError(f"--brokers {broker_count}: the ports from {port} on end before; give a lower one, or 0")
+            raise ConfigError(f"--brokers {broker_count}: there are not enough ports from {port} on; give a lower port, or 0")
     if controller_port and client.port <= controller_port < client.port + broker_count:
-        raise ConfigError(f"--controller-port {controller_port}: a broker listens there; give another port")
+        raise ConfigError(f"--controller-port {controller_port}: a broker uses this port; give another one")
     controller_port = controller_port or port_of(CONTROLLER_NAME, LOCALHOST)
     shared.pop("advertised.listeners", None)
     shared["controller.listener.names"] = CONTROLLER_LISTENER
@@ -127,7 +127,7 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
     """Parse the endpoint of the first broker. Raises `ConfigError`."""
     endpoints = parse_endpoints(texts, key)
     if len(endpoints) != 1 or endpoints[0].name != CLIENT_LISTENER:
-        raise ConfigError(f"{key}: with --brokers there is one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
+        raise ConfigError(f"{key}: with --brokers give one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
     return endpoints[0]
 
 
@@ -159,7 +159,9 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
         # Without this checkpoint a later start would assume that it was lost.
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
-        raise DirectoryError(f"{path} is of the cluster {identity.cluster_id}, and the others are of {cluster_id}")
+        raise DirectoryError(
+            f"{path} belongs to the cluster {identity.cluster_id}, and the others to {cluster_id}; give directories of one cluster"
+        )
     return identity.cluster_id
 
 
@@ -172,8 +174,8 @@ def prepare(fs: Filesystem, data_dir: str, nodes: list[PlannedNode], new_uuid: C
         check_not_growing(fs, data_dir)
         if fs.read_file(f"{data_dir}/{META_FILE}") is not None:
             raise DirectoryError(
-                f"{data_dir} has the data of one broker; give a cluster another --data-dir, or make this one a cluster's with"
-                f" ottla cluster grow --data-dir {data_dir} --brokers {len(nodes) - 1}"
+                f"{data_dir} has the data of a single broker; give another --data-dir for the cluster, or make this one a cluster's"
+                f" with ottla cluster grow --data-dir {data_dir} --brokers {len(nodes) - 1}"
             )
         cluster_id: str | None = None
         for node in nodes:

@@ -79,7 +79,7 @@ def _run(arguments: list[str]) -> int:
         return USAGE_EXIT
     except UnicodeEncodeError as error:
         # Bytes of the command line that are not UTF-8 arrive as lone surrogates, which Kafka's protocol cannot encode.
-        _say(f"ottla: {error.object!r} is no text in UTF-8")
+        _say(f"ottla: {error.object!r} is not UTF-8 text")
         return USAGE_EXIT
     except Refused as refused:
         _say(f"ottla: {refused.message}")

@@ -49,4 +49,4 @@ def _show(shown: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         show_json(shown)
     else:
-        show_pairs([("time", time_text(shown["now_ms"])), ("moves", "when it is told to" if shown["is_manual"] else "by itself")])
+        show_pairs([("time", time_text(shown["now_ms"])), ("mode", "manual" if shown["is_manual"] else "machine")])

@@ -134,7 +134,7 @@ def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
 
 def _shown(controller: Controller | None) -> str:
     if controller is None:
-        return "none: the brokers do not reach one"
+        return "none: the brokers cannot reach a controller"
     if controller.host is None or controller.port is None:
         return str(controller.node_id)
     return f"{controller.node_id} at {joined_address((controller.host, controller.port))}"
@@ -168,7 +168,7 @@ def restart(node: str, data_dir: Path | None, ready_file: Path | None) -> int:
     except OSError as error:
         why = error.strerror or str(error)
         raise Refused(
-            f"no cluster of `ottla serve --brokers` runs on {data_dir} ({why}); name another --data-dir", exit_code=1
+            f"no cluster of `ottla serve --brokers` is running on {data_dir} ({why}); give its --data-dir", exit_code=1
         ) from None
     if answer.get("event") != "started":
         raise Refused(str(answer.get("reason")), exit_code=1)

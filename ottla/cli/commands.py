@@ -36,7 +36,7 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not self.invoke_without_command and not ctx.resilient_parsing:
-            ctx.fail(f"a command is missing: {', '.join(self.list_commands(ctx))}")
+            ctx.fail(f"no command was given; choose one of {', '.join(self.list_commands(ctx))}")
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -56,7 +56,7 @@ class CommandGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(name, self.list_commands(ctx), 1)
-            ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            ctx.fail(f"unknown command {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

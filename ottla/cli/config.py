@@ -36,7 +36,7 @@ def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap:
         configs = get_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind))
     unknown = sorted(set(keys) - {config.name for config in configs})
     if unknown:
-        raise Refused(f"{kind} {name!r} has no config {unknown[0]!r}; --all names those it has")
+        raise Refused(f"{kind} {name!r} has no config {unknown[0]!r}; --all shows its configs")
     wanted = [config for config in configs if (config.name in keys if keys else shows_all or config.own)]
     if as_json:
         show_json([{"name": c.name, "value": c.value, "source": c.source, "read_only": c.read_only} for c in wanted])
@@ -44,7 +44,7 @@ def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap:
         rows = [(c.name, "(hidden)" if c.sensitive else c.value if c.value is not None else "", c.source) for c in wanted]
         show_table(["CONFIG", "VALUE", "SET BY"], rows)
     else:
-        note(f"nobody has set configs of {kind} {name}; --all shows those it has by itself")
+        note(f"{kind} {name} has no configs set; --all includes those at their default")
 
 
 @command.command("set", help=f"Set and unset configurations in one request: all of them or none.\n\n{KIND_HELP}")
@@ -66,11 +66,11 @@ def set_(
 
     values: dict[str, str | None] = {**dict(assignments), **dict.fromkeys(unset)}
     if not values:
-        raise click.UsageError("nothing is to be set; KEY=VALUE or --unset KEY is wanted")
+        raise click.UsageError("there is nothing to set; give KEY=VALUE or --unset KEY")
     with cluster_at(bootstrap, timeout_s) as cluster:
         set_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind), values)
     if as_json:
         show_json({"kind": kind, "name": name, "set": dict(assignments), "unset": list(unset)})
     else:
-        changes = [f"{key}={value}" for key, value in assignments] + [f"{key} is what it is by itself" for key in unset]
+        changes = [f"{key}={value}" for key, value in assignments] + [f"{key} was reset to its default" for key in unset]
         show_line(f"{kind} {name}: {', '.join(changes)}")

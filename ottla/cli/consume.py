@@ -64,7 +64,7 @@ def command(
     as_json: bool,
 ) -> None:
     if as_json and values_only:
-        raise click.UsageError("--json and --values both say how to show records; give one of them")
+        raise click.UsageError("--json and --values exclude each other; give one of them")
     shown = 0
     with cluster_at(bootstrap, timeout_s) as cluster:
         indexes = list(partitions) or cluster.brokers.partitions(topic)
@@ -84,7 +84,7 @@ def command(
             if follow:
                 sys.stdout.flush()
     if not shown and not as_json and sys.stderr.isatty():
-        note(f"there are no such records in {topic}")
+        note(f"there are no matching records in {topic}")
 
 
 def _show(record: ConsumedRecord, *, as_json: bool, values_only: bool) -> None:

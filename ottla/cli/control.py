@@ -53,14 +53,14 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
     if url and token:
         return Remote(url, token)
     if url or token or ready_file is None:
-        raise Refused("which broker? give --ready-file, or --url and --token; ottla serve --control-port 0 prints both")
+        raise Refused("no broker was given; give --ready-file, or --url and --token, which ottla serve --control-port 0 prints")
     try:
         said = read_ready_file(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
     if (control_api := _control_api_in(said)) is not None:
         return control_api
-    raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0")
+    raise Refused(f"the broker of {ready_file} has no control API; start it with ottla serve --control-port 0")
 
 
 def _control_api_in(said: dict[str, Any]) -> Remote | None:
@@ -123,7 +123,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
         return None
     brokers = said.get("brokers")
     if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
-        note(f"{ready_file} names a control API for each broker: give --url and --token of one to show its requests, too")
+        note(f"{ready_file} has a control API for each broker; give --url and --token of one to include its requests")
     return _control_api_in(said)
 
 
@@ -137,12 +137,14 @@ def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
     except ControlError as error:
         if is_given:
             raise Refused(str(error)) from None
-        note(f"{error}; shown without what that broker was asked")
+        note(f"{error}; the requests to that broker are not shown")
         return None
     if control_api_cluster_id == cluster.brokers.cluster_id():
         return control_api
     if is_given:
-        raise Refused(f"the control API at {control_api.url} is that of another cluster than the one that --bootstrap names")
+        raise Refused(
+            f"the control API at {control_api.url} belongs to another cluster than --bootstrap; give addresses of one cluster"
+        )
     return None
 
 

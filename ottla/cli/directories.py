@@ -118,7 +118,7 @@ def graduate(
                 _report(plan, say)
             if in_place:
                 aside = hand_over(fs, source, plan)
-                done = f"{source} is Apache Kafka's now; ottla's own metadata lies in {aside}"
+                done = f"{source} is ready for Apache Kafka; ottla's own metadata was moved to {aside}"
             elif target is not None:
                 carry_out(fs, source, target, plan, Bar("copying"))
                 done = f"{target} is ready for Apache Kafka"
@@ -178,10 +178,10 @@ def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) ->
     say("Start Apache Kafka on it with a server.properties that has, besides your listeners:")
     say(f"  process.roles=broker,controller\n  node.id={node_id}\n  controller.quorum.voters={node_id}@localhost:9093")
     say(f"  log.dirs={directory}\n  offsets.topic.replication.factor=1\n  transaction.state.log.replication.factor=1")
-    say("It needs no kafka-storage format.")
+    say("Do not run kafka-storage format on it.")
     level = plan.state.features.get("metadata.version", 0)
     if level > LEVEL_OF_4_3:
-        older = f"--feature metadata.version={LEVEL_OF_4_3} makes one for 4.3"
+        older = f"--feature metadata.version={LEVEL_OF_4_3} converts for 4.3"
         say(f"It needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
 
 
@@ -220,10 +220,10 @@ def adopt(
                     carry_out(env.fs, target, plan, identity, env.now_ms(), Bar("copying"))
                 except OSError as error:
                     raise DirectoryError(
-                        f"{described(error)}; nothing was adopted into {target}, mend it and adopt again"
+                        f"{described(error)}; nothing was adopted into {target}; correct this and run the command again"
                     ) from error
                 except KeyboardInterrupt:
-                    print_error(f"ottla: interrupted; nothing was adopted into {target}, adopt again")
+                    print_error(f"ottla: interrupted; nothing was adopted into {target}; run the command again")
                     raise
         adopted = [
             TopicSize(name, topic.partition_count, sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name))
@@ -267,9 +267,9 @@ def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] =
         if report.omitted:
             say(f"and {report.omitted:,} more")
         if not report.partitions:
-            say(f"{directory} holds no partition yet: nothing can be torn")
-        said = f"{report.partitions} partitions, {report.decided} decided transactions, {report.open} open"
-        say(f"{said}: {len(report.torn) + report.omitted} not whole")
+            say(f"{directory} has no partitions yet, so no transaction can be incomplete")
+        counts = f"{report.partitions} partitions, {report.decided} decided transactions, {report.open} open"
+        say(f"{counts}: {len(report.torn) + report.omitted} incomplete")
         return code
 
     return carefully(work)
@@ -300,7 +300,7 @@ def recover(
 
     def work() -> int:
         if not Path(directory).is_dir():
-            raise DirectoryError(f"{directory} is no directory; name the data directory of a stopped broker")
+            raise DirectoryError(f"{directory} is not a directory; give the data directory of a stopped broker")
         with locked_for_writing(fs, directory) if discards else locked_for_reading(directory):
             check_plain_logs(directory)
             damaged = examine(fs, directory, partitions, counted(Bar("reading"), size_bytes(fs, directory)))
@@ -339,7 +339,7 @@ def _hole_line(segment: DamagedSegment, hole: Hole, is_discarded: bool) -> str:
     count = hole.next_offset - hole.first_offset
     offsets = f"offsets {hole.first_offset} to {hole.next_offset - 1} ({count:,})" if count else "no offsets"
     what = f"{hole.end - hole.begin:,} bytes at byte {hole.begin} of {segment.path} are damaged ({hole.reason})"
-    outcome = "given up" if is_discarded else "lost"
+    outcome = "discarded" if is_discarded else "lost"
     return f"{segment.where[0]}-{segment.where[1]}: {what}; {offsets} {'is' if count == 1 else 'are'} {outcome}"
 
 
@@ -347,7 +347,7 @@ def _advice(left: int, found: int, *, discards: bool) -> str:
     if not found:
         return "no damage found"
     if not left:
-        return f"{found} segments repaired; the next start makes their indexes anew"
+        return f"{found} segments repaired; the next start rebuilds their indexes"
     if discards:
-        return "the cluster's metadata cannot be given up: restore the file, or start with another directory"
-    return "nothing was written; restore these files, or run the command again with --discard to give up what is damaged"
+        return "the cluster's metadata cannot be discarded: restore the file, or start with another directory"
+    return "nothing was written; restore these files, or run the command again with --discard to discard the damaged parts"

@@ -49,7 +49,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
             raise
         except FileNotFoundError:
             # A running broker has removed the file since it was listed.
-            note(f"{path} is gone")
+            note(f"{path} was deleted meanwhile")
         except OSError as error:
             raise Refused(described(error), exit_code=NOT_SOUND) from None
     return 0 if is_sound else NOT_SOUND
@@ -66,12 +66,12 @@ def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
             except OSError as error:
                 raise Refused(f"cannot read {path}: {error.strerror}") from None
             if not inside:
-                raise Refused(f"{path} has no file that a broker writes; name a partition's directory, or a file")
+                raise Refused(f"{path} has no files of a broker; give a partition's directory or a file")
             yield from inside
         elif not path.exists():
-            raise Refused(f"there is no {path}")
+            raise Refused(f"{path} does not exist")
         elif not is_known(path.name):
-            raise Refused(f"{path}: by its name it is no file that a broker writes, such as {0:020d}.log")
+            raise Refused(f"{path} is not named like a file of a broker, such as {0:020d}.log")
         else:
             yield path
 

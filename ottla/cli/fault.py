@@ -29,7 +29,7 @@ def add(text: str | None, file: Any, url: str | None, token: str | None, ready_f
     from ottla.control.remote import ControlError
 
     if (text is None) == (file is None):
-        raise Refused("give a fault, as in '{api: EndTxn, drop_answer: true}', or a --file of them")
+        raise Refused("give a fault, as in '{api: EndTxn, drop_answer: true}', or --file")
     try:
         faults = parse_faults(text if text is not None else file.read())
         added = remote(url, token, ready_file).post("/v1/faults", msgspec.to_builtins(faults))
@@ -75,7 +75,7 @@ def remove(
     from ottla.control.remote import ControlError
 
     if (number is None) != removes_all:
-        raise Refused("give the id of a fault, or --all; ottla fault list names them")
+        raise Refused("give the id of a fault, or --all; ottla fault list shows the ids")
     try:
         remote(url, token, ready_file).delete("/v1/faults" if number is None else f"/v1/faults/{number}")
     except ControlError as error:

@@ -13,7 +13,7 @@ SEPARATOR_VARIABLE: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
 """The variable with the separator of topics. In wurstmeister's image its value is a regular expression; here it is plain text, in
 which a backslash and an n mean a newline."""
 MAX_PARTITIONS_DIGITS: Final = 6
-WANTED: Final = "NAME:PARTITIONS[:KEY=VALUE] is wanted, as in orders:3:cleanup.policy=compact"
+WANTED: Final = "give NAME:PARTITIONS[:KEY=VALUE], as in orders:3:cleanup.policy=compact"
 
 
 def first_topic(text: str) -> FirstTopic:
@@ -62,5 +62,5 @@ def _name(name: str, said: str) -> str:
 
 def _partitions(text: str, said: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_PARTITIONS_DIGITS) or not int(text):
-        raise BadArgument(f"{said!r}: {text!r} is no number of partitions; {WANTED}")
+        raise BadArgument(f"{said!r}: {text!r} is not a number of partitions; {WANTED}")
     return int(text)

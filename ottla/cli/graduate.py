@@ -33,7 +33,7 @@ def command(data_dir: str, to: str | None, in_place: bool, dry_run: bool, featur
     ways = [flag for flag, is_given in (("--to", to is not None), ("--in-place", in_place), ("--dry-run", dry_run)) if is_given]
     if len(ways) != 1:
         said = " and ".join(ways) + " were given" if ways else "none was given"
-        raise click.UsageError(f"one of --to, --in-place and --dry-run is wanted, and {said}")
+        raise click.UsageError(f"give one of --to, --in-place and --dry-run; {said}")
     levels = feature_levels(features, exit_code=2)
     interrupt_on_ctrl_c()
     return graduate(data_dir, to, dry_run=dry_run, in_place=in_place, features=levels, as_json=as_json)

@@ -173,7 +173,7 @@ def reset(
         before = {(p.topic, p.partition): p.committed for p in positions if p.committed is not None}
         wanted = set(_wanted(cluster, topics)) if topics else set(before)
         if not wanted:
-            raise Refused(f"group {group!r} has committed nothing at {bootstrap}; say by --topic where its offsets are to be set")
+            raise Refused(f"group {group!r} has no committed offsets at {bootstrap}; give the topics with --topic")
         after = _targets(cluster, to, wanted)
         if listing is not None:
             groups.check_resting(listing)
@@ -208,5 +208,5 @@ def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -
         for index, offset in to.offsets(cluster.brokers, topic, indexes).items():
             targets[topic, index] = min(max(offset, starts[index]), ends[index])
             if targets[topic, index] != offset:
-                note(f"{topic}:{index} has offsets {starts[index]:,} to {ends[index]:,}: {targets[topic, index]:,} is meant")
+                note(f"{topic}:{index} has offsets {starts[index]:,} to {ends[index]:,}: {targets[topic, index]:,} is used")
     return targets

@@ -55,7 +55,7 @@ def command(
 
         return check(data_dir, as_json=as_json)
     if bootstrap is not None and ready_file is not None:
-        raise click.UsageError("--bootstrap and --ready-file both say which broker; give one of them")
+        raise click.UsageError("--bootstrap and --ready-file exclude each other; give one of them")
     ready_file = ready_file or (Path(os.environ[READY_FILE_VARIABLE]) if os.environ.get(READY_FILE_VARIABLE) else None)
     try:
         if bootstrap is None and ready_file is None:

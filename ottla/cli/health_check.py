@@ -48,14 +48,14 @@ def ask(bootstrap: str, timeout_s: float) -> list[str]:
             connection.settimeout(timeout_s)
             offered = _offered_apis(connection)
             if not offered:
-                raise NotReady(f"{bootstrap} answers, but not as a broker does")
+                raise NotReady(f"{bootstrap} answers, but not like a Kafka broker")
             failed, strays = _directories(connection) if DESCRIBE_LOG_DIRS in offered else ([], [])
             if not failed and DESCRIBE_QUORUM in offered and not _has_controller(connection):
-                failed = ["it does not reach the controller"]
+                failed = ["it cannot reach the controller"]
     except (OSError, UnicodeError):
         raise NotReady(f"{bootstrap} does not answer") from None
     except (struct.error, IndexError):
-        raise NotReady(f"{bootstrap} answers, but not as a broker does") from None
+        raise NotReady(f"{bootstrap} answers, but not like a Kafka broker") from None
     if failed:
         raise NotReady(f"{bootstrap} answers, but {'; '.join(failed)}; its log lines say what to do")
     return strays

@@ -120,14 +120,14 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 def check_all_answered(silent: Iterable[ClientError]) -> None:
     """Fail a command that has shown results, but not from all brokers. Raises `Refused`."""
     if said := "; ".join(map(str, silent)):
-        raise Refused(f"{said}; what such a broker coordinates is not listed")
+        raise Refused(f"{said}; what that broker coordinates is not listed")
 
 
 def key_value(text: str) -> tuple[str, str]:
     """Parse ``KEY=VALUE``. Raises `BadArgument`."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise BadArgument(f"{text!r}: KEY=VALUE is wanted")
+        raise BadArgument(f"{text!r} is not KEY=VALUE")
     return key.strip(), value.strip()
 
 

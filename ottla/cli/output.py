@@ -42,7 +42,7 @@ def show_line(text: str) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return text_or_base64(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
 
 
 def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:

@@ -29,7 +29,7 @@ format_option = click.option(
 def _run_id(text: str) -> str:
     """Check a run id. Raises `BadArgument`."""
     if not text or len(text) > MAX_RUN_CHARACTERS:
-        raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, as it stands in every record")
+        raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, because every record contains it")
     return text
 
 
@@ -193,10 +193,10 @@ def _take_file(context: click.Context, parameter: click.Parameter, file: Path | 
 def _value(option: click.Option, value: Any, context: click.Context) -> Any:
     """Return the value as text of the command line, which `click` converts. Raises `click.BadParameter`."""
     if option.is_flag != isinstance(value, bool):
-        raise click.BadParameter(f"{'true or false' if option.is_flag else 'a text or a number'} is wanted")
+        raise click.BadParameter(f"expected {'true or false' if option.is_flag else 'a text or a number'}")
     if option.is_flag:
         return value
     if isinstance(value, list | dict):
-        raise click.BadParameter("a text or a number is wanted")
+        raise click.BadParameter("expected a text or a number")
     option.type.convert(str(value), option, context)
     return str(value)

@@ -45,9 +45,9 @@ def command(
     from ottla.client.records import NewRecord
 
     if values and file is not None:
-        raise click.UsageError("--value and FILE both say what to write; give one of them")
+        raise click.UsageError("--value and FILE exclude each other; give one of them")
     if key is not None and key_separator is not None:
-        raise click.UsageError("--key and --key-separator both say what the key is; give one of them")
+        raise click.UsageError("--key and --key-separator exclude each other; give one of them")
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty")
     encoded = [(name, _raw(value)) for name, value in headers]
@@ -82,7 +82,7 @@ def _lines(file: Path | None) -> Iterator[bytes]:
     """Yield the lines of a file or of stdin without line ends. Raises `Refused`."""
     if file is None:
         if sys.stdin.isatty():
-            note("a record a line; Ctrl-D ends")
+            note("type one record per line; Ctrl-D ends the input")
         yield from _read(sys.stdin.buffer, "stdin")
         return
     try:

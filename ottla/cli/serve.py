@@ -167,7 +167,7 @@ def command(
     if broker_count is not None:
         alone = {"--topic": first_topics, "--clock": clock != MACHINE}
         for flag in (flag for flag, is_given in alone.items() if is_given):
-            raise Refused(f"{flag} is for one broker; leave it or --brokers out", exit_code=1)
+            raise Refused(f"{flag} applies to a single broker; leave {flag} or --brokers out", exit_code=1)
         from ottla.cli.serve_brokers import serve_brokers
 
         try:
@@ -189,7 +189,7 @@ def command(
             raise Refused(str(error), exit_code=1) from None
     for flag, is_given in {"--controller-port": controller_port, "--restart-nodes": restarts_nodes}.items():
         if is_given:
-            raise Refused(f"{flag} is for a cluster; give --brokers as well", exit_code=1)
+            raise Refused(f"{flag} applies to a cluster; give --brokers as well", exit_code=1)
     if config.settings.process_roles == ("controller",):
         from ottla.broker.process import controller_main
 

@@ -37,7 +37,7 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
 
     manual = _clock(clock)
     if manual is not None and not has_control_api:
-        raise Refused("--clock manual: only the control API moves it; give a --control-port", exit_code=1)
+        raise Refused("--clock manual needs the control API, which advances the clock; give --control-port", exit_code=1)
     if not has_control_api and faults_file is None:
         return Steering(owner=owner)
     from ottla.control.faults.registry import Faults
@@ -80,7 +80,7 @@ def _clock(text: str) -> ManualClock | None:
         return None
     kind, colon, start = text.partition(":")
     if kind != "manual" or (colon and not (start.isascii() and start.isdigit() and len(start) < 16)):
-        raise Refused(f"--clock {text!r}: machine or manual, or manual:MS to begin so many ms after 1970, is wanted", exit_code=1)
+        raise Refused(f"--clock {text!r} is not machine, manual, or manual:MS with milliseconds since 1970", exit_code=1)
     from ottla.control.clock import ManualClock
 
     return ManualClock(int(start) if start else None)
@@ -99,5 +99,5 @@ def _first_faults(file: Path | None) -> list[Fault]:
     except FaultError as error:
         raise Refused(f"--faults {file}: {error}", exit_code=1) from None
     if len(faults) > MAX_FAULTS:
-        raise Refused(f"--faults {file}: {len(faults):,} are too many; {MAX_FAULTS} are taken", exit_code=1)
+        raise Refused(f"--faults {file} has {len(faults):,} faults; at most {MAX_FAULTS} are allowed", exit_code=1)
     return faults

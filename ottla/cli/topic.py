@@ -58,7 +58,7 @@ def create(
     if as_json:
         show_json({"topic": name, "created": is_new})
     else:
-        show_line(f"topic {name} was created" if is_new else f"topic {name} exists")
+        show_line(f"topic {name} was created" if is_new else f"topic {name} already exists")
 
 
 @command.command("list", help="List topics.")
@@ -72,7 +72,7 @@ def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> No
     elif listings:
         show_table(["TOPIC", "PARTITIONS", "REPLICAS"], [(t.name, t.partitions, t.replicas) for t in listings])
     else:
-        note("there are no topics; ottla topic create makes one")
+        note("there are no topics; ottla topic create creates one")
 
 
 @command.command("describe", help="Show partitions, offsets and configuration of a topic.")
@@ -106,7 +106,7 @@ def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_
         show_pairs((config.name, "(hidden)" if config.sensitive else config.value) for config in configs)
     waiting = [p for p in topic.partitions if p.last_stable_offset < p.high_watermark]
     if waiting:
-        note(f"read_committed consumers wait behind an open transaction in {len(waiting)} of them; ottla txn list names it")
+        note(f"open transactions hold read_committed consumers in {len(waiting)} of them; ottla txn list shows the transactions")
 
 
 def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
         rows = [(short(t.transactional_id), str(t.producer_id), t.state, t.coordinator) for t in listings]
         show_table(["TRANSACTIONAL ID", "PRODUCER", "STATE", "COORDINATOR"], rows)
     elif not silent:
-        note("there are no transactional ids" + (" in such a state" if states else ""))
+        note("there are no transactional ids" + (" in this state" if states else ""))
     check_all_answered(silent)
 
 
@@ -128,7 +128,7 @@ def _open_for(transaction: TransactionDescription, now_ms: int) -> str:
     if transaction.start_ms is None:
         return NOTHING
     if not transaction.is_ongoing:
-        return f"{transaction.state}: it is being ended"
+        return f"{transaction.state}: it is being completed"
     return open_text(transaction.start_ms, transaction.timeout_ms, now_ms)
 
 
@@ -157,7 +157,7 @@ def abort(
 
     is_hanging = partition is not None or start_offset is not None
     if (transactional_id is None) == (not is_hanging) or (partition is None) != (start_offset is None):
-        raise click.UsageError("TRANSACTIONAL_ID is wanted, or both --partition and --start-offset")
+        raise click.UsageError("give TRANSACTIONAL_ID, or both --partition and --start-offset")
     with cluster_at(bootstrap, timeout_s) as cluster:
         if transactional_id is not None:
             before = transactions.abort(cluster.brokers, transactional_id)
@@ -189,7 +189,7 @@ def abort(
 def _what_was_aborted(before: TransactionDescription) -> str:
     """Describe the outcome by the state that the id had before."""
     if before.start_ms is None:
-        return f"{before.transactional_id} had none open"
+        return f"{before.transactional_id} had no open transaction"
     if not before.is_ongoing:
         return f"the transaction of {before.transactional_id} was decided already ({before.state})"
     return f"the transaction of {before.transactional_id} was aborted"
@@ -257,9 +257,9 @@ def find_hanging(
                 for h in hanging
             ],
         )
-        note("ottla txn abort --partition PARTITION --start-offset OFFSET ends one")
+        note("ottla txn abort --partition PARTITION --start-offset OFFSET aborts one")
     else:
-        note("no transaction hangs")
+        note("there are no hanging transactions")
 
 
 def _hanging_document(hanging: HangingTransaction) -> dict[str, Any]:

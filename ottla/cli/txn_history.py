@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.client.diagnosis import StableOffset
     from ottla.control.remote import Remote
 
-UNKNOWN = "nothing is known of a transactional id"
+UNKNOWN = "unknown transactional id"
 """Beginning of the control API's error for a transactional id without events."""
 
 

@@ -60,7 +60,7 @@ def command(
     from ottla.control.timeline import merged
 
     if mermaid and as_json:
-        raise click.UsageError("--mermaid and --json both say how to show it; give one of them")
+        raise click.UsageError("--mermaid and --json exclude each other; give one of them")
     if data_dir is None:
         with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
             events = merged(timeline(cluster.brokers, transactional_id), history(control_api, transactional_id))[-at_most:]

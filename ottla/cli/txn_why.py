@@ -46,7 +46,7 @@ def command(
         for line in why_held(one, now_ms, clients):
             show_line(line)
     if index is None and not holding:
-        show_line(f"{name} holds nobody: readers of committed records get to the end of each partition")
+        show_line(f"{name} has no open transactions: read_committed consumers can read to the end of each partition")
 
 
 def document(stable_offset: StableOffset, now_ms: int, clients: Mapping[str, str]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class BrokerConnections:
         return f"broker {error.filename}" if error.filename else self.bootstrap
 
     def _hint(self) -> str:
-        return "" if self._has_answered else "; start a broker there (ottla serve), or name another address"
+        return "" if self._has_answered else "; start a broker there (ottla serve), or give another address"
 
     # choosing a broker
 
@@ -191,8 +191,8 @@ class BrokerConnections:
             if index not in partitions:
                 if skips_missing:
                     continue
-                message = f"it has {len(partitions)}, counted from 0"
-                raise UnknownTopic(f"there is no partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
+                message = f"the topic has {len(partitions)}, counted from 0"
+                raise UnknownTopic(f"unknown partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
             check(f"partition {topic}-{index}", partitions[index].error_code)
             node = nodes.get(partitions[index].leader_id)
             if node is None:
@@ -240,7 +240,7 @@ class BrokerConnections:
         described = next((t for t in metadata.topics if t.name == topic), None)
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {quote(topic)}"
-            raise UnknownTopic(f"there is no topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise UnknownTopic(f"unknown topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
         # In old versions a topic whose partitions have no leader yet has this error itself.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:
             check(f"topic {topic!r}", described.error_code)

@@ -52,7 +52,7 @@ class SocketTransport:
         try:
             self._socket = socket.create_connection(address, timeout_s)
         except UnicodeError:
-            raise OSError(f"{address[0]!r} is no name of a host") from None
+            raise OSError(f"{address[0]!r} is not a host name") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._in = self._socket.makefile("rb")
 
@@ -104,8 +104,8 @@ class BrokerConnection:
         version = min(entry.max_version, newest, NEWEST_BY_NAME.get(name, newest), newest if at_most is None else at_most)
         if version < max(oldest, entry.min_version):
             where = joined_address(self.address)
-            offered = f"has versions {oldest} to {newest} of it" if newest >= 0 else "does not serve it"
-            raise UnsupportedRequest(f"{name} cannot be asked of the broker at {where}: it {offered}")
+            offered = f"the broker has versions {oldest} to {newest}" if newest >= 0 else "the broker does not have this API"
+            raise UnsupportedRequest(f"{name} is not supported at {where}: {offered}")
         return key, version
 
     def _exchange(self, key: int, version: int, request: Any) -> bytes:
@@ -115,11 +115,11 @@ class BrokerConnection:
         head = self._transport.receive(4)
         size = int.from_bytes(head, "big")
         if not 4 <= size <= MAX_ANSWER_BYTES:
-            hint = "; it wants TLS, which this client does not speak" if head[0] == _TLS_ALERT else ""
-            raise NotKafka(f"what answers at {joined_address(self.address)} is not Kafka{hint}")
+            hint = "; it requires TLS, which this client does not support" if head[0] == _TLS_ALERT else ""
+            raise NotKafka(f"the server at {joined_address(self.address)} is not Kafka{hint}")
         frame = self._transport.receive(size)
         if int.from_bytes(frame[:4], "big") != self._sent:
-            raise NotKafka(f"what answers at {joined_address(self.address)} is not Kafka: it answers what was not asked")
+            raise NotKafka(f"the server at {joined_address(self.address)} is not Kafka: its response belongs to no request")
         return frame
 
     def _decode(self, key: int, version: int, frame: bytes) -> Any:
@@ -127,7 +127,7 @@ class BrokerConnection:
             return decode_response_frame(key, version, frame)[1]
         except DecodeError as error:
             where = joined_address(self.address)
-            raise NotKafka(f"the answer to {api(key).name} {version} of {where} cannot be read: {error}") from error
+            raise NotKafka(f"the response to {api(key).name} {version} from {where} cannot be decoded: {error}") from error
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=SOFTWARE_VERSION)
@@ -140,12 +140,16 @@ class BrokerConnection:
                 frame = self._exchange(API_VERSIONS_KEY, version, request)
         except TimeoutError:
             where = joined_address(self.address)
-            raise TimedOut(f"{where} takes connections and does not answer: is a Kafka broker there, and is it well?") from None
+            raise TimedOut(
+                f"{where} accepts connections but does not answer; check that a healthy Kafka broker listens there"
+            ) from None
         except ConnectionResetError:
             where = joined_address(self.address)
-            raise NotKafka(f"{where} closes the connection at the first request: no Kafka, or one that wants TLS or SASL") from None
+            raise NotKafka(
+                f"{where} closed the connection at the first request; it is not Kafka, or requires TLS or SASL"
+            ) from None
         answer: ApiVersionsResponse = self._decode(API_VERSIONS_KEY, version, frame)
         if answer.error_code:
-            raise NotKafka(f"{joined_address(self.address)} refuses to say which requests it serves: error {answer.error_code}")
+            raise NotKafka(f"{joined_address(self.address)} refused ApiVersions with error {answer.error_code}")
         self.features = {f.name: f.max_version_level for f in answer.finalized_features}
         return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}

@@ -82,7 +82,7 @@ def _controller(brokers: BrokerConnections) -> Controller | None:
         # Brokers that do not reach a controller do not respond for 30 s.
         return None
     except IndexError:
-        raise ClientError("the broker describes no quorum of the metadata") from None
+        raise ClientError("the broker does not describe a metadata quorum") from None
     if partition.leader_id < 0:
         return None
     for node in answer.nodes:

@@ -102,8 +102,8 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
     """Raises `KafkaAnswered` if the group does not exist."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
-        message = "ottla group list names those that there are"
-        raise KafkaAnswered(f"there is no group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
+        message = "ottla group list shows the groups"
+        raise KafkaAnswered(f"unknown group {group!r} at {brokers.bootstrap}", Code.GROUP_ID_NOT_FOUND, message)
     return listing
 
 
@@ -115,7 +115,7 @@ def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
 def _describe(brokers: BrokerConnections, listing: GroupListing) -> GroupDescription:
     group, kind = listing.group_id, listing.group_type.lower()
     if kind not in _DESCRIBE:
-        raise ClientError(f"group {group!r} is of type {listing.group_type!r}, which this client does not know")
+        raise ClientError(f"group {group!r} has the type {listing.group_type!r}, which this client does not support")
     request, what = _DESCRIBE[kind](group), f"describing group {group!r}"
 
     def attempt() -> Any:
@@ -196,7 +196,7 @@ def _positions(brokers: BrokerConnections, listing: GroupListing, members: list[
 def check_resting(listing: GroupListing) -> None:
     """Raises `KafkaAnswered` for a group with members, which would continue at their positions and commit them."""
     if listing.state not in RESTING:
-        message = f"it is {listing.state}: stop its members first"
+        message = f"the group is {listing.state}; stop its members first"
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
 
 

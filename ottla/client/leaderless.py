@@ -43,7 +43,7 @@ class LeaderlessPartition:
         if set(self.replicas) <= set(self.offline):
             return "no broker with a replica is running"
         if not set(self.awaited) <= set(self.offline):
-            return "an election is under way"
+            return "an election is in progress"
         if self.complete:
             away = "is not running" if len(self.complete) == 1 else "none of them is running"
             return f"only {_brokers(self.complete, 'and')} had every committed record, and {away}"

@@ -23,7 +23,7 @@ def described(brokers: BrokerConnections, topic: str, index: int) -> MetadataRes
     for partition in brokers.topic_of(metadata, topic).partitions:
         if partition.partition_index == index:
             return partition
-    raise UnknownTopic(f"there is no partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION)
+    raise UnknownTopic(f"unknown partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> None:

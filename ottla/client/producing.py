@@ -78,7 +78,7 @@ class TopicProducer:
         if record.partition is not None:
             if record.partition not in self._waiting:
                 there = len(self._partitions)
-                raise ClientError(f"there is no partition {record.partition} of topic {self._topic!r}: it has {there}, from 0 on")
+                raise ClientError(f"unknown partition {record.partition} of topic {self._topic!r}: it has {there}, counted from 0")
             return record.partition
         if record.key is not None:
             return self._partitions[(murmur2(record.key) & 0x7FFFFFFF) % len(self._partitions)]

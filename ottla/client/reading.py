@@ -51,7 +51,7 @@ def read(
     records: list[ConsumedRecord] = []
     for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
         if len(records) == max_records:
-            raise TooMuch(f"topic {topic!r} has more than {max_records:,} such records; ask for some partitions or offsets of it")
+            raise TooMuch(f"topic {topic!r} has more than {max_records:,} such records; give partitions or offsets")
         records.append(record)
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
@@ -79,7 +79,7 @@ def stream(
     Raises `ClientError` if the broker returns nothing before the end, and `KafkaAnswered`.
     """
     if isolation not in ISOLATIONS:
-        raise ClientError(f"isolation {isolation!r}: {', '.join(ISOLATIONS)} are wanted")
+        raise ClientError(f"isolation {isolation!r} is not one of {', '.join(ISOLATIONS)}")
     indexes = brokers.partitions(topic) if partitions is None else sorted(set(partitions))
     position = {**list_offsets(brokers, topic, indexes, EARLIEST), **{p: o for p, o in (start or {}).items() if p in indexes}}
     ends: dict[int, int] | None = None
@@ -98,7 +98,7 @@ def stream(
         fruitless = 0 if follow or any(position[index] > at for index, at in wanted.items()) else fruitless + 1
         if fruitless == FRUITLESS_ROUNDS:
             where = ", ".join(f"{topic}-{index} from offset {at}" for index, at in sorted(wanted.items())[:10])
-            raise ClientError(f"nothing comes of {where}, though the broker says that there is more; read it from another offset")
+            raise ClientError(f"the broker returned no records of {where}, although it has more; read from another offset")
 
 
 def fetch(

@@ -16,7 +16,7 @@ def read_ready_file(path: Path) -> dict[str, Any]:
     try:
         said = json.loads(path.read_text())
     except FileNotFoundError:
-        raise NotReady(f"there is no {path}: no broker is ready") from None
+        raise NotReady(f"{path} does not exist: no broker is ready") from None
     except OSError as error:
         raise NotReady(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError):
@@ -27,4 +27,4 @@ def read_ready_file(path: Path) -> dict[str, Any]:
 
 
 def not_a_ready_file(path: Path) -> NotReady:
-    return NotReady(f"{path} is not what ottla serve --ready-file writes")
+    return NotReady(f"{path} is not a ready file of ottla serve")

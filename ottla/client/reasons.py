@@ -27,29 +27,29 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBOD
     id."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
-        return [f"{where} holds nobody: readers of committed records get to its end, {held.high_watermark:,}"]
-    stands = f"{where} stands at {held.last_stable_offset:,} of {held.high_watermark:,} for readers of committed records"
+        return [f"{where} has no open transaction: read_committed consumers can read to its end, {held.high_watermark:,}"]
+    summary = f"read_committed consumers of {where} are held at {held.last_stable_offset:,} of {held.high_watermark:,}"
     if held.holder is None:
-        return [f"{stands}: the transaction that held it has just ended; ask again"]
+        return [f"{summary}: the transaction that held them has just ended; run the command again"]
     producer = f"producer {held.holder.producer_id} epoch {held.holder.producer_epoch}"
-    behind = f"{held.waiting:,} records wait, its own among them" if held.waiting > 1 else "1 record waits, its own"
+    behind = f"{held.waiting:,} records wait, including its own" if held.waiting > 1 else "1 record waits, its own"
     transaction = held.transaction
     if transaction is None:
         return [
-            f"{stands}: a transaction of {producer}, which no coordinator will end; {behind}",
-            f"it hangs: ottla txn abort --partition {where} --start-offset {held.holder.start_offset}",
+            f"{summary}: a transaction of {producer}, which no coordinator will end; {behind}",
+            f"it is hanging: end it with ottla txn abort --partition {where} --start-offset {held.holder.start_offset}",
         ]
     name = transaction.transactional_id
     whose = name if name not in clients else f"{name} from {clients[name]}"
     if not transaction.is_ongoing:
         decided = "commit" if transaction.state == "PrepareCommit" else "abort"
         return [
-            f"{stands}: transaction of {producer}, transactional id {whose}, whose {decided} is being carried out; {behind}",
-            "its marker is written as soon as the partition takes it; the broker's log says what keeps it",
+            f"{summary}: transaction of {producer}, transactional id {whose}, whose {decided} is being completed; {behind}",
+            "its marker is written as soon as the partition accepts it; the broker's log says what delays it",
         ]
     return [
-        f"{stands}: transaction of {producer}, transactional id {whose}{_since(transaction, now_ms)}; {behind}",
-        f"wait for it, or end it and fence its producer: {command_for('ottla txn abort', name)}",
+        f"{summary}: transaction of {producer}, transactional id {whose}{_since(transaction, now_ms)}; {behind}",
+        f"wait for it, or abort it and fence its producer: {command_for('ottla txn abort', name)}",
     ]
 
 
@@ -65,7 +65,7 @@ def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
     """
     open_ms = elapsed_ms(start_ms, now_ms)
     if open_ms is None:
-        return "an unknown time, as the broker's clock is ahead of the one here"
+        return "an unknown time, because the broker's clock is ahead of the local clock"
     left_ms = timeout_ms - open_ms
     if left_ms > 0:
         left = f"times out in {duration_text(left_ms)}"
@@ -73,7 +73,7 @@ def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
         left = "which has timed out and is about to be aborted"
     else:
         late = duration_text(-left_ms)
-        left = f"which should have timed out {late} ago, unless the broker's clock tells another time than the one here"
+        left = f"which should have timed out {late} ago, unless the broker's clock differs from the local clock"
     return f"{duration_text(open_ms)}, {left}"
 
 
@@ -84,8 +84,8 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     for held in waiting.held:
         if held.topic == OFFSETS_TOPIC:
             lines.append(
-                f"a transaction has not ended that holds offsets in {held.topic}:{held.partition}, where this group's are; "
-                "if they are this group's, who reads for it waits for them"
+                f"an open transaction has pending offsets in {held.topic}:{held.partition}, which has this group's offsets; "
+                "if they are of this group, its consumers wait for the transaction"
             )
         lines += why_held(held, now_ms, clients)
     told = {(held.topic, held.partition) for held in waiting.held}
@@ -93,23 +93,25 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     others = [position for position in behind if (position.topic, position.partition) not in told]
     for position in others[:MAX_PARTITIONS_NAMED]:
         owner = owners.get((position.topic, position.partition))
-        reads = f"client {owner.client_id} at {owner.host.removeprefix('/')} has it" if owner is not None else "no member has it"
+        reads = (
+            f"client {owner.client_id} at {owner.host.removeprefix('/')} reads it" if owner is not None else "no member reads it"
+        )
         where = f"{position.topic}:{position.partition}"
         lines.append(f"{where}: {_how_far(position)}; {reads}")
     if len(others) > MAX_PARTITIONS_NAMED:
         more = counted(len(others) - MAX_PARTITIONS_NAMED, "more partition")
-        lines.append(f"and {more}; all are named by {command_for('ottla group describe', group.group_id)}")
+        lines.append(f"and {more}; {command_for('ottla group describe', group.group_id)} shows all")
     if not behind and not waiting.held:
-        lines.append("it has read all that there is")
+        lines.append("it has read all records")
     return lines
 
 
 def _how_far(position: GroupPosition) -> str:
     if position.committed is not None:
-        return f"{position.unread:,} behind, at {position.committed:,} of {position.end:,}"
+        return f"lag {position.unread:,}, at {position.committed:,} of {position.end:,}"
     if position.unread:
         return (
-            f"no committed offset; from earliest {position.unread:,} would be read, {position.start or 0:,} to {position.end - 1:,}"
+            f"no committed offset; from earliest it would read {position.unread:,}, {position.start or 0:,} to {position.end - 1:,}"
         )
     return "no committed offset, and no records to read"
 
@@ -118,11 +120,11 @@ def _of_members(waiting: WaitingGroup) -> str:
     group = waiting.group
     name = f"group {group.group_id}"
     total = total_lag(waiting.behind)
-    behind = f"; it is {counted(total.known, 'record')} behind" if total.known else ""
+    behind = f"; its lag is {counted(total.known, 'record')}" if total.known else ""
     if total.uncommitted:
         behind += f"; it has no committed offset in {counted(total.uncommitted, 'partition')}"
     if not group.members:
-        return f"{name} has no members: nobody reads for it{behind}"
+        return f"{name} has no members, so no records are read{behind}"
     count = counted(len(group.members), "member")
     if group.state in _REBALANCING:
         return f"{name} is rebalancing ({group.state}) with {count}{_late(waiting)}{behind}"

@@ -119,14 +119,14 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
         return Event(state.time_ms, kind, what, where, producer, sorted(partitions))
 
     if state.state is None:
-        return [Event(state.time_ms, "expire", "the id expires: its next producer begins anew", where, (-1, -1))]
+        return [Event(state.time_ms, "expire", "the id expires", where, (-1, -1))]
     happened = []
     known = frozenset[TopicPartition]()
     if before is not None and before.state == TxnState.ONGOING.label and before.producer_id == state.producer_id:
         known = before.partitions
     if state.state == TxnState.EMPTY.label:
         fenced = before is not None and before.state is not None
-        what = "a producer takes the id over; those before it are fenced" if fenced else "a producer takes the id"
+        what = "a new producer owns the id; earlier producers are fenced" if fenced else "a producer gets the id"
         happened.append(event("init", f"{what} (time-out {state.timeout_ms:,} ms)"))
     elif state.state == TxnState.ONGOING.label:
         kind, what = ("add", "adds partitions") if known else ("begin", "a transaction begins")
@@ -134,9 +134,9 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     elif state.state in _DECIDED:
         if state.partitions - known:
             happened.append(event("add", "adds partitions", state.partitions - known))
-        happened.append(event("decide", f"{_DECIDED[state.state]} is decided: it stands from here on", state.partitions))
+        happened.append(event("decide", f"{_DECIDED[state.state]} is decided and final", state.partitions))
     elif state.state in _COMPLETE:
-        took = "" if before is None or before.start_ms < 0 else f", {max(0, state.time_ms - before.start_ms):,} ms after its begin"
+        took = "" if before is None or before.start_ms < 0 else f", {max(0, state.time_ms - before.start_ms):,} ms after it began"
         happened.append(event("complete", f"{_COMPLETE[state.state]}, every marker is written{took}"))
     else:
         happened.append(event("complete", state.state))
@@ -221,14 +221,14 @@ def newest_timeline(brokers: BrokerConnections, transactional_id: str, limits: T
     if count:
         start, first = _log_start(brokers, index, limits.log_offsets)
         if start > first:
-            unread.append(f"what is in {TRANSACTION_TOPIC}:{index} before offset {start:,}")
+            unread.append(f"{TRANSACTION_TOPIC}:{index} before offset {start:,}")
         for record in reading.stream(brokers, TRANSACTION_TOPIC, "all", partitions=[index], start={index: start}):
             state = logged(transactional_id, record.key, record.value, record.offset, record.timestamp_ms)
             if state is not None:
                 states.append(state)
     if not states and not unread:
-        message = "ottla txn list names those that there are"
-        raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", Code.TRANSACTIONAL_ID_NOT_FOUND, message)
+        message = "ottla txn list shows the transactional ids"
+        raise KafkaAnswered(f"unknown transactional id {transactional_id!r}", Code.TRANSACTIONAL_ID_NOT_FOUND, message)
     data = _data(brokers, states, limits, unread) if states else []
     return Timeline(events(states, f"{TRANSACTION_TOPIC}:{index}", data), unread)
 
@@ -258,7 +258,7 @@ def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimi
             limit = f"{limits.data_records:,} records"
             if isinstance(error, BatchTooLarge) and limits.data_bytes is not None:
                 limit = f"{limits.data_bytes >> 20} MiB"
-            unread.append(f"what was written to topic {topic}, which has more than {limit} since the first of these events")
+            unread.append(f"topic {topic}, which has more than {limit} since the first of these events")
             continue
         except KafkaAnswered:
             # The topic was deleted, so only the coordinator's log has its events.

@@ -117,7 +117,7 @@ def create(
     def attempt() -> None:
         result = brokers.ask(brokers.controller(), request).topics[0]
         if result.error_code == Code.TOPIC_ALREADY_EXISTS:
-            raise KafkaAnswered(f"topic {name!r} exists already", result.error_code, f"ottla topic describe {quote(name)} shows it")
+            raise KafkaAnswered(f"topic {name!r} already exists", result.error_code, f"ottla topic describe {quote(name)} shows it")
         check(what, result.error_code, result.error_message)
 
     brokers.until_final(what, attempt)
@@ -142,8 +142,8 @@ def delete(brokers: BrokerConnections, name: str) -> None:
     def attempt() -> None:
         result = brokers.ask(brokers.controller(), request).responses[0]
         if result.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            message = "ottla topic list names those that there are"
-            raise UnknownTopic(f"there is no topic {name!r} at {brokers.bootstrap}", result.error_code, message)
+            message = "ottla topic list shows the topics"
+            raise UnknownTopic(f"unknown topic {name!r} at {brokers.bootstrap}", result.error_code, message)
         check(f"deleting topic {name!r}", result.error_code, result.error_message)
 
     brokers.until_final(f"deleting topic {name!r}", attempt)
@@ -249,5 +249,5 @@ def _whose(brokers: BrokerConnections, kind: ConfigKind, name: str) -> BrokerCon
         return brokers.controller()
     nodes = {str(node.node_id): node for node in brokers.nodes()}
     if name not in nodes:
-        raise ClientError(f"there is no broker {name!r} at {brokers.bootstrap}; there are {', '.join(nodes)}")
+        raise ClientError(f"unknown broker {name!r} at {brokers.bootstrap}; the brokers are {', '.join(nodes)}")
     return brokers.node(nodes[name])

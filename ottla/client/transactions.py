@@ -104,7 +104,7 @@ def list_transactions(
         check("listing transactions", answer.error_code)
         if answer.unknown_state_filters:
             unknown = ", ".join(answer.unknown_state_filters)
-            raise ClientError(f"no transaction is ever {unknown}; states are Empty, Ongoing, PrepareCommit, PrepareAbort, ...")
+            raise ClientError(f"unknown transaction state {unknown}; states are Empty, Ongoing, PrepareCommit, PrepareAbort, ...")
         return [
             TransactionListing(
                 transactional_id=t.transactional_id,
@@ -126,8 +126,8 @@ def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDe
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         described = brokers.ask(connection, request).transaction_states[0]
         if described.error_code == Code.TRANSACTIONAL_ID_NOT_FOUND:
-            message = "ottla txn list names those that there are"
-            raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", described.error_code, message)
+            message = "ottla txn list shows the transactional ids"
+            raise KafkaAnswered(f"unknown transactional id {transactional_id!r}", described.error_code, message)
         check(f"describing transactional id {transactional_id!r}", described.error_code)
         return _described(described)
 
@@ -216,7 +216,7 @@ def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, s
     transaction = next((t for t in transactions if t.start_offset == start_offset), None)
     if transaction is None:
         begins = ", ".join(str(t.start_offset) for t in transactions)
-        hint = f"open ones begin at {begins}" if begins else "none is open there"
+        hint = f"open transactions begin at {begins}" if begins else "the partition has no open transaction"
         raise ClientError(f"no open transaction begins at offset {start_offset} of {topic}-{partition}; {hint}")
     write_abort_marker(
         brokers,
@@ -280,7 +280,9 @@ def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tu
         has_epochs = connection.features.get(TRANSACTION_VERSION, 0) >= EPOCH_BUMP_LEVEL
         answer = brokers.ask(connection, request, None if has_epochs else EPOCH_BUMP_FROM - 1)
         if answer.error_code in ENDED_MEANWHILE:
-            message = f"it has ended meanwhile; {command_for('ottla txn describe', known.transactional_id)} shows what is open now"
+            message = (
+                f"it has ended meanwhile; {command_for('ottla txn describe', known.transactional_id)} shows the id's current state"
+            )
             raise KafkaAnswered(what, answer.error_code, message)
         check(what, answer.error_code)
         is_newer = answer.producer_id >= 0
@@ -303,8 +305,8 @@ def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tu
     def attempt() -> None:
         if describe(brokers, name).is_ongoing:
             # InitProducerId would abort it, whatever its producer id and epoch.
-            done = "the one before was aborted" if before.is_ongoing else "none was open before"
-            message = f"the id has begun another transaction meanwhile, which goes on; {done}"
+            done = "the earlier one was aborted" if before.is_ongoing else "there was no earlier one"
+            message = f"the id has begun another transaction meanwhile, which is still open; {done}"
             raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)
         answer = brokers.ask(brokers.coordinator(TRANSACTION, name), request)
         # A newer producer owns the id and has fenced the earlier one.

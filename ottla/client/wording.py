@@ -13,5 +13,5 @@ def counted(count: int, noun: str) -> str:
 def command_for(command: str, name: str) -> str:
     """Format a command to paste, with a name as its last word. A name with unprintable characters would paste as another name."""
     if not name.isprintable():
-        return f"{command} NAME, with the name that --json tells: some of its characters are not shown here"
+        return f"{command} NAME, with the name that --json shows: some of its characters cannot be shown here"
     return f"{command} {'-- ' if name.startswith('-') else ''}{quote(name)}"

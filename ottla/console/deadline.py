@@ -45,7 +45,7 @@ class Deadline:
     def check(self) -> None:
         """Raise `Late` if the reading must end."""
         if time.monotonic() >= self._end_s or self._reach.is_closed.is_set() or self._reach.has_left():
-            raise Late(f"the broker has not given all that this page shows within {READING_TIMEOUT_S:.0f} s")
+            raise Late(f"the broker did not return everything for this page within {READING_TIMEOUT_S:.0f} s")
 
     @contextmanager
     def alone(self) -> Iterator[None]:

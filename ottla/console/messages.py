@@ -39,7 +39,7 @@ def messages(asked: Asked) -> dict[str, Any]:
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"
     if isolation not in ISOLATIONS:
-        raise CommandRefused(400, f"isolation is one of {', '.join(ISOLATIONS)}")
+        raise CommandRefused(400, f"isolation must be one of {', '.join(ISOLATIONS)}")
     brokers = asked.client.brokers
     indexes = sorted(brokers.partitions(topic))
     if index not in indexes:
@@ -91,7 +91,7 @@ def messages(asked: Asked) -> dict[str, Any]:
 def _said(error: BatchTooLarge) -> str:
     if error.is_alone:
         read = "ottla consume reads it"
-        return f"{error}, which is more than a page reads, so its offsets to {error.next_offset - 1:,} are not shown; {read}"
+        return f"{error}, more than a page reads, so its offsets to {error.next_offset - 1:,} are not shown; {read}"
     return f"the page ends before offset {error.first_offset:,}: its batches inflate to more than {BYTES_READ >> 20} MiB"
 
 

@@ -38,7 +38,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
-            raise CommandRefused(400, f"{name} is a number of 0 or more")
+            raise CommandRefused(400, f"{name} must be a number of 0 or more")
         return int(text)
 
     def required(self, name: str) -> str:

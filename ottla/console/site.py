@@ -112,9 +112,7 @@ class OpenPage:
             values = count_apart(lambda: self._read(asked))
             data = msgspec.json.encode(values)
             if len(data) > MAX_EVENT_BYTES:
-                raise CommandRefused(
-                    409, f"what this page shows is larger than {MAX_EVENT_BYTES >> 20} MiB, and is not sent to a browser"
-                )
+                raise CommandRefused(409, f"this page has more than {MAX_EVENT_BYTES >> 20} MiB, which is not sent to a browser")
             return b"event: values\ndata: " + data + b"\n\n"
         except CommandRefused as error:
             refused = error
@@ -128,7 +126,7 @@ class OpenPage:
             # A bug. The browser requests the page again, so it ends here, instead of logging this four times a second.
             log.exception("console_page_failed", query=dict(self._query))
             self._has_failed = True
-            refused = CommandRefused(500, "this page has failed; the broker's log says why")
+            refused = CommandRefused(500, "this page failed; see the broker's log")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
 
     def _drop_client(self) -> None:
@@ -159,10 +157,10 @@ class Console:
         """Return the events of a page. Raises `CommandRefused`."""
         read = VALUES.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
         if read is None:
-            raise CommandRefused(404, f"there is no {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
+            raise CommandRefused(404, f"unknown path {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
         # A page that its reader has just left for this one ends within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
-            raise CommandRefused(409, f"{MAX_PAGES} pages of the console are open already; close one of them")
+            raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
         return OpenPage(read, query, reach, self._client_of, self._places.release)
 
 

@@ -113,5 +113,5 @@ def partition_of(asked: Asked) -> int:
     """Return the partition in a query. Raises `CommandRefused`."""
     index = asked.number("partition")
     if index > MAX_PARTITION:
-        raise CommandRefused(400, f"the largest number of a partition is {MAX_PARTITION:,}")
+        raise CommandRefused(400, f"partition must be at most {MAX_PARTITION:,}")
     return index

@@ -60,7 +60,7 @@ def transaction(asked: Asked) -> dict[str, Any]:
     events = merged(logged.events, known)
     described = client_transactions.describe_if_known(brokers, name)
     if described is None and not events:
-        raise CommandRefused(404, f"there is no transactional id {name!r}, unless in {' and in '.join(logged.unread)}")
+        raise CommandRefused(404, f"unknown transactional id {name!r}, unless in {' and in '.join(logged.unread)}")
     described = described or _expired(name, events)
     return {
         "transactional_id": name,
@@ -82,7 +82,7 @@ def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescr
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
     return TransactionDescription(
         transactional_id=transactional_id,
-        state="none: its coordinator does not have the id any more",
+        state="none: its coordinator no longer has the id",
         producer_id=producer_id,
         epoch=producer_epoch,
         timeout_ms=0,

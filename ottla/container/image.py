@@ -99,7 +99,7 @@ def _on_every_interface(advertised: str) -> str:
 def checked_cluster_id(text: str) -> str:
     """Check a cluster id as Kafka and its libraries generate it: base64 of a UUID. Raises `ContainerRefused`."""
     if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS):
-        raise ContainerRefused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is no cluster id; kafka-storage random-uuid prints one")
+        raise ContainerRefused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is not a cluster id; kafka-storage random-uuid prints one")
     return text
 
 
@@ -128,7 +128,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
     finally:
         fs.unlock(lock)
     if not ignore_formatted:
-        raise ContainerRefused(f"{path} is formatted already; --ignore-formatted leaves it as it is")
+        raise ContainerRefused(f"{path} is already formatted; give --ignore-formatted to keep it")
     kept = "" if formatted.cluster_id == cluster_id else f", not {cluster_id}"
     return f"{path} keeps its cluster {formatted.cluster_id}{kept}"
 
@@ -157,13 +157,13 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     if [*arguments] == ["random-uuid"]:
         return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
-        raise ContainerRefused(f"it is asked for {' '.join(arguments) or 'nothing'}; it knows {STORAGE_USAGE}")
+        raise ContainerRefused(f"unknown arguments: {' '.join(arguments) or '(none)'}; use {STORAGE_USAGE}")
     given = _options(arguments[1:])
     if "--add-scram" in given or "-S" in given:
         raise ContainerRefused("--add-scram: clients are not authenticated, so there are no users to add")
     cluster_id = given.get("--cluster-id") or given.get("-t")
     if not cluster_id:
-        raise ContainerRefused(f"a cluster id is missing; it knows {STORAGE_USAGE}")
+        raise ContainerRefused(f"the cluster id is missing; use {STORAGE_USAGE}")
     # The images write the file from the environment; here it exists only if it was mounted.
     file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
     properties = read_file(file) if file.exists() else {}
@@ -182,10 +182,10 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
     while remaining:
         name, equals, value = remaining.pop(0).partition("=")
         if not name.startswith("-"):
-            raise ContainerRefused(f"{name!r} is no option; it knows {STORAGE_USAGE}")
+            raise ContainerRefused(f"unknown option {name!r}; use {STORAGE_USAGE}")
         if name not in _FLAGS and not equals:
             if not remaining:
-                raise ContainerRefused(f"{name} has no value; it knows {STORAGE_USAGE}")
+                raise ContainerRefused(f"{name} has no value; use {STORAGE_USAGE}")
             value = remaining.pop(0)
         options[name] = value
     return options
@@ -206,7 +206,7 @@ def hold_port(number: int) -> NoReturn:
         server = socket.create_server(("", number))
     except OSError as error:
         raise ContainerRefused(f"cannot listen on port {number}: {error.strerror}") from None
-    print(f"zookeeper-server-start: the broker needs no ZooKeeper; port {number} is open and nobody answers", flush=True)
+    print(f"zookeeper-server-start: the broker needs no ZooKeeper; port {number} accepts connections and closes them", flush=True)
     while True:
         connection, _ = server.accept()
         connection.close()
@@ -223,7 +223,7 @@ def main(arguments: Sequence[str]) -> int:
         elif what == "zookeeper-server-start" and rest:
             hold_port(zookeeper_port(Path(rest[-1])))
         else:
-            raise ContainerRefused("launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE is wanted")
+            raise ContainerRefused("no command was given; use launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE")
     except (ContainerRefused, ConfigError) as error:
         print_error(f"{what if rest else 'ottla'}: {error}")
         return 1

@@ -44,7 +44,7 @@ class ManualClock:
         the next one is due. Raises ValueError for a time below 0 or above `MAX_ADVANCE_MS`.
         """
         if not 0 <= by_ms <= MAX_ADVANCE_MS:
-            raise ValueError(f"the clock is moved by 0 to {MAX_ADVANCE_MS} ms, not by {by_ms}")
+            raise ValueError(f"the clock cannot be advanced by {by_ms} ms; give 0 to {MAX_ADVANCE_MS} ms")
         end_ms, step_ms = self._now_ms + by_ms, max(1, by_ms // STEPS_PER_ADVANCE)
         while (due_ms := self._calls.next_ms) is not None and due_ms <= end_ms:
             # Each step jumps to its end at once: while the clock moves by a day, a timer that repeats every 50 ms is not called a

@@ -77,4 +77,4 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(raw or b"{}", type=self.parameters)
         except msgspec.DecodeError as error:
-            raise CommandRefused(400, f"the body is not what is wanted here: {error}") from None
+            raise CommandRefused(400, f"the body does not have the expected form: {error}") from None

@@ -28,7 +28,7 @@ class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or "\0" in self.path:
-            raise ValueError("an absolute path of the broker's machine is wanted")
+            raise ValueError("the path must be an absolute path on the broker's machine")
 
 
 class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -71,7 +71,7 @@ async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
     except OSError as error:
         is_of_copy = str(error.filename).startswith((growing_snapshot(parameters.path), f"{parameters.path}/"))
         why = error.strerror if is_of_copy or error.filename == parameters.path else described(error)
-        raise CommandRefused(409, f"no snapshot at {parameters.path}: {why}; nothing is left of it") from None
+        raise CommandRefused(409, f"no snapshot was taken at {parameters.path}: {why}; the partial copy was removed") from None
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
@@ -87,8 +87,8 @@ def _data_kept(steered: Steered, done: str) -> Iterator[None]:
     try:
         yield
     except (OSError, DirectoryError, ConfigError) as error:
-        left = "the broker has its earlier data" if steered.serving.failure is None else "the broker has stopped"
-        raise CommandRefused(409, f"Not {done}: {described(error)}; {left}.") from error
+        left = "it keeps its earlier data" if steered.serving.failure is None else "it has stopped"
+        raise CommandRefused(409, f"the broker was not {done}: {described(error)}; {left}") from error
 
 
 def _check_outside(steered: Steered, path: str) -> None:
@@ -97,13 +97,15 @@ def _check_outside(steered: Steered, path: str) -> None:
     Raises `CommandRefused`.
     """
     if PurePosixPath(realpath(path)).is_relative_to(realpath(steered.serving.directory)):
-        raise CommandRefused(400, f"{path} lies in the broker's own directory; give a path outside of it")
+        raise CommandRefused(400, f"{path} is in the broker's data directory; give a path outside it")
 
 
 async def _history(steered: Steered, _: NoParameters, transactional_id: str) -> Any:
     view = steered.history.view(transactional_id)
     if view is None:
-        raise CommandRefused(404, f"nothing is known of a transactional id {transactional_id!r} since the broker's process began")
+        raise CommandRefused(
+            404, f"unknown transactional id {transactional_id!r}: no client has used it since the broker's process began"
+        )
     return view
 
 
@@ -117,7 +119,7 @@ async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
 
 async def _advance(steered: Steered, parameters: AdvanceParameters) -> dict[str, Any]:
     if steered.clock is None:
-        raise CommandRefused(409, "the broker goes by the machine's clock, which nobody moves; start it with --clock manual")
+        raise CommandRefused(409, "the broker uses the machine's clock, which cannot be advanced; start it with --clock manual")
     try:
         await steered.clock.advance(parameters.by_ms, lambda: len(steered.serving.broker.stepping) > 0)
     except ValueError as error:

@@ -17,5 +17,5 @@ def duration_ms(text: str | timedelta) -> int:
         return int(text / timedelta(milliseconds=1))
     compact = text.replace(" ", "")
     if len(compact) > MAX_TEXT or not _TEXT.fullmatch(compact):
-        raise ValueError(f"{text!r} is no duration; 61s, 500ms, 1h30m or 7d is wanted")
+        raise ValueError(f"{text!r} is not a duration; give one such as 61s, 500ms, 1h30m or 7d")
     return round(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(compact)))

@@ -25,7 +25,7 @@ class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
 def _fault(steered: Steered, number: int) -> AddedFault:
     added = steered.faults.get(number)
     if added is None:
-        raise CommandRefused(404, f"there is no fault {number}; {_those_that_there_are(steered)}")
+        raise CommandRefused(404, f"unknown fault {number}; {_those_that_there_are(steered)}")
     return added
 
 
@@ -33,9 +33,9 @@ def _those_that_there_are(steered: Steered) -> str:
     """Describe the existing faults in words for both HTTP and the prompt."""
     numbers = [str(added.id) for added in steered.faults.all()]
     if not numbers:
-        return "there are none"
+        return "there are no faults"
     more = [f"{len(numbers) - MAX_NAMED} more"] if len(numbers) > MAX_NAMED else []
-    return f"those that there are: {', '.join(numbers[:MAX_NAMED] + more)}"
+    return f"the ids are {', '.join(numbers[:MAX_NAMED] + more)}"
 
 
 async def _all(steered: Steered, _: NoParameters) -> Any:

@@ -91,7 +91,7 @@ class LoopPause:
         self._let_go = let_go
         if not held.wait(PAUSE_TIMEOUT_S):
             self.let_go()
-            raise CommandRefused(409, f"the broker is busy, and could not be paused within {PAUSE_TIMEOUT_S:.0f} s; try again")
+            raise CommandRefused(409, f"the broker is busy and could not be paused within {PAUSE_TIMEOUT_S:.0f} s; try again")
 
     def let_go(self) -> None:
         if self._let_go is not None:
@@ -203,7 +203,7 @@ class ControlServer:
             return [file.content]
         self._check_token(environ)
         if method != "GET":
-            raise CommandRefused(405, f"{path} is asked by GET")
+            raise CommandRefused(405, f"{path} does not accept {method}; use GET")
         broker = self._steered.serving.broker
         reach = Reach(
             bootstrap=broker.bootstrap,
@@ -228,9 +228,7 @@ class ControlServer:
         parameters = command.parsed(raw)
         if command.waits:
             if not self._may_wait.acquire(blocking=False):
-                raise CommandRefused(
-                    409, f"{MAX_WAITING} questions wait for something already; ask again when one of them is answered"
-                )
+                raise CommandRefused(409, f"{MAX_WAITING} requests are waiting already; try again when one of them has ended")
             try:
                 return self._on_loop(command, parameters, named)
             finally:
@@ -240,7 +238,7 @@ class ControlServer:
 
     def _asked_itself(self, method: str, path: str, raw: bytes) -> Any:
         if method != "POST":
-            raise CommandRefused(405, f"{path} is asked by POST")
+            raise CommandRefused(405, f"{path} does not accept {method}; use POST")
         if raw.strip() not in (b"", b"{}"):
             raise CommandRefused(400, f"{path} takes no parameters")
         with self._turn:
@@ -250,7 +248,11 @@ class ControlServer:
     def _check_token(self, environ: WSGIEnvironment) -> None:
         shown = str(environ.get("HTTP_AUTHORIZATION", ""))
         if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
-            raise CommandRefused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
+            raise CommandRefused(
+                401,
+                f"the token is missing or wrong; send the header Authorization: {SCHEME}TOKEN with the token in the broker's"
+                " ready line",
+            )
 
     def _read(self, read: Callable[[Steered], T]) -> T:
         """Return the result of ``read`` on the event loop. Raises `CommandRefused`."""
@@ -263,11 +265,11 @@ class ControlServer:
         try:
             return done.result(READ_TIMEOUT_S)
         except TimeoutError:
-            raise CommandRefused(409, f"the broker is busy, and has not answered within {READ_TIMEOUT_S:g} s") from None
+            raise CommandRefused(409, f"the broker is busy and did not answer within {READ_TIMEOUT_S:g} s; try again") from None
 
     def _check_running(self) -> None:
         if self._is_closed.is_set():
-            raise CommandRefused(409, "the broker stops")
+            raise CommandRefused(409, "the broker is stopping")
         if self._pause.is_held:
             raise CommandRefused(409, "the broker is paused; resume it first (POST /v1/resume)")
 
@@ -277,7 +279,7 @@ class ControlServer:
         try:
             answer = done.result(COMMAND_TIMEOUT_S)
         except TimeoutError:
-            raise CommandRefused(409, f"the broker has not done it within {COMMAND_TIMEOUT_S:.0f} s") from None
+            raise CommandRefused(409, f"the command did not end within {COMMAND_TIMEOUT_S:.0f} s; it is still running") from None
         return {} if answer is None else answer
 
 
@@ -292,9 +294,9 @@ def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
         if command.method == method:
             return command, named
     if at_path:
-        raise CommandRefused(405, f"{path} is asked by {' or '.join(command.method for command, _ in at_path)}")
+        raise CommandRefused(405, f"{path} does not accept {method}; use {' or '.join(command.method for command, _ in at_path)}")
     known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME, METRICS}))
-    raise CommandRefused(404, f"there is no {path}; there are {known}")
+    raise CommandRefused(404, f"unknown path {path}; the paths are {known}")
 
 
 def _error(text: str) -> dict[str, str]:

@@ -88,7 +88,7 @@ class _NoPages:
         return None
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
-        raise CommandRefused(404, f"there is no {path}")
+        raise CommandRefused(404, f"unknown path {path}")
 
 
 NO_PAGES: Final = _NoPages()
@@ -107,7 +107,9 @@ def check_host(given: str, served: str) -> None:
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        raise CommandRefused(403, "the pages are served by address, such as 127.0.0.1, or as localhost") from None
+        raise CommandRefused(
+            403, "this host name is not accepted; open the console by address, such as 127.0.0.1, or as localhost"
+        ) from None
 
 
 def query_of(text: str) -> dict[str, str]:
@@ -115,4 +117,4 @@ def query_of(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, max_num_fields=MAX_FIELDS))
     except ValueError:
-        raise CommandRefused(400, f"a query has at most {MAX_FIELDS} parameters") from None
+        raise CommandRefused(400, f"the query has too many parameters; at most {MAX_FIELDS} are allowed") from None

@@ -61,20 +61,20 @@ class Remote:
                 return http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
         except (ValueError, http.client.HTTPException):
             pass
-        raise ControlError(f"{self.url!r} is no address of a broker's control API, such as http://127.0.0.1:9095")
+        raise ControlError(f"{self.url!r} is not the address of a control API; give one such as http://127.0.0.1:9095")
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
         # Other characters cannot be in a header, or end it.
         if not (self._token.isascii() and self._token.isprintable()):
-            raise ControlError(f"{self._token!r} is no token; take the one of the broker's ready line")
+            raise ControlError(f"{self._token!r} is not a token; use the one in the broker's ready line")
         with closing(self._connection()) as connection:
             try:
                 connection.request(method, path, None if parameters is None else json.dumps(parameters), self._headers)
                 response = connection.getresponse()
                 answer = json.loads(response.read(MAX_ANSWER_BYTES))
             except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-                raise ControlError(f"{self.url} does not answer as a broker's control API does: {error}") from error
+                raise ControlError(f"{self.url} does not answer like a control API: {error}") from error
         if response.status != http.client.OK:
             error_text = answer.get("error") if isinstance(answer, dict) else None
-            raise ControlError(str(error_text or f"{self.url} answers {response.status}, and not as a broker's control API does"))
+            raise ControlError(str(error_text or f"{self.url} answers with status {response.status}, but not like a control API"))
         return answer

@@ -9,8 +9,8 @@ from ottla.client.timeline import Event
 from ottla.client.wording import counted
 
 REASONS = {
-    "timeout": "its time-out has run out: the coordinator aborts it",
-    "fenced": "a successor fences it: the coordinator aborts it",
+    "timeout": "the transaction timed out: the coordinator aborts it",
+    "fenced": "a newer producer fenced it: the coordinator aborts it",
 }
 """The texts for decisions without an EndTxn request, by outcome."""
 
@@ -64,7 +64,7 @@ def _event(one: dict[str, Any]) -> Event | None:
             return Event(one["time_ms"], "refused" if error else "request", what, where, producer, partitions)
         case "fenced":
             successor = f"producer {one['new_producer_id']} epoch {one['new_producer_epoch']}"
-            what = f"is fenced by {successor}, {client}, which has taken the id over"
+            what = f"is fenced by {successor}, {client}, the new owner of the id"
             return Event(one["time_ms"], "fenced", what, where, producer)
         case "decided" if one.get("outcome") in REASONS:
             return Event(one["time_ms"], "reason", REASONS[one["outcome"]], where, producer)

@@ -62,9 +62,9 @@ def check_expression(expression: str) -> None:
 
 def _check_size(expression: str) -> None:
     if len(expression) > MAX_EXPRESSION_CHARACTERS:
-        raise InvalidExpression(f"it is longer than {MAX_EXPRESSION_CHARACTERS} characters")
+        raise InvalidExpression(f"the expression is longer than {MAX_EXPRESSION_CHARACTERS} characters")
     if expression.count(r"\p") + expression.count(r"\P") > MAX_UNICODE_CLASSES:
-        raise InvalidExpression(f"it has more than {MAX_UNICODE_CLASSES} Unicode classes")
+        raise InvalidExpression(f"the expression has more than {MAX_UNICODE_CLASSES} Unicode classes")
 
 
 def _is_installed() -> bool:
@@ -90,7 +90,7 @@ def _compiled(expression: str) -> Any:
         # google-re2 caches 128 expressions itself. Clear that cache, because `_compiled` keeps fewer.
         re2.purge()
     if pattern.programsize > MAX_STATES:
-        raise InvalidExpression("it is too large")
+        raise InvalidExpression("the expression is too large")
     return pattern
 
 

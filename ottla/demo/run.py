@@ -86,7 +86,7 @@ class Shop:
             return
         # SIGSTOP also stops the heartbeats, so the group assigns the partitions to the other worker.
         zombie.send_signal(signal.SIGSTOP)
-        self._show_progress("worker paused, another takes over")
+        self._show_progress("worker paused, another one continues")
         heir = self.worker(ShopPlan(abort_every=5, die_at=6))
         self.follow(heir, lambda event: event in ("committed", "done"))
         zombie.send_signal(signal.SIGCONT)
@@ -217,7 +217,7 @@ def run(*, port: int, purchases: int, data_dir: str | None, as_json: bool = Fals
     broker = Broker(data_dir=data_dir, port=port)
     try:
         broker.start()
-        console.print(f"ottla answers at [bold]{broker.bootstrap}[/bold], data in {broker.data_dir}")
+        console.print(f"ottla listens at [bold]{broker.bootstrap}[/bold], data in {broker.data_dir}")
         right = _play(console, broker, purchases, as_json=as_json)
         if sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI"):
             console.print(f"Still serving at [bold]{broker.bootstrap}[/bold]; Ctrl-C ends it.")

@@ -94,7 +94,7 @@ def _unpacked(file: File, form: Struct) -> Iterator[tuple[Any, ...]]:
 def _rest(file: File, form: Struct) -> Iterator[Entry]:
     surplus = file.size % form.size
     if surplus:
-        reason = f"{surplus} bytes behind the last entry: it is not as long as whole entries are"
+        reason = f"{surplus} bytes after the last entry: the size is not a multiple of an entry's size"
         yield {"kind": "unsound", "position": file.size - surplus, "reason": reason}
 
 
@@ -119,7 +119,11 @@ def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entr
             yield {"kind": "padding", "position": number * form.size, "size_bytes": file.size - number * form.size}
             return
         if raw[by] <= last:
-            yield {"kind": "unsound", "position": number * form.size, "reason": f"entry {number} does not follow the one before it"}
+            yield {
+                "kind": "unsound",
+                "position": number * form.size,
+                "reason": f"entry {number} is not larger than the entry before it",
+            }
             return
         last = raw[by]
         yield shown(raw)
@@ -130,12 +134,12 @@ def _whole(file: File) -> bytes | None:
     return file.read(file.size, 0) if file.size <= MAX_WHOLE_BYTES else None
 
 
-_TOO_LARGE: Final[Entry] = {"kind": "unsound", "reason": f"it has more than {MAX_WHOLE_BYTES >> 20} MiB"}
+_TOO_LARGE: Final[Entry] = {"kind": "unsound", "reason": f"the file has more than {MAX_WHOLE_BYTES >> 20} MiB"}
 
 
 def _producers(file: File, offset: int | None) -> Iterator[Entry]:
     if offset is not None and file.size > snapshot.max_size_bytes(offset):
-        yield {"kind": "unsound", "reason": f"it has more entries than a log has batches below offset {offset:,}"}
+        yield {"kind": "unsound", "reason": f"the file has more entries than a log has batches below offset {offset:,}"}
         return
     raw = _whole(file)
     if raw is None:
@@ -143,7 +147,7 @@ def _producers(file: File, offset: int | None) -> Iterator[Entry]:
         return
     producers = snapshot.decode(raw)
     if producers is None:
-        yield {"kind": "unsound", "reason": "it is no snapshot of producers, or its CRC is wrong"}
+        yield {"kind": "unsound", "reason": "the file is not a producer snapshot, or its CRC is wrong"}
         return
     for producer in producers:
         last = producer.last_batch

@@ -38,7 +38,7 @@ def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] |
     kind = int.from_bytes(key[:2], "big")
     name = _kinds(topic).get(kind)
     if name is None:
-        raise DecodeError(f"a record of the unknown kind {kind}")
+        raise DecodeError(f"a record of the unknown type {kind}")
     # The record type is the version number at the start of the key.
     said = decode_record(_module(f"{name}_key"), b"\0\0" + key[2:])
     decoded = None if value is None else decode_record(_module(f"{name}_value"), value)

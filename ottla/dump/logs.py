@@ -37,7 +37,7 @@ def log_entries(file: File, topic: str, partition: int, base_offset: int, *, wit
             "kind": "unsound",
             "position": sound.end,
             "size_bytes": end - sound.end,
-            "reason": sound.reason or "it ends inside a batch",
+            "reason": sound.reason or "the file ends inside a batch",
             "whole_batches_behind": whole_batches_behind(file, sound.end, sound.next_offset).batch_count,
         }
         if found is None:

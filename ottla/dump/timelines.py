@@ -28,7 +28,7 @@ def timeline(fs: Filesystem, directory: str, transactional_id: str) -> list[Even
         states = list(_states(fs, directory, logs, where, transactional_id))
         if states:
             return events(states, f"{where[0]}:{where[1]}", _written(fs, directory, logs, states))
-    raise DirectoryError(f"no log in {directory} says anything of a transactional id {transactional_id!r}")
+    raise DirectoryError(f"no log in {directory} has the transactional id {transactional_id!r}")
 
 
 def _states(

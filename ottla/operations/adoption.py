@@ -107,7 +107,9 @@ def plan_adoption(
     """
     plan = AdoptionPlan(is_of_strays=is_stray(source))
     if fs.is_dir(source) is None:
-        raise DirectoryError(f"{source} does not exist; name the directory of a stopped broker, a copy of it, or one partition's")
+        raise DirectoryError(
+            f"{source} does not exist; give the directory of a stopped broker, a copy of it, or the directory of a partition"
+        )
     directories = _directories(fs, source, plan.notes, new_name)
     stored = read_metadata(fs, source, plan.notes)
     metadata = stored.state
@@ -142,7 +144,7 @@ def plan_adoption(
         epochs[index] = max(epochs[index], adopted.leader_epoch)
     _topics_without_directories(fs, source, stored, wanted, plan)
     if not plan.topics:
-        raise DirectoryError("; ".join([f"{source} holds no partition directories", *plan.notes]))
+        raise DirectoryError("; ".join([f"{source} has no partition directories", *plan.notes]))
     return plan
 
 
@@ -170,7 +172,10 @@ def _directories(fs: Filesystem, source: str, notes: list[str], new_name: str | 
         if partition is None or partition[0] == METADATA_TOPIC:
             continue
         if not fs.is_dir(path):
-            notes.append(f"{path} is no directory, but a link or a file, and stays behind; adopt what it leads to by its own path")
+            notes.append(
+                f"{path} is not a directory, but a link or a file, and is not imported; adopt the directory that it leads to by"
+                " its own path"
+            )
         elif fs.list_dir(path):
             directories[partition] = path
     return directories
@@ -200,7 +205,7 @@ def _topics_without_directories(
             plan.configs[name] = dict(metadata.state.config_of(TOPIC_RESOURCE, name))
     if left:
         shown = ", ".join(sorted(left)[:NAMED_IN_A_NOTE]) + (", ..." if len(left) > NAMED_IN_A_NOTE else "")
-        plan.notes.append(f"{len(left)} topics of the cluster have no partition here and stay behind: {shown}")
+        plan.notes.append(f"{len(left)} topics of the cluster have no partition here and are not imported: {shown}")
 
 
 def _partition(
@@ -213,7 +218,7 @@ def _partition(
     for name in logs:
         base_offset = parse_file_name(name, LOG_SUFFIX)
         if base_offset is None:
-            raise DirectoryError(f"{path}/{name}: not the name of a segment")
+            raise DirectoryError(f"{path}/{name}: this is not the name of a segment")
         with sound_batches(fs, f"{path}/{name}", max(base_offset, next_offset)) as sound:
             for _, header, _ in sound:
                 epoch, highest = max(epoch, header.leader_epoch), max(highest, as_allotted(header.producer_id))
@@ -222,7 +227,7 @@ def _partition(
                 # At damage in an older segment a start would truncate the log and remove all later segments.
                 ends.check_older(sound)
             elif torn_bytes := ends.check_newest(where, sound):
-                notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are no whole batch and will be cut")
+                notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are an incomplete batch and will be truncated")
         size_bytes, next_offset = size_bytes + size, sound.next_offset
     for offset in snapshot.offsets(fs, path):
         entries = snapshot.read(fs, path, offset) or []
@@ -285,20 +290,25 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     if taken:
         # A stray directory may have the only data of a topic, and the current topic with the name may be needed as well.
         raise DirectoryError(
-            f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic; a partition's directory gets"
-            " another name by --as"
+            f"{target} already has a topic {taken[0]}; delete it there, or give the other topics with --topic; a partition's"
+            " directory gets another name with --as"
         )
     for topic in plan.topics.values():
         same = own.topics_by_id.get(topic.topic_id)
         if plan.is_of_strays and same is not None:
-            raise DirectoryError(f"{target} has the topic id of {topic.name} already, as {same.name}; give the copy a name by --as")
+            raise DirectoryError(
+                f"{target} already has the topic id of {topic.name}, as {same.name}; give the copy a name with --as"
+            )
     for name, index in plan.partitions:
         directory = f"{target}/{name}-{index}"
         if fs.is_dir(directory) is not None:
-            raise DirectoryError(f"{directory} is there already, and belongs to no topic of {target}; move it away")
+            raise DirectoryError(f"{directory} already exists and belongs to no topic of {target}; move it away")
     _, free_bytes = fs.space(target)
     if free_bytes < plan.size_bytes:
-        raise DirectoryError(f"{target} has room for {free_bytes:,} of {plan.size_bytes:,} bytes; free some, or name another disk")
+        raise DirectoryError(
+            f"{target} has room for {free_bytes:,} of {plan.size_bytes:,} bytes; free some space, or give a directory on another"
+            " disk"
+        )
     plan.notes += keep_own(plan.kept, own, target)
 
 

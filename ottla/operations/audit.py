@@ -50,7 +50,7 @@ class TornTransaction(msgspec.Struct, frozen=True):
     transactional_id: str | None = None
 
     def __str__(self) -> str:
-        who = "an unknown id" if self.transactional_id is None else self.transactional_id
+        who = "an unknown transactional id" if self.transactional_id is None else self.transactional_id
         return f"{self.topic}-{self.partition}: a transaction of {who} (producer {self.producer_id}): {self.reason}"
 
 
@@ -279,7 +279,7 @@ class DecisionAudit:
                 continue
             reason = f"it was {'committed' if commits else 'aborted'} at epoch {epoch}, and the "
             if missing.is_contradicted:
-                reason += "partition's marker says otherwise"
+                reason += "partition has the opposite marker"
             else:
                 reason += "partition has no marker of it" + (f", {count} times" if count > 1 else "")
             yield TornTransaction(*where, producer_id, reason, transactional_id)
@@ -318,7 +318,7 @@ class DecisionAudit:
                 continue
             metadata = known.metadata
             if entry.epoch > metadata.producer_epoch:
-                reason = f"the partition has seen epoch {entry.epoch}, and the coordinator only {metadata.producer_epoch}"
+                reason = f"the partition has epoch {entry.epoch}, and the coordinator only epoch {metadata.producer_epoch}"
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
                 continue
             # After the clock was set back, times cannot be compared until the clock has caught up.
@@ -326,14 +326,14 @@ class DecisionAudit:
             if not is_set_back and entry.epoch == metadata.producer_epoch and _has_more_than_known(known, where, view):
                 if self._is_added_by_start(producer_id, where, view):
                     continue
-                reason = f"the partition has what was written at epoch {entry.epoch} after the last that the coordinator knows"
+                reason = f"the partition has records of epoch {entry.epoch} after the last transaction that the coordinator knows"
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
 
     def _open_without_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
         """Find transactions that are open in a partition but not in any coordinator: their marker or their decision is lost."""
         for producer_id, offset in view.history.producers.open_txns.items():
             if (producer_id, where) not in self._open and not self._is_added_by_start(producer_id, where, view):
-                yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
+                yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows it")
 
     def _is_added_by_start(self, producer_id: int, where: TopicPartition, view: PartitionView) -> bool:
         """Whether a start adds the partition to the transaction that is open there (`coordinator.transaction.lost_additions`)."""

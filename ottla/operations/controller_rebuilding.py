@@ -70,13 +70,13 @@ def rebuild(
     Raises `DirectoryError` before anything is written, and OSError.
     """
     if fs.is_dir(target) is False or fs.list_dir(target):
-        raise DirectoryError(f"{target} is not empty; name a new directory, and keep this one until the cluster runs")
+        raise DirectoryError(f"{target} is not empty; give a new directory, and keep this one until the cluster runs")
     brokers, paths = _brokers_and_copies(fs, sources)
     identities = {directory: _identity(fs, directory) for directory in brokers}
     cluster_ids = {identity.cluster_id for identity in identities.values()}
     if len(cluster_ids) != 1:
         raise DirectoryError(
-            f"the directories are of {len(cluster_ids)} clusters, {', '.join(sorted(cluster_ids))}; name those of one"
+            f"the directories belong to {len(cluster_ids)} clusters, {', '.join(sorted(cluster_ids))}; give those of one cluster"
         )
     copies = [copy for path in paths if (copy := _examined(fs, path)) is not None]
     chosen = max(copies, key=lambda copy: copy.position, default=None)
@@ -88,7 +88,9 @@ def rebuild(
         state = read_metadata(fs, chosen.path.rpartition("/")[0], rebuilt.notes, chosen.path).state
         rebuilt.source, rebuilt.end_offset = chosen.path, chosen.end_offset
         rebuilt.node_id = node_id or max(state.registrations.controllers, default=DEFAULT_NODE_ID)
-        rebuilt.unknown.append(f"records of the lost controller at offset {chosen.end_offset} and later, which no named broker has")
+        rebuilt.unknown.append(
+            f"records of the lost controller at offset {chosen.end_offset} and later, which none of these brokers has"
+        )
         rebuilt.notes += _other_copies(fs, brokers, paths, chosen)
     rebuilt.topics = len(state.topics)
     rebuilt.partitions = sum(topic.partition_count for topic in state.topics.values())
@@ -127,7 +129,7 @@ def _brokers_and_copies(fs: Filesystem, sources: Sequence[str]) -> tuple[list[st
 def _identity(fs: Filesystem, directory: str) -> DirectoryIdentity:
     identity = read_identity(fs, directory)
     if identity is None:
-        raise DirectoryError(f"{directory} is no directory of a broker: it has no meta.properties")
+        raise DirectoryError(f"{directory} is not the directory of a broker: it has no meta.properties")
     return identity
 
 
@@ -172,8 +174,8 @@ def _other_copies(fs: Filesystem, brokers: Collection[str], paths: Sequence[str]
         lacks = next((h.base_offset for h in stored if (h.base_offset, h.leader_epoch, h.crc) not in have), None)
         if lacks is not None:
             yield (
-                f"{aside.path}, which was set aside, has other records from offset {lacks} on, up to {aside.end_offset - 1};"
-                f" to take it instead: --from {aside.path}"
+                f"{aside.path}, an earlier copy, has other records from offset {lacks} to {aside.end_offset - 1};"
+                f" to use it instead: --from {aside.path}"
             )
 
 

@@ -80,7 +80,7 @@ def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
             if bases:
                 logs[where] = bases
     if not logs and META_FILE not in names:
-        raise DirectoryError(f"{directory} is no data directory: it has neither {META_FILE} nor partitions")
+        raise DirectoryError(f"{directory} is not a data directory: it has neither {META_FILE} nor partitions")
     return logs
 
 

@@ -71,7 +71,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     check_not_growing(fs, source)
     identity = read_identity(fs, source)
     if identity is None:
-        raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
+        raise DirectoryError(f"{source} is not a data directory: it has no meta.properties")
     check_not_kafkas(fs, source)
     ends = read_known_ends(fs, source)
     state, torn_bytes = read_own_metadata(fs, source, identity.node_id, ends)
@@ -80,13 +80,13 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     records = state.snapshot(without_features={KRAFT_VERSION})
     plan = GraduationPlan(identity, state, records, ends)
     if torn_bytes:
-        plan.notes.append(f"{METADATA_DIRECTORY}: the last {torn_bytes} bytes are torn and stay behind")
+        plan.notes.append(f"{METADATA_DIRECTORY}: the last {torn_bytes} bytes are an incomplete batch and are not copied")
     for name in fs.list_dir(source):
         parsed = parse_directory_name(name)
         if parsed is None or name == METADATA_DIRECTORY or not fs.is_dir(f"{source}/{name}"):
             continue
         if not _belongs(state, parsed):
-            plan.notes.append(f"{name} belongs to no topic and stays behind")
+            plan.notes.append(f"{name} belongs to no topic and is not copied")
             continue
         files = [n for n in fs.list_dir(f"{source}/{name}") if n.endswith(COPIED)]
         plan.directories[name] = [(n, fs.open(f"{source}/{name}/{n}").size) for n in files]
@@ -116,14 +116,16 @@ def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) ->
             path = f"{source}/{name}/{log}"
             base_offset = parse_file_name(log, LOG_SUFFIX)
             if base_offset is None:
-                raise DirectoryError(f"{path}: no segment has such a name, and Apache Kafka does not start with it; move it away")
+                raise DirectoryError(
+                    f"{path}: this is not the name of a segment, and Apache Kafka does not start with such a file; move it away"
+                )
             with sound_batches(fs, path, max(base_offset, next_offset)) as sound:
                 for _ in read_through(sound, on_read):
                     pass
                 if log != logs[-1]:
                     plan.ends.check_older(sound)
                 elif torn_bytes := plan.ends.check_newest(where, sound):
-                    plan.notes.append(f"{name}/{log}: the last {torn_bytes} bytes are torn and will be cut")
+                    plan.notes.append(f"{name}/{log}: the last {torn_bytes} bytes are an incomplete batch and will be truncated")
             next_offset = sound.next_offset
 
 
@@ -163,14 +165,14 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
     """
     metadata, aside, path = f"{directory}/{METADATA_DIRECTORY}", f"{directory}.ottla-metadata", f"{directory}/{BOOTSTRAP_FILE}"
     if fs.is_dir(aside) is not None:
-        raise DirectoryError(f"{aside} is there already, from an earlier ottla graduate --in-place; move it away")
+        raise DirectoryError(f"{aside} already exists from an earlier ottla graduate --in-place; move it away")
     before = fs.read_file(path)
     try:
         _write_bootstrap(fs, directory, plan)
         try:
             fs.rename(metadata, aside)
         except OSError as error:
-            reason = f"({error.strerror}); nothing was changed, mend that or graduate with --to"
+            reason = f"({error.strerror}); nothing was changed; correct this or graduate with --to"
             raise DirectoryError(f"{metadata} cannot be moved to {aside} {reason}") from error
         sync_names(fs, directory)
     except BaseException:

@@ -25,7 +25,7 @@ def locked(fs: Filesystem, directory: str) -> Iterator[None]:
     Raises `DirectoryError` if a broker, or another command that works on the directory, holds the lock.
     """
     if Path(directory).exists() and not Path(directory).is_dir():
-        raise DirectoryError(f"{directory} is no directory; name another")
+        raise DirectoryError(f"{directory} is not a directory; give another one")
     fs.make_dir(directory)
     lock = fs.lock(f"{directory}/{LOCK_FILE}")
     if lock is None:
@@ -57,7 +57,7 @@ def locked_for_reading(directory: str) -> Iterator[None]:
         yield
         return
     if not lock.is_file():
-        raise DirectoryError(f"{lock} is no plain file; move it away, or work on a copy")
+        raise DirectoryError(f"{lock} is not a regular file; move it away, or work on a copy")
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -78,7 +78,7 @@ def check_apart(source: str, target: str) -> None:
     """Raises `DirectoryError` if one directory is inside the other, because the operation would read what it writes."""
     here, there = Path(source).resolve(), Path(target).resolve()
     if here == there or here in there.parents or there in here.parents:
-        raise DirectoryError(f"{source} and {target} are one directory, or one lies in the other; name one outside")
+        raise DirectoryError(f"{source} and {target} are the same directory, or one is inside the other; give one outside")
 
 
 def log_dir_of(source: str) -> str:
@@ -94,4 +94,4 @@ def check_plain_logs(directory: str) -> None:
             continue
         for path in partition.glob("*" + LOG_SUFFIX):
             if not stat.S_ISREG(path.lstat().st_mode):
-                raise DirectoryError(f"{path} is no plain file; a log is never a link, a pipe or a directory")
+                raise DirectoryError(f"{path} is not a regular file; a log is never a link, a pipe or a directory")

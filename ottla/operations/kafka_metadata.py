@@ -62,7 +62,7 @@ def read_metadata(fs: Filesystem, source: str, notes: list[str], directory: str 
                     is_there |= not header.is_control
                     replay_batch(state, header, raw, is_strict=False)
             if wrong:
-                notes.append(f"{file.path}: {wrong} batches have a wrong CRC and were passed over")
+                notes.append(f"{file.path}: {wrong} batches have a wrong CRC and were skipped")
             if end < file.size:
                 notes.append(f"{file.path} cannot be read from byte {end} on: topics may lack partitions, configs and ids")
     if not is_there:
@@ -79,7 +79,7 @@ def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: li
         try:
             return state, end_offset, _replay_snapshot(fs, path, state)
         except _Damaged:
-            notes.append(f"{path} is damaged and was passed over")
+            notes.append(f"{path} is damaged and was skipped")
     return ClusterState(0), 0, False
 
 
@@ -104,7 +104,7 @@ def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
     try:
         return _replay_snapshot(fs, path, state)
     except _Damaged:
-        raise DirectoryError(f"{path} is damaged; restore it, or move it away to take topics over with default configs") from None
+        raise DirectoryError(f"{path} is damaged; restore it, or move it away to import topics with default configs") from None
 
 
 def _replay_snapshot(fs: Filesystem, path: str, state: ClusterState) -> bool:

@@ -15,7 +15,7 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.walk import SoundBatches, whole_batches_behind
 
-REMEDY = "restore the file, or give the damaged part up with 'ottla recover'"
+REMEDY = "restore the file, or discard the damaged part with 'ottla recover'"
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class KnownEnds:
             raise DirectoryError(f"{damage_of(sound)}; {self.expected(where)}")
         behind = whole_batches_behind(sound.file, sound.end, sound.damaged_offset).batch_count
         if behind:
-            raise DirectoryError(f"{damage_of(sound)}, with {behind} whole batches behind it; {REMEDY}")
+            raise DirectoryError(f"{damage_of(sound)}, with {behind} whole batches after it; {REMEDY}")
         return sound.file.size - sound.end
 
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:

@@ -67,11 +67,11 @@ class PartitionDirectories:
             is_of_topic = topic is not None and found.index < topic.partition_count
             if not found.is_stray and not is_of_topic:
                 whose = "has no topic id" if found.topic_id == NO_UUID else f"has the topic id {uuid_text(found.topic_id)}"
-                yield f"{found.path} {whose}, which no topic has; its broker sets it aside"
+                yield f"{found.path} {whose}, which no topic has; its broker will rename it to a stray directory"
             elif found.is_stray and topic is not None and is_of_topic:
                 own = f"{self.brokers[found.node_id]}/{topic.name}-{found.index}"
                 first = f"move {own} away, then " if self.fs.is_dir(own) else ""
-                yield f"{found.path} belongs to {topic.name}; before its broker starts: {first}mv {found.path} {own}"
+                yield f"{found.path} belongs to topic {topic.name}; before its broker starts: {first}mv {found.path} {own}"
 
 
 def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, bytes], unknown: list[str]) -> ClusterState:
@@ -88,7 +88,7 @@ def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, byt
     highest = -1
     for (name, topic_id), _ in ids.most_common():
         if name in state.topics:
-            unknown.append(f"which topic {name} is the newest: the one with the id {uuid_text(topic_id)} was left out")
+            unknown.append(f"which topic {name} is the newest: the topic with the id {uuid_text(topic_id)} was left out")
             continue
         partitions = by_topic[name, topic_id]
         topic = state.topics[name] = Topic(name, topic_id)
@@ -96,7 +96,7 @@ def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, byt
         missing = [index for index in range(max(partitions)) if index not in partitions]
         if missing:
             unknown.append(
-                f"whether {name} has records in partitions {_listed(missing)}, which have no directory here: they are empty"
+                f"whether {name} has records in partitions {_listed(missing)}, which have no directory here: they are created empty"
             )
         replicas = sorted({found.node_id for each in partitions.values() for found in each})
         for index in range(max(partitions) + 1):
@@ -105,8 +105,8 @@ def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, byt
             highest = max(highest, producer_id)
     state.next_producer_id = (highest // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
     unknown += [
-        "topics and partitions without a directory here, which have no records or are on brokers that were not named",
-        "configs of topics, brokers and groups, quotas and SCRAM credentials: all have their defaults",
+        "topics and partitions without a directory here, which have no records or are on brokers that were not given",
+        "configs of topics, brokers and groups, quotas and SCRAM credentials: all are at their defaults",
         f"the feature levels: those of a new cluster, metadata.version {state.features['metadata.version']}, and no {ELR_VERSION}",
     ]
     return state

@@ -22,8 +22,8 @@ def check_is_alone(state: ClusterState, directory: str) -> None:
     """Raises `DirectoryError` if ``state``, the metadata of the directory, is that of a cluster with several brokers."""
     if not state.is_alone:
         raise DirectoryError(
-            f"{directory} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
-            f" take its topics into another directory with ottla adopt --from {directory} --data-dir OTHER"
+            f"{directory} belongs to a cluster of several brokers, whose metadata it shares;"
+            f" import its topics into another directory with ottla adopt --from {directory} --data-dir OTHER"
         )
 
 
@@ -33,7 +33,9 @@ def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPart
     if identity is None:
         return
     replicated = sorted(logs)
-    whose = f"{directory} belongs to a broker whose controller is elsewhere, and does not say which logs have other replicas"
+    whose = (
+        f"{directory} belongs to a broker with a remote controller, and has no metadata that says which logs have other replicas"
+    )
     if fs.is_dir(f"{directory}/{METADATA_DIRECTORY}"):
         state = read_metadata(fs, directory, []).state
         # A broker's copy of the cluster's metadata may lack the newest topics.
@@ -45,7 +47,7 @@ def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPart
     if replicated:
         topic, index = replicated[0]
         raise DirectoryError(
-            f"{whose}. What is put in place of damage would differ from the other replicas, and no broker would notice. If another"
+            f"{whose}. The repaired log would differ from the other replicas, and no broker would notice. If another"
             f" replica is in sync (ottla topic describe), move {directory}/{topic}-{index} away and start the broker, which then"
             " copies the log from its leader; if there is no other replica, add --only-replica"
         )

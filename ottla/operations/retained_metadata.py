@@ -47,10 +47,10 @@ def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
     are."""
     counts, notes = kept_by(state).counts(), []
     if counts:
-        notes.append(f"taken over as well: {counts}" if is_taken else f"stays behind, as topics are named: {counts}")
+        notes.append(f"also imported: {counts}" if is_taken else f"not imported, because --topic was given: {counts}")
     brokers = sum(kind == BROKER_RESOURCE for kind, _ in state.configs)
     if brokers:
-        notes.append(f"configs of brokers stay behind ({brokers} with some): set them again where they are wanted")
+        notes.append(f"broker configs are not imported ({brokers} brokers have some); set them again where needed")
     return notes
 
 
@@ -64,7 +64,7 @@ def keep_own(kept: KeptEntries, state: ClusterState, target: str) -> list[str]:
         both = [name for name in names if name in owned]
         if both:
             shown = ", ".join(map(_shown, both[:NAMED_IN_A_NOTE])) + (", ..." if len(both) > NAMED_IN_A_NOTE else "")
-            notes.append(f"{words}: {target} keeps its own for {len(both)} that both have ({shown})")
+            notes.append(f"{words}: {target} keeps its own for {len(both)} that exist in both ({shown})")
     for entity in own.client_quotas.by_entity:
         kept.client_quotas.by_entity.pop(entity, None)
     for user in own.credentials.by_user:
@@ -83,7 +83,9 @@ def keep_own(kept: KeptEntries, state: ClusterState, target: str) -> list[str]:
 
 def _check(words: str, count: int, limit: int, target: str) -> None:
     if count > limit:
-        raise DirectoryError(f"{target} would have {count:,} {words}, at most {limit:,} are kept; adopt single topics by --topic")
+        raise DirectoryError(
+            f"{target} would have {count:,} {words}, but at most {limit:,} are allowed; adopt single topics with --topic"
+        )
 
 
 def _shown(name: object) -> str:

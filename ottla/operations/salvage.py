@@ -110,7 +110,7 @@ def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict
     if following is not None and reason is None:
         missing = missing_end(segment, following) if not holes else None
         if missing is not None:
-            holes.append(Hole(begin, begin, missing, following, "the file ends here, and its index goes on"))
+            holes.append(Hole(begin, begin, missing, following, "the file ends here, but its index continues"))
     elif end > expected:
         holes.append(Hole(begin, file.size, expected, end, reason or f"the disk had all offsets up to {end - 1}"))
     return holes

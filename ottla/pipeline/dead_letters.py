@@ -38,7 +38,7 @@ def check_limit(topic: str, limit: int) -> None:
     """Raises `PipelineError` if a topic's limit is too small for dead letters."""
     if limit < SMALLEST_LIMIT_BYTES:
         raise PipelineError(
-            f"topic {topic!r} takes batches of {limit:,} bytes at most (max.message.bytes), and dead letters need"
+            f"topic {topic!r} accepts batches of at most {limit:,} bytes (max.message.bytes), but dead letters need"
             f" {SMALLEST_LIMIT_BYTES:,}"
         )
 

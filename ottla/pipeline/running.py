@@ -116,7 +116,7 @@ def run_stream(name: str, options: StreamSettings) -> int:
             left_over = _watched(spark, job, settings, total, signals)
             if signals:
                 raise Stopped(signals[0])
-    console.print(f"{job.name}, run {settings.run}: everything that was there is done{left_over}")
+    console.print(f"{job.name}, run {settings.run}: all available records are processed{left_over}")
     return 0
 
 
@@ -159,7 +159,7 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
             progress.update(task, completed=total - done.behind)
 
         def retry(batch: int, error: BaseException) -> None:
-            console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
+            console.print(f"batch {batch}: aborted and retried ({cause_of(str(error))})")
 
         Running(spark, job, settings, retry).finish(show_progress, lambda: bool(signals))
         if not signals:

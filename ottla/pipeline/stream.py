@@ -128,8 +128,9 @@ def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
         return
     how, instead = ("without", "leave it out") if wanted else ("with", "give it again")
     raise PipelineError(
-        f"the checkpoint {kept.root} was begun {how} --deduplicate, which cannot be changed later: {instead}, or begin anew with a"
-        " checkpoint, a transactional id and topics of their own"
+        f"the checkpoint {kept.root} was created {how} --deduplicate, which cannot be changed later: {instead}, or start over"
+        " with a"
+        " new checkpoint, a new transactional id and new topics"
     )
 
 
@@ -179,7 +180,7 @@ class Running:
             raise PipelineError(cause_of(str(error))) from error
         except jvm_gone as error:
             if not is_stop_wanted():
-                raise PipelineError("Spark's JVM has ended; what it has printed says why") from error
+                raise PipelineError("Spark's JVM has ended; its output says why") from error
             # A JVM may crash when its tasks are cancelled, because Spark frees the memory of batches that a task still reads. The
             # current batch has then failed, as intended.
             self._await_batch()
@@ -201,7 +202,7 @@ class Running:
 
     def _await_batch(self) -> None:
         if not self._sink.has_ended(STOP_TIMEOUT_S):
-            raise PipelineError(f"the batch in hand has not ended in {STOP_TIMEOUT_S:.0f} s; its transaction ends by its time-out")
+            raise PipelineError(f"the running batch did not end within {STOP_TIMEOUT_S:.0f} s; its transaction will time out")
 
     def _report_progress(self, on_progress: Callable[[StreamProgress], None]) -> None:
         for progress in self._reports.new(self._query):

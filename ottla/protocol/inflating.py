@@ -216,8 +216,8 @@ def _snappy_block(block: memoryview) -> memoryview:
         if not byte & 0x80:
             break
     if size > SNAPPY_MAX_RATIO * len(block):
-        raise ValueError(f"a snappy block of {len(block)} bytes that says it holds {size}")
+        raise ValueError(f"a snappy block of {len(block)} bytes with a stated size of {size}")
     if size > SNAPPY_BLOCK_BYTES:
-        raise TooLarge(f"a snappy block of {size} bytes, at most {SNAPPY_BLOCK_BYTES} are taken")
+        raise TooLarge(f"a snappy block has {size} bytes; at most {SNAPPY_BLOCK_BYTES} are allowed")
     out = bytearray(size)
     return memoryview(out)[: cramjam.snappy.decompress_raw_into(block, out)]

@@ -70,7 +70,7 @@ def _repaired(raw: Buffer) -> str:
     """
     text = str(raw, "utf-8", "replace")
     if len(text.encode()) > MAX_STRING_BYTES:
-        raise DecodeError("a string that is no UTF-8, and too long with what cannot be read replaced")
+        raise DecodeError("a string that is not UTF-8, and too long once its invalid bytes are replaced")
     return text
 
 
@@ -274,7 +274,7 @@ def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
     else:
         count, pos = read_uvarint(buf, pos)
     if count > MAX_TAGGED_FIELDS:
-        raise DecodeError(f"{count} tagged fields, at most {MAX_TAGGED_FIELDS} are taken")
+        raise DecodeError(f"{count} tagged fields; at most {MAX_TAGGED_FIELDS} are allowed")
     return count, pos
 
 

@@ -56,7 +56,7 @@ def zigzag(value: int) -> bytes:
 
 
 def malformed(reason: str) -> KafkaError:
-    return KafkaError(Code.INVALID_RECORD, f"the records are not what the batch says: {reason}")
+    return KafkaError(Code.INVALID_RECORD, f"the records do not match the batch header: {reason}")
 
 
 class RecordTooLarge(KafkaError):
@@ -64,7 +64,8 @@ class RecordTooLarge(KafkaError):
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            Code.INVALID_RECORD, f"a record of {size_bytes} bytes, at most {limit_bytes} are taken (max.decompressed.message.bytes)"
+            Code.INVALID_RECORD,
+            f"a record has {size_bytes} bytes; at most {limit_bytes} are allowed (max.decompressed.message.bytes)",
         )
 
 

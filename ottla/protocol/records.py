@@ -147,7 +147,7 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
     _, length, _, magic = _PREFIX.unpack_from(records)
     if magic != 2:
         if magic in (0, 1):
-            raise KafkaError(Code.INVALID_RECORD, "only record batches of magic 2 are taken")
+            raise KafkaError(Code.INVALID_RECORD, "only record batches of magic 2 are supported")
         raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of magic {magic}")
     if length < MIN_BATCH_LENGTH:
         raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of length {length}")

@@ -47,7 +47,7 @@ def split(records: bytes, count: int) -> Iterator[RawRecord]:
     except IndexError:
         at = -1
     if at != len(records):
-        raise KafkaError(Code.CORRUPT_MESSAGE, "a record's fields are not what its length says")
+        raise KafkaError(Code.CORRUPT_MESSAGE, "a record's fields do not match its length")
 
 
 def _record_at(payload: bytes, start: int) -> RawRecord:

@@ -17,7 +17,7 @@ def parse_uuid(text: str) -> bytes:
     """The 16 bytes of a UUID. Raises ValueError."""
     uuid = base64.urlsafe_b64decode(text + "==")
     if len(uuid) != len(NO_UUID):
-        raise ValueError(f"{text!r} is no UUID")
+        raise ValueError(f"{text!r} is not a UUID")
     return uuid
 
 

@@ -16,7 +16,7 @@ class Fenced(PipelineError):
 
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
-            f"another pipeline runs as {transactional_id!r} and has fenced this one; stop one of them,"
+            f"another pipeline uses {transactional_id!r} and has fenced this one; stop one of them,"
             " or give each a transactional.id of its own"
         )
         self.transactional_id = transactional_id
@@ -37,7 +37,9 @@ class IdExpired(MustAbort):
     """
 
     def __init__(self, transactional_id: str) -> None:
-        super().__init__(f"the cluster had forgotten {transactional_id!r} (transactional.id.expiration.ms); it was taken anew")
+        super().__init__(
+            f"the transactional id {transactional_id!r} had expired (transactional.id.expiration.ms); it was initialized again"
+        )
 
 
 class BrokerRefused(PipelineError):
@@ -45,7 +47,7 @@ class BrokerRefused(PipelineError):
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         said = " ".join((message or "").split())
-        super().__init__(f"{what}: the broker answered {name_of(code)}" + (f" ({said})" if said else ""))
+        super().__init__(f"{what}: the broker returned {name_of(code)}" + (f" ({said})" if said else ""))
         self.arguments = (what, code, message)
 
     @property
@@ -104,7 +106,7 @@ def cause_of(text: str) -> str:
     if any(word in text for word in _LOST):
         return (
             "retention has removed records that were not read yet: nothing is written past the loss;"
-            " failOnDataLoss=false (--accept-data-loss) goes on with what is left"
+            " failOnDataLoss=false (--accept-data-loss) continues with the remaining records"
         )
     return lines[0] if lines else "the stream failed"
 

@@ -35,7 +35,7 @@ def packages_for(pyspark_version: str) -> tuple[str, ...]:
     together = VERSIONS.get(minor)
     if together is None:
         raise PipelineError(
-            f"Spark {pyspark_version} is none that ottla knows the packages of ({', '.join(VERSIONS)}): start the session yourself,"
+            f"Spark {pyspark_version} is not supported ({', '.join(VERSIONS)} are): start the session yourself,"
             " with spark.jars.packages, and call ottla.spark.register"
         )
     return tuple(f"org.apache.spark:{name}_{SCALA}:{together.packages}" for name in ("spark-sql-kafka-0-10", "spark-avro"))

@@ -177,7 +177,7 @@ def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
             if name == "topic_id":
                 return parse_uuid(value)
     except ValueError:
-        raise Damaged(path, "it does not say whose partition this is; restore it, or move the directory away") from None
+        raise Damaged(path, "the file does not name the topic of this partition; restore it, or move the directory away") from None
     return None
 
 

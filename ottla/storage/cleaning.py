@@ -149,7 +149,7 @@ def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
     error: Exception | None = None
     while True:
         if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):
-            error = Interrupted(f"{log.name} changed while it was cleaned")
+            error = Interrupted(f"{log.name} changed while it was compacted")
         try:
             step = next(steps) if error is None else steps.throw(error)
         except StopIteration as ended:

@@ -251,7 +251,7 @@ def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int 
             if pace.spend(1):
                 yield None
     if len(choice.stays) != header.record_count:
-        reason = f"no {header.record_count} records in the batch at offset {header.base_offset}"
+        reason = f"the batch at offset {header.base_offset} does not have its {header.record_count} records"
         raise KafkaError(Code.CORRUPT_MESSAGE, reason)
     return choice
 

@@ -38,7 +38,7 @@ def append_as_follower(log: Log, records: Buffer, leader_epoch: int, now_ms: int
     expected = log.log_end_offset
     for _, header in sound:
         if header.base_offset < expected:
-            raise UnexpectedOffset(f"{log.name}: offset {header.base_offset} where {expected} or later was expected")
+            raise UnexpectedOffset(f"{log.name}: the batch has offset {header.base_offset}, but {expected} or later was expected")
         expected = header.next_offset
     size_bytes = 0
     for position, header in sound:
@@ -67,7 +67,7 @@ def _append(log: Log, batch: memoryview, header: BatchHeader, now_ms: int) -> No
     timestamp_ms = header.max_timestamp_ms
     if header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET:
         # More than two billion offsets are missing, and a segment that begins at the log end cannot contain the batch.
-        raise UnexpectedOffset(f"{log.name}: offset {header.base_offset} is too far behind {log.log_end_offset} for a segment")
+        raise UnexpectedOffset(f"{log.name}: offset {header.base_offset} is too far after {log.log_end_offset} for a segment")
     segment = log.segment_for(len(batch), header.last_offset, timestamp_ms, now_ms)
     if header.leader_epoch > log.epochs.latest:
         log.epochs.assign(header.leader_epoch, header.base_offset)

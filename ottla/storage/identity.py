@@ -19,7 +19,7 @@ KRAFT_FILE = "quorum-state"
 """A file that Apache Kafka writes into the directory of its metadata log, and ottla never does."""
 CONTROLLER_DIRECTORY = "controller"
 """The directory of the controller in a cluster's directory, next to those of its brokers (``ottla serve --brokers``)."""
-NOT_OURS = "something else has moved or removed the directory or its .lock"
+NOT_OURS = "another process has moved or removed the directory or its .lock"
 """The reason that a broker logs when it stops using a directory that it had locked."""
 
 
@@ -56,7 +56,7 @@ def read_identity(fs: Filesystem, path: str) -> DirectoryIdentity | None:
         properties = dict(line.split("=", 1) for line in lines)
         return DirectoryIdentity(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", ""))
     except UnicodeDecodeError:
-        reason = "it is no text"
+        reason = "it is not text"
     except (KeyError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     raise DirectoryError(f"{path}/{META_FILE} is damaged ({reason}); restore it or start with another directory")
@@ -70,13 +70,13 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
         # The directory cannot be listed. The code that opens it next reports the error.
         return
     if KRAFT_FILE in names:
-        reason = "is Apache Kafka's, which has run on it"
+        reason = "was used by Apache Kafka"
     elif not names and BOOTSTRAP_FILE in beside:
         reason = "was handed over to Apache Kafka (ottla graduate --in-place)"
     else:
         return
     raise DirectoryError(
-        f"{path} {reason}: start that on it, or take its topics into another directory with"
+        f"{path} {reason}: start Apache Kafka on it, or import its topics into another directory with"
         f" ottla adopt --from {path} --data-dir OTHER"
     )
 
@@ -89,7 +89,7 @@ def check_not_a_clusters(fs: Filesystem, path: str) -> None:
         # The directory cannot be read. The code that opens it next reports the error.
         return
     if is_clusters:
-        raise DirectoryError(f"{path} has the data of a cluster; start that on it with --brokers, or give another --data-dir")
+        raise DirectoryError(f"{path} has the data of a cluster; start the cluster with --brokers, or give another --data-dir")
 
 
 def write_identity(fs: Filesystem, path: str, identity: DirectoryIdentity, *, is_synced: bool = False) -> None:
@@ -111,7 +111,7 @@ def check_formatted(fs: Filesystem, path: str) -> None:
     """Raises `DirectoryError` for a directory that is not formatted, if its node must join an existing cluster."""
     if read_identity(fs, path) is None:
         raise DirectoryError(
-            f"{path} belongs to no cluster yet: give it the {META_FILE} of this node with the cluster.id that its controller has"
+            f"{path} belongs to no cluster yet; give it a {META_FILE} for this node with the cluster.id of its controller"
         )
 
 
@@ -133,7 +133,9 @@ def identify(
     identity = read_identity(fs, path)
     if identity is not None:
         if identity.node_id != node_id:
-            raise DirectoryError(f"{path} belongs to node {identity.node_id}, and node.id is {node_id}")
+            raise DirectoryError(
+                f"{path} belongs to node {identity.node_id}, but node.id is {node_id}; give the directory of this node"
+            )
         # A directory that was only formatted has no metadata log.
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or uuid_text(new_uuid())

@@ -146,7 +146,7 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
             stop.unreadable.append(f"{directory}/{name} {wrong}: {consequence}")
         return offsets or {}, is_whole
 
-    through = "every log is read through, as after a crash"
+    through = "every log is read in full, as after a crash"
     is_used = stop.was_used = stop.was_clean or _has_logs(fs, directory)
     stop.recovery_points, stop.knows_recovery_points = take(RECOVERY_POINTS, through, is_expected=is_used)
     if not is_used and stop.knows_recovery_points:
@@ -154,9 +154,9 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
         write_offsets(fs, f"{directory}/{RECOVERY_POINTS}", stop.recovery_points)
     # Without the recovery points the ends of the logs at the last stop are unknown.
     stop.was_clean = stop.was_clean and stop.knows_recovery_points
-    starts = "every log begins with its first segment, also where records were deleted"
+    starts = "every log starts at its first segment, including deleted records"
     stop.log_starts, _ = take(LOG_STARTS, starts)
-    stop.first_dirty, _ = take(FIRST_DIRTY, "compacted logs are cleaned from their beginning")
-    stop.high_watermarks, _ = take(HIGH_WATERMARKS, "every log takes its records for uncommitted until its leader says otherwise")
-    stop.aborted, stop.knows_aborted = take(ABORTED, "every log is read through for its aborted transactions")
+    stop.first_dirty, _ = take(FIRST_DIRTY, "compaction starts at the beginning of each log")
+    stop.high_watermarks, _ = take(HIGH_WATERMARKS, "every log treats its records as uncommitted until its leader confirms them")
+    stop.aborted, stop.knows_aborted = take(ABORTED, "every log is read in full for its aborted transactions")
     return stop

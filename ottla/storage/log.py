@@ -157,9 +157,15 @@ class Log:
     def _check_size(self, size: int) -> None:
         config = self.config
         if size > config.max_message_bytes:
-            raise KafkaError(Code.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {config.max_message_bytes} are taken")
+            raise KafkaError(
+                Code.MESSAGE_TOO_LARGE,
+                f"the batch has {size} bytes; at most {config.max_message_bytes} are allowed (max.message.bytes)",
+            )
         if size > config.segment_bytes:
-            raise KafkaError(Code.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes for segments of {config.segment_bytes}")
+            raise KafkaError(
+                Code.RECORD_LIST_TOO_LARGE,
+                f"the batch has {size} bytes; a segment has at most {config.segment_bytes} (segment.bytes)",
+            )
 
     def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> Appended:
         if header.producer_id >= 0:
@@ -253,13 +259,13 @@ class Log:
     def check_directory(self) -> None:
         """Raises `Damaged` if the path is a file or a symbolic link: the broker never writes through a link."""
         if self.fs.is_dir(self.directory) is False:
-            raise Damaged(self.directory, "a link or a file is in the place of a directory; move the directory itself there")
+            raise Damaged(self.directory, "this is a link or a file instead of a directory; move the directory itself there")
 
     def _create(self, now_ms: int) -> None:
         """Create the directory and the first segment. Raises FileExistsError if the directory has files of an earlier topic."""
         self.check_directory()
         if any(name.endswith((LOG_SUFFIX, snapshot.SUFFIX)) for name in self.fs.list_dir(self.directory)):
-            raise FileExistsError(errno.EEXIST, f"{self.directory} holds the files of an earlier topic; move it away")
+            raise FileExistsError(errno.EEXIST, f"{self.directory} has the files of an earlier topic; move it away")
         self.fs.make_dir(self.directory)
         if self.topic_id != NO_UUID:
             write_partition_metadata(self.fs, self.directory, self.topic_id)

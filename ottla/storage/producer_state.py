@@ -189,7 +189,7 @@ class ProducerState:
         if header.producer_epoch < last_epoch:
             raise KafkaError(
                 Code.INVALID_PRODUCER_EPOCH,
-                f"epoch {header.producer_epoch} of producer {header.producer_id}, last seen {last_epoch}",
+                f"epoch {header.producer_epoch} of producer {header.producer_id} is older than its last epoch, {last_epoch}",
             )
 
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
@@ -279,12 +279,13 @@ class ProducerState:
         if stale:
             raise KafkaError(
                 Code.INVALID_PRODUCER_EPOCH,
-                f"marker epoch {marker.producer_epoch} of producer {marker.producer_id}, last seen {entry.epoch}",
+                f"marker epoch {marker.producer_epoch} of producer {marker.producer_id} is older than its last epoch,"
+                f" {entry.epoch}",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 Code.TRANSACTION_COORDINATOR_FENCED,
-                f"coordinator epoch {marker.coordinator_epoch}, last seen {entry.coordinator_epoch}",
+                f"coordinator epoch {marker.coordinator_epoch} is older than the last one, {entry.coordinator_epoch}",
             )
 
     def completed_by(self, marker: EndTxnMarker, offset: int) -> CompletedTxn | None:

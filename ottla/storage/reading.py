@@ -81,7 +81,9 @@ def read(
     """
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} outside [{log.log_start_offset}, {log.log_end_offset}]")
+        raise KafkaError(
+            Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} is not between {log.log_start_offset} and {log.log_end_offset}"
+        )
     bound = lso if committed else log.log_end_offset if to_end else log.high_watermark
     fetched = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)
     if fetch_offset >= bound:
@@ -317,7 +319,9 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
     stream = RecordStream(batch, header)
     while decoded := run(next_decoded(stream, header, MAX_RECORD_BYTES)):
         if stream.large_bytes > MAX_RECORD_BYTES:
-            raise KafkaError(Code.CORRUPT_MESSAGE, f"a record of {stream.large_bytes} bytes")
+            raise KafkaError(
+                Code.CORRUPT_MESSAGE, f"a record has {stream.large_bytes} bytes; at most {MAX_RECORD_BYTES} can be decoded"
+            )
         yield from decoded
 
 

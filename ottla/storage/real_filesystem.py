@@ -71,7 +71,9 @@ class RealFile:
         while len(data) < wanted:
             more = os.pread(self._fd, wanted - len(data), offset + len(data))
             if not more:
-                raise Damaged(self.path, f"the file ends at byte {offset + len(data)} of {self.size}: something else has cut it")
+                raise Damaged(
+                    self.path, f"the file ends at byte {offset + len(data)} of {self.size}: another process has truncated it"
+                )
             data += more
         return data
 
@@ -84,9 +86,9 @@ class RealFile:
             return
         held = os.fstat(self._fd)
         if held.st_nlink == 0:
-            raise Damaged(self.path, "something else has removed the file or put another one in its place")
+            raise Damaged(self.path, "another process has removed or replaced the file")
         if not self.has_length(held.st_size):
-            raise Damaged(self.path, f"the file has {held.st_size} bytes and should have {self.size}: something else writes to it")
+            raise Damaged(self.path, f"the file has {held.st_size} bytes and should have {self.size}: another process writes to it")
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd if self._fd >= 0 else self._open(), size)
@@ -119,7 +121,7 @@ def _check_plain(path: str, status: os.stat_result) -> None:
     """Raises `Damaged` for anything but a regular file."""
     if not stat.S_ISREG(status.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a directory" if stat.S_ISDIR(status.st_mode) else "a device"
-        raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} is in the place of a file")
+        raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} was found instead of a file")
 
 
 def _opened_to_sync(path: str, flags: int) -> int:
@@ -161,14 +163,14 @@ class RealFilesystem:
             fd = self._descriptor(file.path, flags)
         except FileNotFoundError as error:
             if file.size and not self._read_only:
-                raise Damaged(file.path, "something else has removed the file") from error
+                raise Damaged(file.path, "another process has removed the file") from error
             raise
         try:
             status = os.fstat(fd)
             _check_plain(file.path, status)
             if not self._read_only and not file.has_length(status.st_size):
                 raise Damaged(
-                    file.path, f"the file has {status.st_size} bytes and should have {file.size}: something else writes to it"
+                    file.path, f"the file has {status.st_size} bytes and should have {file.size}: another process writes to it"
                 )
         except OSError:
             os.close(fd)
@@ -183,7 +185,7 @@ class RealFilesystem:
                 return os.open(path, flags | _PLAIN, 0o644)
             except OSError as error:
                 if error.errno == errno.ELOOP:
-                    raise Damaged(path, "a symbolic link is in the place of a file") from error
+                    raise Damaged(path, "a symbolic link was found instead of a file") from error
                 if not is_shortage(error) or not self._open_files:
                     raise
                 next(iter(self._open_files)).close()

@@ -100,7 +100,7 @@ def open_log(
         report.rebuilt.append(LEADER_EPOCH_FILE)
         _refill_epochs(log)
     if clean and (log_start_offset or 0) > log.log_end_offset:
-        report.rebuilt.append(f"the log start, which was {log_start_offset} and is behind the end")
+        report.rebuilt.append(f"the log start, which was {log_start_offset}, after the log end")
         report.has_false_start, log_start_offset = True, None
     log.log_start_offset = max(log_start_offset or 0, log.segments[0].base_offset)
     if log.log_start_offset > log.log_end_offset:
@@ -230,12 +230,15 @@ def _load_segments(
         may_have_gaps = below_point or not is_gapless or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and sound.next_offset < log.segments[at + 1].base_offset:
             # A power cut removed the end of this segment, exactly from a batch boundary on.
-            reason = f"it ends at offset {sound.next_offset}, before the next segment begins"
+            reason = f"the segment ends at offset {sound.next_offset}, before the next segment begins"
         if reason is not None:
             lost = _lost_behind(log, at, sound)
             if sound.damaged_offset < recovery_point or (clean and sound.next_offset > recovery_point):
-                raise Damaged(segment.log.path, f"{reason}, and {lost} behind it; the disk had all up to offset {recovery_point}")
-            report.losses.append(f"{segment.log.path}: {reason}; {lost} cut off")
+                raise Damaged(
+                    segment.log.path,
+                    f"{reason}, and {lost} follow; everything up to offset {recovery_point} had been synced to the disk",
+                )
+            report.losses.append(f"{segment.log.path}: {reason}; {lost} were removed")
             _cut_after(log, at, sound)
             break
         if is_settled:
@@ -269,7 +272,7 @@ def _check_is_not_cut(segment: Segment, following: int) -> None:
     """Raises `Damaged` if a segment's file lost its last batches, exactly from a batch boundary on."""
     missing = missing_end(segment, following)
     if missing is not None:
-        wrong = f"it ends at offset {missing}, and its index goes on; the next segment begins at offset {following}"
+        wrong = f"the segment ends at offset {missing}, but its index continues; the next segment begins at offset {following}"
         raise Damaged(segment.log.path, wrong)
 
 
@@ -288,7 +291,7 @@ def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None
             raise sound.damage()
         if segment is log.active and not sound.is_gapless:
             raise _other_end(log, recovery_point, clean=True)
-    report.rebuilt.append(f"the recovery point, which was {recovery_point} where the log is sound up to {log.log_end_offset}")
+    report.rebuilt.append(f"the recovery point, which was {recovery_point}, while the log is sound up to {log.log_end_offset}")
 
 
 def _recover_all(log: Log, report: RecoveryReport) -> list[int]:

@@ -57,7 +57,7 @@ def finish_replacement(fs: Filesystem, directory: str) -> None:
 def check_not_replacing(fs: Filesystem, directory: str) -> None:
     """Raises `DirectoryError` if a replacement was interrupted, because the directory may contain only a part of its data."""
     if fs.is_dir(f"{directory}/{REPLACEMENT_DIRECTORY}"):
-        raise DirectoryError(f"A reset or restore of {directory} was interrupted; start ottla serve on it once to complete it.")
+        raise DirectoryError(f"a reset or restore of {directory} was interrupted; start ottla serve on it once to complete it")
 
 
 class Replacement:

@@ -63,7 +63,7 @@ class DamagedBatch(KafkaError):
 
     def as_lasting(self) -> Damaged:
         """The error that takes the partition offline, for readers that cannot continue without the bytes."""
-        return Damaged(self.path, f"it is damaged at byte {self.position}, offset {self.offset}: {self.reason}")
+        return Damaged(self.path, f"the file is damaged at byte {self.position}, offset {self.offset}: {self.reason}")
 
 
 def fault_of(header: BatchHeader, next_offset: int, room_bytes: int) -> str | None:
@@ -129,7 +129,7 @@ def pieces(
             is_readable = header.size_bytes <= end - position and (may_read is None or may_read(position, header))
             wanted = max(wanted, header.size_bytes)
     if must_reach_end and position < end:
-        raise Damaged(file.path, f"it cannot be read from byte {position} on")
+        raise Damaged(file.path, f"the file cannot be read from byte {position} on")
 
 
 def batches(
@@ -160,7 +160,7 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
     while position < end:
         raw = file.read(min(window_bytes, end - position), position)
         if len(raw) < HEADER_BYTES:
-            raise DamagedBatch(file.path, position, next_offset, f"{len(raw)} bytes are no batch")
+            raise DamagedBatch(file.path, position, next_offset, f"{len(raw)} bytes are not a batch")
         at = 0
         while len(raw) - at >= HEADER_BYTES:
             header = read_header(raw, at)
@@ -231,7 +231,7 @@ class SoundBatches:
                 self.damaged_offset = min(self.damaged_offset, header.base_offset)
                 return
             if header.next_offset > self._limit:
-                self.reason = f"offset {header.base_offset} after {self.next_offset - 1}, further than a segment reaches"
+                self.reason = f"offset {header.base_offset} after {self.next_offset - 1}, beyond the range of a segment"
                 return
             if header.base_offset != self.next_offset:
                 self.is_gapless = False
@@ -242,7 +242,7 @@ class SoundBatches:
     def damage(self) -> Damaged:
         """The error for callers that must not ignore the bytes after ``end``."""
         because = "" if self.reason is None else f": {self.reason}"
-        return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
+        return Damaged(self.file.path, f"the file cannot be read from byte {self.end} on{because}")
 
     def damaged_batch(self) -> DamagedBatch:
         """As `damage`, for callers that keep the partition in service."""

@@ -312,7 +312,7 @@ class Cluster:
     def _signal(self, broker: int, number: int) -> None:
         self._check_controls()
         if broker not in self._running:
-            raise ValueError(f"broker {broker} does not run")
+            raise ValueError(f"broker {broker} is not running")
         with suppress(ProcessLookupError):
             os.kill(self._pids[broker], number)
 
@@ -381,7 +381,7 @@ class Cluster:
     def _await(self, condition: Callable[[], bool], timeout_s: float) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: condition() or self._has_ended.is_set(), timeout_s):
-                raise self._failed(f"it has not happened in {timeout_s:g} s")
+                raise self._failed(f"the cluster did not do this within {timeout_s:g} s")
 
     def _failed(self, reason: str) -> ClusterFailed:
         return ClusterFailed(f"{reason}:\n{self._parent.last_lines(30)}")

@@ -122,6 +122,6 @@ def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
             if value:
                 return value
         if monotonic_s() > deadline_s:
-            last = f"gave {value!r}" if absent is None else f"said: {absent}"
-            raise TimeoutError(f"it has not come in {timeout_s:g} s; the last look {last}") from absent
+            last = f"value: {value!r}" if absent is None else f"error: {absent}"
+            raise TimeoutError(f"Condition not met within {timeout_s:g} s; last {last}.") from absent
         time.sleep(PAUSE_S)

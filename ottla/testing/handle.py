@@ -129,7 +129,7 @@ class Broker:
     ) -> None:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
-                raise ValueError(f"settings: {name!r} is given by {instead}")
+                raise ValueError(f"settings: {name!r} is set by {instead}; leave it out")
         # `start` creates the directory, so that a handle that is never started leaves nothing behind.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
@@ -356,7 +356,7 @@ class Broker:
         if self._remote is None or not self.is_running:
             raise ControlError("the broker is not running; start it first")
         if self._served.is_suspended:
-            raise ControlError("SIGSTOP has stopped the broker; resume it first")
+            raise ControlError("the broker is stopped by SIGSTOP; resume it first")
         return self._remote
 
     def _check_controls(self) -> None:

@@ -112,13 +112,15 @@ def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:
-            raise pytest.UsageError(f"{item.nodeid}: the options of the marker ottla have names: {', '.join(_OPTIONS)}")
+            raise pytest.UsageError(f"{item.nodeid}: the marker ottla takes keyword arguments only: {', '.join(_OPTIONS)}")
         for name, value in marker.kwargs.items():
             if name not in _OPTIONS:
-                raise pytest.UsageError(f"{item.nodeid}: the marker ottla has no option {name!r}; there are {', '.join(_OPTIONS)}")
+                raise pytest.UsageError(
+                    f"{item.nodeid}: the marker ottla has no option {name!r}; its options are {', '.join(_OPTIONS)}"
+                )
             is_good = isinstance(value, _OPTIONS[name]) and (name != "clock" or value in _CLOCKS)
             if value is not None and not is_good:
-                raise pytest.UsageError(f"{item.nodeid}: the marker ottla wants {name}={_EXAMPLES[name]}, not {value!r}")
+                raise pytest.UsageError(f"{item.nodeid}: the marker ottla needs {name}={_EXAMPLES[name]}, not {value!r}")
             options.setdefault(name, value)
     return options
 
@@ -231,7 +233,7 @@ def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> E
         return None
     wanted = [name for name, value in options.items() if value and (name, value) != ("clock", _CLOCKS[0])]
     if wanted:
-        pytest.skip(f"the {what} wants a broker of its own ({', '.join(wanted)}), and runs against {bootstrap}")
+        pytest.skip(f"the {what} needs a broker of its own ({', '.join(wanted)}), but the tests run against {bootstrap}")
     return External(bootstrap)
 
 
@@ -312,7 +314,7 @@ def _given(node: pytest.Item | pytest.Collector) -> dict[str, BrokerRequest]:
 def _refuse(node: pytest.Item | pytest.Collector, name: str, who: str) -> NoReturn:
     marked = next((one for one in reversed(node.listchain()) if any(mark.name == "ottla" for mark in one.own_markers)), node)
     pytest.fail(
-        f"{who} takes {name}, but the marker ottla of {marked.nodeid} wants another broker; take ottla_module, which has the broker"
+        f"{who} uses {name}, but the marker ottla of {marked.nodeid} needs another broker; use ottla_module, which has the broker"
         " of a module's marker, or ottla, in a fixture of each test",
         pytrace=False,
     )
@@ -371,7 +373,7 @@ def ottla_cluster(request: pytest.FixtureRequest) -> Cluster:
     options = _marked(request.node)
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
-        pytest.skip(f"the test wants a cluster of its own, and runs against {bootstrap}")
+        pytest.skip(f"the test needs a cluster of its own, but the tests run against {bootstrap}")
     clusters: SessionClusters = request.getfixturevalue("_ottla_clusters")
     return clusters.get(_wanted(request.config, {"brokers": DEFAULT_CLUSTER_BROKERS, **options}))
 

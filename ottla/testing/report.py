@@ -44,7 +44,7 @@ def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None
                 if events:
                     told.append((name, events))
     except (ClientError, ControlError, Refused, OSError) as error:
-        return [f"their transactions cannot be told: {error}"]
+        return [f"their transactions cannot be shown: {error}"]
     newest = sorted(told, key=lambda one: one[1][-1].time_ms)[-MAX_TRANSACTIONAL_IDS:]
     lines: list[str] = []
     for name, events in newest:

@@ -150,7 +150,7 @@ def client(simulated: SimulatedBroker) -> Iterator[SimulatedClient]:
 
 
 def said(logs: list[dict[str, object]]) -> list[tuple[object, object]]:
-    return [(line["resource"], line["name"]) for line in logs if line["event"] == "setting_without_effect"]
+    return [(line["resource"], line["name"]) for line in logs if line["event"] == "setting_ignored"]
 
 
 def create(client: SimulatedClient, name: str, *, validate_only: bool = False, **configs: str) -> int:

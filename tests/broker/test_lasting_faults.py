@@ -100,13 +100,13 @@ class Lasting:
         groups = self.groups(expire_offsets=lambda *_: [None])
         return lambda: run(groups.expire_offsets())
 
-    def meet_offsets_not_forgotten(self) -> Callable[[], object]:
+    def meet_offsets_not_deleted(self) -> Callable[[], object]:
         groups = self.groups(forget_topic=lambda *_: [None])
         groups._has_share_states_to_forget = False
         groups._forgotten = {ForgottenTopic("t", index, 100): None for index in range(50)}
         return lambda: run(groups.forget_topics())
 
-    def meet_share_states_not_forgotten(self) -> Callable[[], object]:
+    def meet_share_states_not_deleted(self) -> Callable[[], object]:
         groups = self.groups(shares=Part(forget_topics=lambda *_: [None]))
         return lambda: run(groups.forget_topics())
 
@@ -136,11 +136,11 @@ class Lasting:
         cluster: Any = Part(ensure_coordinator=refuse)
         return ShareGroupStates(self.env, groups, cast(Any, None), cluster, cast(Any, None), refuse)
 
-    def meet_share_states_not_begun(self) -> Callable[[], object]:
+    def meet_share_states_not_initialized(self) -> Callable[[], object]:
         states, asked = self.share_groups(), Initialization(group_id="g", state_epoch=0, start_offsets={bytes(16): {0: 0}})
         return lambda: run(states.initialize(asked))
 
-    def meet_share_states_not_noted(self) -> Callable[[], object]:
+    def meet_share_state_metadata_not_written(self) -> Callable[[], object]:
         states = self.share_groups()
         return lambda: states.state_lost(ShareKey("g", bytes(16), 0))
 
@@ -166,7 +166,7 @@ class Lasting:
         transactions.runtime_of = lambda shard: self.runtime  # type: ignore[method-assign, assignment, return-value]
         return transactions
 
-    def meet_ids_not_expired(self) -> Callable[[], object]:
+    def meet_transactional_ids_not_expired(self) -> Callable[[], object]:
         transactions = self.transactions(expire_ids=lambda *_: [None])
         return lambda: run(transactions.expire_ids())
 
@@ -205,7 +205,7 @@ class Lasting:
         partitions.directory.delete = delete  # type: ignore[method-assign, assignment]
         return lambda: run(partitions._delete([self.log]))
 
-    def meet_not_removed(self) -> Callable[[], object]:
+    def meet_file_not_removed(self) -> Callable[[], object]:
         directory = self.server.directory
 
         def unlink(path: str) -> None:
@@ -269,7 +269,7 @@ class Lasting:
 
         return refused
 
-    def meet_replicas_lag(self) -> Callable[[], object]:
+    def meet_replicas_lagged(self) -> Callable[[], object]:
         change = Part(committed={1, 2}, proposed={1})
         partitions = [Part(log=self.log, leader=Part(shrink=lambda *_: change)) for _ in range(20)]
         manager: Any = Part(
@@ -277,7 +277,7 @@ class Lasting:
         )
         return lambda: run(ReplicaManager.shrink(manager))
 
-    def meet_peer_lost(self) -> Callable[[], object]:
+    def meet_peer_disconnected(self) -> Callable[[], object]:
         peer: Any = Part(_become=lambda state: None, _errors=self.errors(), _env=self.env, _try_again=None)
 
         def lost() -> None:

@@ -187,7 +187,7 @@ def test_a_node_is_started_again_by_a_command(alone: Program) -> None:
 def test_an_unknown_command_is_refused(alone: Program, line: str) -> None:
     alone.until("ready")
     refused = command(str(alone.data_dir), line, PATIENCE_S)
-    assert refused["event"] == "refused" and "it has controller, broker-1, broker-2" in refused["reason"]
+    assert refused["event"] == "refused" and "its nodes are controller, broker-1, broker-2" in refused["reason"]
 
 
 def test_socket_is_private_and_limits_line_length(alone: Program) -> None:

@@ -103,10 +103,10 @@ def test_given_settings_apply_to_all_nodes() -> None:
         (3, {"process.roles": "broker"}, "process.roles"),
         (3, {"advertised.listeners": "INTERNAL://a:1"}, "advertised.listeners"),
         (3, {"listeners": "INTERNAL://127.0.0.1:1"}, "listeners"),
-        (3, {"listeners": "PLAINTEXT://127.0.0.1:65534"}, "the ports from 65534 on"),
-        (3, {"advertised.listeners": "PLAINTEXT://a:65534"}, "the ports from 65534 on"),
-        (3, {"ottla.control.port": "65534"}, "the ports from 65534 on"),
-        (3, {"ottla.metrics.port": "65533"}, "the ports from 65533 on"),
+        (3, {"listeners": "PLAINTEXT://127.0.0.1:65534"}, "there are not enough ports from 65534 on"),
+        (3, {"advertised.listeners": "PLAINTEXT://a:65534"}, "there are not enough ports from 65534 on"),
+        (3, {"ottla.control.port": "65534"}, "there are not enough ports from 65534 on"),
+        (3, {"ottla.metrics.port": "65533"}, "there are not enough ports from 65533 on"),
     ],
 )
 def test_unusable_cluster_settings_are_refused(broker_count: int, given: dict[str, str], named: str) -> None:
@@ -142,7 +142,7 @@ def test_other_directories_are_not_changed() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     fs.make_dir(DATA)
     fs.write_file(f"{DATA}/meta.properties", b"cluster.id=a\nnode.id=1\n")
-    with pytest.raises(DirectoryError, match="one broker"):
+    with pytest.raises(DirectoryError, match="a single broker"):
         prepare(fs, DATA, nodes, ids())
     fs = MemoryFilesystem()
     prepare(fs, DATA, nodes, ids())

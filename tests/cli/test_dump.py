@@ -42,7 +42,7 @@ def test_damaged_batch_is_reported_and_sets_the_exit_code(directory: Path, capsy
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("nowhere", "there is no "), ("notes.txt", "by its name it is no file that a broker writes"), ("empty", "has no file that")],
+    [("nowhere", "does not exist"), ("notes.txt", "is not named like a file of a broker"), ("empty", "has no files of")],
 )
 def test_unknown_paths_are_refused_in_one_line(name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
@@ -65,4 +65,4 @@ def test_timeline_is_read_from_files(directory: Path, capsys: pytest.CaptureFixt
     (events,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [event["kind"] for event in events] == ["init", *["begin", "data", "decide", "marker", "complete"] * 2]
     assert main(["txn", "timeline", "b", "--data-dir", str(directory)]) == 2
-    assert "says anything of a transactional id 'b'" in capsys.readouterr().err
+    assert "has the transactional id 'b'" in capsys.readouterr().err

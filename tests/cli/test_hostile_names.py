@@ -70,7 +70,7 @@ def test_non_utf8_arguments_are_refused(arguments: list[str], capsys: pytest.Cap
     given = arguments if arguments[0] == "fault" else [*arguments, "--bootstrap", scripted]
     assert main(given) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "no text in UTF-8" in line
+    assert "is not UTF-8 text" in line
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_names_and_paths_work_in_the_c_locale(coerced: str, tmp_path: Path) -> N
         return (done.stdout + done.stderr).decode()
 
     fault = "{api: Fetch, topic: счета, delay_ms: 5}"
-    assert "no text in UTF-8" not in (line := said("fault", "add", fault, "--url", "http://127.0.0.1:1", "--token", "x"))
+    assert "is not UTF-8 text" not in (line := said("fault", "add", fault, "--url", "http://127.0.0.1:1", "--token", "x"))
     assert "http://127.0.0.1:1 does not answer" in line
     (directory := tmp_path / "счета").mkdir()
     (directory / "partition.metadata").write_text("version: 0")
@@ -204,14 +204,14 @@ def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_invalid_control_urls_are_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", url, "--token", "x"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is no address of a broker's control API" in line
+    assert "is not the address of a control API" in line
 
 
 @pytest.mark.parametrize("token", ["ы", "a\nb"])
 def test_invalid_tokens_are_refused(token: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", "http://127.0.0.1:1", "--token", token]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is no token" in line
+    assert "is not a token" in line
 
 
 def test_foreign_ready_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,4 +220,4 @@ def test_foreign_ready_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
         (tmp_path / "ready").write_text(json.dumps(said))
         assert main(["clock", "show", "--ready-file", str(tmp_path / "ready")]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert "has no control port" in line
+        assert "has no control API" in line

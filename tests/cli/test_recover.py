@@ -69,7 +69,7 @@ def test_wrong_partition_is_refused(
 
 def test_missing_directory_is_refused_and_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", "--data-dir", str(tmp_path / "none"), "--discard"]) == 1
-    assert "is no directory" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 

@@ -12,7 +12,7 @@ from tests.client.test_reasons import NOW_MS, held, holder, transaction
 
 CLIENT = {"client_id": "c", "client_host": "127.0.0.1"}
 LOGGED = [
-    Event(10, "init", "a producer takes the id", "log at 0", (7, 0)),
+    Event(10, "init", "a producer gets the id", "log at 0", (7, 0)),
     Event(20, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
     Event(40, "decide", "abort is decided", "log at 2", (7, 1), [("t", 0)]),
     Event(41, "marker", "abort marker", "t:0 at 1", (7, 1), [("t", 0)]),
@@ -73,7 +73,7 @@ def test_requests_are_listed_before_their_effects() -> None:
         "request",
     ]
     assert events[0].where == "from client c at 127.0.0.1"
-    assert events[7].what == "is fenced by producer 7 epoch 2, client d at 127.0.0.1, which has taken the id over"
+    assert events[7].what == "is fenced by producer 7 epoch 2, client d at 127.0.0.1, the new owner of the id"
     assert (events[8].what, events[8].producer) == ("EndTxn commit is refused: PRODUCER_FENCED", (7, 0))
     assert events[9].what == "AddPartitionsToTxn t:0 and 1 more partition"
 

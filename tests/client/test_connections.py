@@ -35,12 +35,12 @@ def test_unsupported_request_is_not_sent() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", NotKafka, "what answers at kafka:9092 is not Kafka"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", NotKafka, "it wants TLS"),
-        (b"\0\0\0\6\0\0\0\7\0\0", NotKafka, "answers what was not asked"),
-        (b"\0\0\0\7\0\0\0\1\0\0\1", NotKafka, "cannot be read"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", NotKafka, "the server at kafka:9092 is not Kafka"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", NotKafka, "it requires TLS"),
+        (b"\0\0\0\6\0\0\0\7\0\0", NotKafka, "its response belongs to no request"),
+        (b"\0\0\0\7\0\0\0\1\0\0\1", NotKafka, "cannot be decoded"),
         (b"\0\0\0\1\0", NotKafka, "is not Kafka"),
-        (b"", TimedOut, "takes connections and does not answer"),
+        (b"", TimedOut, "accepts connections but does not answer"),
         (ConnectionResetError("closed"), NotKafka, "TLS or SASL"),
     ],
 )

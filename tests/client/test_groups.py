@@ -145,7 +145,7 @@ def test_offsets_are_set_with_the_api_of_the_group_type(kind: str, api: str) -> 
 @pytest.mark.parametrize("state", ["NotReady", "Stable", "PreparingRebalance", "Assigning"])
 def test_offsets_of_a_group_with_members_are_not_changed(state: str) -> None:
     scripted = broker("consumer", state)
-    with pytest.raises(KafkaAnswered, match=f"it is {state}: stop its members first") as refused:
+    with pytest.raises(KafkaAnswered, match=f"the group is {state}; stop its members first") as refused:
         groups.commit(ScriptedCluster(kafka=scripted).brokers(), "g", {("t", 0): 4})
     assert refused.value.code == Code.NON_EMPTY_GROUP
     assert "OffsetCommit" not in scripted.names()

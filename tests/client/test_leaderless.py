@@ -51,8 +51,8 @@ def partition(**fields: list[int]) -> LeaderlessPartition:
         ),
         (partition(offline=[3]), "no replica is known to have every committed record", ELECT),
         (partition(last_leaders=[1, 2]), "no replica is known to have every committed record", ELECT),
-        (partition(offline=[1], complete=[1, 2]), "an election is under way", "wait"),
-        (partition(last_leaders=[2]), "an election is under way", "wait"),
+        (partition(offline=[1], complete=[1, 2]), "an election is in progress", "wait"),
+        (partition(last_leaders=[2]), "an election is in progress", "wait"),
     ],
 )
 def test_leaderless_partition_has_reason_and_remedy(one: LeaderlessPartition, reason: str, remedy: str) -> None:

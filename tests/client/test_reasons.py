@@ -50,10 +50,10 @@ def held(**fields: Any) -> StableOffset:
 def test_open_transaction_is_explained() -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction()), NOW_MS)
     assert stands == (
-        "orders:3 stands at 4,711 of 9,120 for readers of committed records: transaction of producer 7 epoch 2, transactional id"
-        " checkout-1, open for 42.0 s, times out in 18.0 s; 4,409 records wait, its own among them"
+        "read_committed consumers of orders:3 are held at 4,711 of 9,120: transaction of producer 7 epoch 2, transactional id"
+        " checkout-1, open for 42.0 s, times out in 18.0 s; 4,409 records wait, including its own"
     )
-    assert do == "wait for it, or end it and fence its producer: ottla txn abort checkout-1"
+    assert do == "wait for it, or abort it and fence its producer: ottla txn abort checkout-1"
 
 
 def test_single_waiting_record_is_singular() -> None:
@@ -69,13 +69,13 @@ def test_timed_out_transaction_is_explained() -> None:
 def test_overdue_transaction_is_explained() -> None:
     start_ms = NOW_MS - 60_000 - ABORT_INTERVAL_MS - 1
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=start_ms)), NOW_MS)
-    assert ", which should have timed out 10.0 s ago, unless the broker's clock tells another time than the one here;" in stands
+    assert ", which should have timed out 10.0 s ago, unless the broker's clock differs from the local clock;" in stands
     assert "about to be aborted" not in stands
 
 
 def test_clock_skew_is_explained() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS + SKEW_MS + 1)), NOW_MS)
-    assert ", open for an unknown time, as the broker's clock is ahead of the one here;" in stands
+    assert ", open for an unknown time, because the broker's clock is ahead of the local clock;" in stands
     assert "times out" not in stands
 
 
@@ -89,21 +89,21 @@ def test_elapsed_time_is_never_negative(start_ms: int, now_ms: int) -> None:
 @pytest.mark.parametrize(("state", "outcome"), [("PrepareCommit", "commit"), ("PrepareAbort", "abort")])
 def test_decided_transaction_is_explained(state: str, outcome: str) -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction(state)), NOW_MS)
-    assert f"whose {outcome} is being carried out" in stands
+    assert f"whose {outcome} is being completed" in stands
     assert "abort checkout-1" not in do, "what is decided cannot be aborted"
 
 
 def test_hanging_transaction_is_explained() -> None:
     stands, do = why_held(held(holder=holder()), NOW_MS)
     assert "which no coordinator will end" in stands
-    assert do == "it hangs: ottla txn abort --partition orders:3 --start-offset 4711"
+    assert do == "it is hanging: end it with ottla txn abort --partition orders:3 --start-offset 4711"
 
 
 def test_partition_without_blocking_transaction_is_explained() -> None:
     (line,) = why_held(held(last_stable_offset=9_120), NOW_MS)
-    assert line == "orders:3 holds nobody: readers of committed records get to its end, 9,120"
+    assert line == "orders:3 has no open transaction: read_committed consumers can read to its end, 9,120"
     (line,) = why_held(held(), NOW_MS)
-    assert "has just ended; ask again" in line
+    assert "has just ended; run the command again" in line
 
 
 def group(state: str = "Stable", *, members: int = 1, epochs: tuple[int, ...] = (), lags: tuple[int, ...] = (5,)) -> WaitingGroup:
@@ -134,27 +134,27 @@ def group(state: str = "Stable", *, members: int = 1, epochs: tuple[int, ...] = 
 
 def test_group_without_members_is_explained() -> None:
     lines = why_group_waits(group(members=0, state="Empty", lags=(5, 7)), NOW_MS)
-    assert lines[0] == "group billing has no members: nobody reads for it; it is 12 records behind"
-    assert lines[1] == "orders:1: 7 behind, at 100 of 107; no member has it"
+    assert lines[0] == "group billing has no members, so no records are read; its lag is 12 records"
+    assert lines[1] == "orders:1: lag 7, at 100 of 107; no member reads it"
 
 
 def test_lagging_member_is_explained() -> None:
     lines = why_group_waits(group(), NOW_MS)
     assert lines == [
-        "group billing is Stable with 1 member; it is 5 records behind",
-        "orders:0: 5 behind, at 100 of 105; client c0 at 10.0.0.1 has it",
+        "group billing is Stable with 1 member; its lag is 5 records",
+        "orders:0: lag 5, at 100 of 105; client c0 at 10.0.0.1 reads it",
     ]
 
 
 def test_rebalance_waiting_for_a_member_is_explained() -> None:
     (first, *_) = why_group_waits(group("Reconciling", members=2, epochs=(9, 8)), NOW_MS)
-    assert first == "group billing is rebalancing (Reconciling) with 2 members, waiting for c1; it is 5 records behind"
+    assert first == "group billing is rebalancing (Reconciling) with 2 members, waiting for c1; its lag is 5 records"
 
 
 def test_group_without_lag_is_explained() -> None:
     assert why_group_waits(group(lags=(0,)), NOW_MS) == [
         "group billing is Stable with 1 member",
-        "it has read all that there is",
+        "it has read all records",
     ]
 
 
@@ -168,13 +168,13 @@ def test_partitions_without_a_committed_offset_are_explained() -> None:
     )
     assert why_group_waits(waiting, NOW_MS) == [
         "group billing is Stable with 3 members; it has no committed offset in 2 partitions",
-        "orders:1: no committed offset; from earliest 5 would be read, 4 to 8; client c1 at 10.0.0.1 has it",
-        "orders:2: no committed offset, and no records to read; client c2 at 10.0.0.1 has it",
+        "orders:1: no committed offset; from earliest it would read 5, 4 to 8; client c1 at 10.0.0.1 reads it",
+        "orders:2: no committed offset, and no records to read; client c2 at 10.0.0.1 reads it",
     ]
 
 
 def test_single_record_and_partition_are_singular() -> None:
-    assert why_group_waits(group(lags=(1,)), NOW_MS)[0] == "group billing is Stable with 1 member; it is 1 record behind"
+    assert why_group_waits(group(lags=(1,)), NOW_MS)[0] == "group billing is Stable with 1 member; its lag is 1 record"
     assert why_group_waits(group(lags=(1,) * (MAX_PARTITIONS_NAMED + 1)), NOW_MS)[-1].startswith("and 1 more partition; ")
 
 
@@ -183,19 +183,19 @@ def test_single_record_and_partition_are_singular() -> None:
     [
         ("a b", "ottla txn abort 'a b'"),
         ("-x", "ottla txn abort -- -x"),
-        ("\u202eaio<script>", "ottla txn abort NAME, with the name that --json tells: some of its characters are not shown here"),
+        ("\u202eaio<script>", "ottla txn abort NAME, with the name that --json shows: some of its characters cannot be shown here"),
     ],
 )
 def test_suggested_command_quotes_the_id(name: str, command: str) -> None:
     _, do = why_held(held(holder=holder(), transaction=replace(transaction(), transactional_id=name)), NOW_MS)
-    assert do == f"wait for it, or end it and fence its producer: {command}"
+    assert do == f"wait for it, or abort it and fence its producer: {command}"
 
 
 def test_many_lagging_partitions_are_shortened() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
-    assert lines[1].startswith("orders:29: 30 behind"), "the most first"
-    assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; all are named by ottla group describe billing"
+    assert lines[1].startswith("orders:29: lag 30"), "the most first"
+    assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; ottla group describe billing shows all"
 
 
 def test_transaction_with_pending_offsets_of_a_group_is_explained() -> None:
@@ -205,11 +205,11 @@ def test_transaction_with_pending_offsets_of_a_group_is_explained() -> None:
     )
     _, offsets, who, do = why_group_waits(waiting, NOW_MS)
     assert offsets == (
-        "a transaction has not ended that holds offsets in __consumer_offsets:7, where this group's are; "
-        "if they are this group's, who reads for it waits for them"
+        "an open transaction has pending offsets in __consumer_offsets:7, which has this group's offsets; "
+        "if they are of this group, its consumers wait for the transaction"
     )
     assert "transactional id checkout-1" in who
-    assert do.startswith("wait for it, or end it")
+    assert do.startswith("wait for it, or abort it")
 
 
 def test_group_blocked_by_an_open_transaction_is_explained() -> None:

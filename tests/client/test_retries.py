@@ -65,7 +65,7 @@ def test_persistent_error_is_reported_at_the_deadline() -> None:
 
 def test_unknown_topic_is_reported_at_once() -> None:
     world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=("no",))]}))
-    with pytest.raises(KafkaAnswered, match=r"there is no topic 'no' at kafka:9092.*create it first") as raised:
+    with pytest.raises(KafkaAnswered, match=r"unknown topic 'no' at kafka:9092.*create it first") as raised:
         list_offsets(world.brokers(), "no", [0], EARLIEST)
     assert raised.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert not world.pauses
@@ -92,7 +92,7 @@ def test_topic_creation_waits_for_leaders() -> None:
 
 def test_existing_topic_is_refused_with_a_remedy() -> None:
     broker = ScriptedBroker(answers={"Metadata": [TWO], "CreateTopics": [created(36)]})
-    with pytest.raises(KafkaAnswered, match=r"topic 't' exists already: TOPIC_ALREADY_EXISTS.*ottla topic describe t") as raised:
+    with pytest.raises(KafkaAnswered, match=r"topic 't' already exists: TOPIC_ALREADY_EXISTS.*ottla topic describe t") as raised:
         topics.create(ScriptedCluster(kafka=broker).brokers(), "t", 1)
     assert raised.value.code == Code.TOPIC_ALREADY_EXISTS
 

@@ -74,14 +74,14 @@ def test_transaction_is_listed_from_begin_to_end() -> None:
     assert [event.partitions for event in happened if event.kind in ("begin", "add")] == [[("orders", 0)], [("orders", 1)]]
     assert happened[2].what == "2 records written"
     assert happened[2].where == "orders:0 at 0 to 1"
-    assert happened[-1].what == "committed, every marker is written, 40 ms after its begin"
+    assert happened[-1].what == "committed, every marker is written, 40 ms after it began"
     assert happened[-1].where == f"{WHERE} at 5"
 
 
 def test_new_owner_of_the_id_is_listed() -> None:
     first, second = events([state(0, "Empty"), state(1, "Empty", epoch=1)], WHERE)
-    assert first.what == "a producer takes the id (time-out 60,000 ms)"
-    assert second.what == "a producer takes the id over; those before it are fenced (time-out 60,000 ms)"
+    assert first.what == "a producer gets the id (time-out 60,000 ms)"
+    assert second.what == "a new producer owns the id; earlier producers are fenced (time-out 60,000 ms)"
 
 
 def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
@@ -195,7 +195,7 @@ def test_silent_cluster_is_not_reported_as_unknown_id() -> None:
 
 def test_cluster_without_transactions_reports_an_unknown_id() -> None:
     broker = ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=(TRANSACTION_TOPIC,))]})
-    with pytest.raises(KafkaAnswered, match="there is no transactional id 'shop'"):
+    with pytest.raises(KafkaAnswered, match="unknown transactional id 'shop'"):
         timeline(ScriptedCluster(kafka=broker).brokers(timeout_s=0.1), "shop")
 
 
@@ -204,8 +204,8 @@ def test_unread_parts_beyond_the_limits_are_reported() -> None:
     assert kinds(read.events).count("complete") == 2
     assert "data" not in kinds(read.events)
     assert read.unread == [
-        "what is in __transaction_state:0 before offset 3",
-        "what was written to topic orders, which has more than 4 records since the first of these events",
+        "__transaction_state:0 before offset 3",
+        "topic orders, which has more than 4 records since the first of these events",
     ]
 
 
@@ -213,7 +213,7 @@ def test_id_missing_in_the_newest_offsets_is_not_reported_as_unknown() -> None:
     cluster = Cluster(transactions=3, records=5)
     assert newest_timeline(cluster.brokers(), "other", TimelineLimits(log_offsets=6, data_records=4)).events == []
     for limits in (TimelineLimits(), TimelineLimits(log_offsets=9)):
-        with pytest.raises(KafkaAnswered, match="there is no transactional id 'other'"):
+        with pytest.raises(KafkaAnswered, match="unknown transactional id 'other'"):
             newest_timeline(cluster.brokers(), "other", limits)
 
 

@@ -112,14 +112,14 @@ def test_marker_has_the_coordinator_epoch_of_the_partition(known_epoch: int, sen
 
 def test_no_marker_is_written_without_a_transaction_at_the_offset() -> None:
     scripted = broker(DescribeProducers=[producers(open_producer())])
-    with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open ones begin at 4"):
+    with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open transactions begin at 4"):
         transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 5)
     assert "WriteTxnMarkers" not in scripted.names()
 
 
 def test_aborting_an_unknown_id_does_not_create_it() -> None:
     scripted = broker(DescribeTransactions=[described(code=Code.TRANSACTIONAL_ID_NOT_FOUND)])
-    with pytest.raises(KafkaAnswered, match="ottla txn list names those"):
+    with pytest.raises(KafkaAnswered, match="ottla txn list shows the"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
     assert "InitProducerId" not in scripted.names()
 
@@ -165,15 +165,15 @@ def test_abort_names_the_transaction_that_was_described(level: int, version: int
 @pytest.mark.parametrize("code", [Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE])
 def test_transaction_that_ended_during_the_abort_is_not_confused_with_a_newer_one(code: Code) -> None:
     scripted = broker(EndTxn=[EndTxnResponse(error_code=code)])
-    with pytest.raises(KafkaAnswered, match="it has ended meanwhile; ottla txn describe x shows what is open now"):
+    with pytest.raises(KafkaAnswered, match="it has ended meanwhile; ottla txn describe x shows the id's current state"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
     assert "InitProducerId" not in scripted.names(), "which would abort the newer one"
 
 
-@pytest.mark.parametrize(("state", "done"), [("Ongoing", "was aborted"), ("PrepareCommit", "none was open")])
+@pytest.mark.parametrize(("state", "done"), [("Ongoing", "was aborted"), ("PrepareCommit", "no earlier one")])
 def test_transaction_that_begins_during_the_abort_continues(state: str, done: str) -> None:
     scripted = broker(DescribeTransactions=[described(state=state), described()])
-    with pytest.raises(KafkaAnswered, match=f"another transaction meanwhile, which goes on; .*{done}"):
+    with pytest.raises(KafkaAnswered, match=f"another transaction meanwhile, which is still open; .*{done}"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
     assert "InitProducerId" not in scripted.names()
 

@@ -267,7 +267,7 @@ def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser
 
 def test_failed_page_is_requested_once(browser: Browser) -> None:
     """Each time would be an error more in the broker's log."""
-    why = "this page has failed; the broker's log says why"
+    why = "this page failed; see the broker's log"
     refused = json.dumps({"status": 500, "error": why}).encode()
     with scripted_control_api(b"event: refused\ndata: " + refused + b"\n\n", stays_open=False) as (url, asked):
         browser.driver.get(url)

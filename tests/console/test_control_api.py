@@ -148,7 +148,7 @@ def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pyt
     monkeypatch.setattr(site, "PLACE_TIMEOUT_S", 0.001)
     bodies = [begun(opened, "/console/v1/overview")[2] for _ in range(MAX_PAGES)]
     status, _, body = asked(opened, "/console/v1/overview")
-    assert (status, b"pages of the console are open already" in body) == (409, True)
+    assert (status, b"pages of the console are already open" in body) == (409, True)
     bodies[0].close()
     bodies[0].close()
     again = begun(opened, "/console/v1/overview")
@@ -177,7 +177,7 @@ def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch
     monkeypatch.setattr(control_api, "READ_TIMEOUT_S", 0.01)
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
-    with pytest.raises(CommandRefused, match=r"the broker is busy, and has not answered within") as refused:
+    with pytest.raises(CommandRefused, match=r"the broker is busy and did not answer within") as refused:
         looped._read(lambda steered: None)
     assert refused.value.status == 409
     goes_on.set()
@@ -211,7 +211,7 @@ def test_long_list_is_paged() -> None:
 
 @pytest.mark.parametrize("text", ["-1", "x", "9" * 19, "١"])
 def test_invalid_number_is_refused(text: str) -> None:
-    with pytest.raises(CommandRefused, match="start is a number"):
+    with pytest.raises(CommandRefused, match="start must be a number"):
         part_of([], asked_with({"start": text}))
 
 

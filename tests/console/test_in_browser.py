@@ -117,7 +117,7 @@ PAGES = {
     "topic?name=orders": Page("an open transaction begins", new_end),
     "messages?topic=orders&partition=7": Page("record 7", new_record),
     "groups": Page("group-000", new_group),
-    "group?name=group-000": Page("no members: nobody reads for it", new_offset),
+    "group?name=group-000": Page("no members, so no records are read", new_offset),
     "transactions": Page("open-00", new_transaction),
     "transaction?id=lively": Page("committed, every marker is written", new_events),
     "steering": Page("Faults and the clock", new_fault),
@@ -184,7 +184,7 @@ def test_faults_are_added_and_removed(shown: Browser, full: Loaded) -> None:
     shown.show("steering")
     shown.write("#fault", "api: EndTx\ndrop_answer: true")
     shown.click("#add button")
-    shown.wait_for_text("is it EndTxn")
+    shown.wait_for_text("did you mean EndTxn")
     shown.write("#fault", "api: EndTxn\nclient_id: <b>nobody</b>\ndrop_answer: true")
     shown.click("#add button")
     shown.wait_for_text("client_id: <b>nobody</b>")
@@ -193,7 +193,7 @@ def test_faults_are_added_and_removed(shown: Browser, full: Loaded) -> None:
     shown.wait("document.querySelectorAll('#live button').length === 0")
     assert full.broker.faults.all() == []
     shown.click("#advance button")
-    shown.wait_for_text("goes by the machine's clock, which nobody moves; start it with --clock manual")
+    shown.wait_for_text("the broker uses the machine's clock, which cannot be advanced; start it with --clock manual")
     # The browser itself notes what was refused.
     assert len([line for line in shown.complaints() if "status of 4" in line]) == 2
 
@@ -300,13 +300,13 @@ def test_pressed_pointer_pauses_updates_until_released(shown: Browser, full: Loa
     shown.wait(state_is("live"))
     press(shown, "#live h1")
     condition = new_group(full)
-    shown.wait(state_is("held while the pointer is pressed"))
+    shown.wait(state_is("paused while a button is pressed"))
     assert not shown.script(f"return {condition}")
     shown.script("document.dispatchEvent(new PointerEvent('pointerup'))")
     shown.wait(f"{condition} && {state_is('live')}")
     press(shown, "#live h1")
     condition = new_group(full)
-    shown.wait(state_is("held while the pointer is pressed"))
+    shown.wait(state_is("paused while a button is pressed"))
     shown.script("window.dispatchEvent(new Event('blur'))")
     shown.wait(f"{condition} && {state_is('live')}")
     press(shown, "#live h1")
@@ -318,7 +318,7 @@ def test_selected_text_pauses_updates_until_deselected(shown: Browser, full: Loa
     shown.show("groups")
     shown.script("document.getSelection().selectAllChildren(document.querySelector('#live h1'))")
     condition = new_group(full)
-    shown.wait(state_is("held while text is marked"))
+    shown.wait(state_is("paused while text is selected"))
     assert not shown.script(f"return {condition}")
     assert shown.script("return document.getSelection().toString()") == "Groups"
     # Objects that no longer change are rendered, too.

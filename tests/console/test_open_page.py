@@ -120,9 +120,9 @@ def test_slow_values_are_read_less_often(world_of: Callable[..., OpenPageWorld],
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (UnknownTopic("there is no topic 'x'", 3), 404),
-        (KafkaAnswered("there is no group 'x'", Code.GROUP_ID_NOT_FOUND), 404),
-        (KafkaAnswered("there is no transactional id 'x'", Code.TRANSACTIONAL_ID_NOT_FOUND), 404),
+        (UnknownTopic("unknown topic 'x'", 3), 404),
+        (KafkaAnswered("unknown group 'x'", Code.GROUP_ID_NOT_FOUND), 404),
+        (KafkaAnswered("unknown transactional id 'x'", Code.TRANSACTIONAL_ID_NOT_FOUND), 404),
         (KafkaAnswered("describing group 'x'", Code.COORDINATOR_LOAD_IN_PROGRESS), 409),
         (TimedOut("no answer"), 409),
         (CommandRefused(400, "what"), 400),

@@ -100,6 +100,6 @@ def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch)
     kind, said = data_of(next(page))
     assert (kind, said) == (
         "refused",
-        {"status": 409, "error": "what this page shows is larger than 4 MiB, and is not sent to a browser"},
+        {"status": 409, "error": "this page has more than 4 MiB, which is not sent to a browser"},
     )
     assert data_of(next(page)) == ("values", "small")

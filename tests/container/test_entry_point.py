@@ -84,9 +84,9 @@ def test_launch_reads_a_mounted_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({"CLUSTER_ID": "two words"}, "'two words' is no cluster id"),
-        ({"CLUSTER_ID": "x" * 65}, "is no cluster id"),
-        ({"CLUSTER_ID": "a\nnode.id=5"}, "is no cluster id"),
+        ({"CLUSTER_ID": "two words"}, "'two words' is not a cluster id"),
+        ({"CLUSTER_ID": "x" * 65}, "is not a cluster id"),
+        ({"CLUSTER_ID": "a\nnode.id=5"}, "is not a cluster id"),
         ({"KAFKA_LOG_DIRS": "/dev/null", "CLUSTER_ID": CLUSTER_ID}, "cannot use /dev/null"),
         ({"KAFKA_NUM_PARTITIONS": "many"}, "num.partitions"),
     ],
@@ -119,7 +119,7 @@ def test_directory_keeps_its_cluster_id() -> None:
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
     format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
-    with pytest.raises(ContainerRefused, match="is formatted already; --ignore-formatted leaves it as it is"):
+    with pytest.raises(ContainerRefused, match="is already formatted; give --ignore-formatted to keep it"):
         format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
     assert format_directory(fs, config, "other", ignore_formatted=True).endswith(f"keeps its cluster {CLUSTER_ID}, not other")
     identity = read_identity(fs, DATA_DIR)
@@ -149,11 +149,11 @@ def test_kafka_storage_accepts_the_calls_of_kafkas_image_scripts(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "it is asked for nothing"),
-        (["info"], "it is asked for info"),
-        (["format"], "a cluster id is missing"),
+        ([], "unknown arguments: (none)"),
+        (["info"], "unknown arguments: info"),
+        (["format"], "the cluster id is missing"),
         (["format", "-t"], "-t has no value"),
-        (["format", "x"], "'x' is no option"),
+        (["format", "x"], "unknown option 'x'"),
         (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "there are no users to add"),
     ],
 )
@@ -196,7 +196,7 @@ def test_zookeeper_start_without_a_file_is_refused(tmp_path: Path, capsys: pytes
     assert container.main(["zookeeper-server-start"]) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("zookeeper-server-start: cannot read ")
-    assert second.startswith("ottla: launch, kafka-storage")
+    assert second.startswith("ottla: no command was given; use launch, kafka-storage")
 
 
 COMMON = {

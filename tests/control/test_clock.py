@@ -90,7 +90,7 @@ async def test_advance_waits_until_the_broker_is_idle_between_steps(clock: Manua
 
 @pytest.mark.parametrize("by_ms", [-1, MAX_ADVANCE_MS + 1])
 async def test_advance_refuses_negative_and_too_large_values(clock: ManualClock, by_ms: int) -> None:
-    with pytest.raises(ValueError, match="the clock is moved by 0 to"):
+    with pytest.raises(ValueError, match="the clock cannot be advanced by"):
         await clock.advance(by_ms, idle)
     assert clock.now_ms() == START_MS
 
@@ -113,5 +113,5 @@ def test_durations_are_parsed(text: str | timedelta, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "61", "s", "-1s", "1s2", "one second", "1e9s", "9" * 60 + "s"])
 def test_invalid_durations_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration; 61s, 500ms, 1h30m or 7d is wanted"):
+    with pytest.raises(ValueError, match="is not a duration; give one such as 61s, 500ms, 1h30m or 7d"):
         duration_ms(text)

@@ -46,6 +46,6 @@ async def test_error_in_a_command_is_answered_logged_and_counted(monkeypatch: py
             status, answer = await asyncio.to_thread(answer_of, opened.url, "/v1/fails")
     finally:
         await asyncio.to_thread(opened.close)
-    assert (status, answer) == (500, {"error": "the broker has met an error of its own; its log has more"})
+    assert (status, answer) == (500, {"error": "an unexpected error has occurred; the broker's log has the details"})
     assert [(line["event"], line["exc_info"][0]) for line in lines] == [("http_request_failed", KeyError)]
     assert lifecycle.unexpected_errors == 1

@@ -34,7 +34,7 @@ def test_full_disk_error_names_the_requested_path(file: str | None, told: str) -
     (command,) = [command for command in COMMANDS if command.path == "/v1/snapshot"]
     with pytest.raises(CommandRefused) as refused:
         asyncio.run(command.run(steered, command.parsed(b'{"path": "/full/s"}')))
-    assert str(refused.value) == f"no snapshot at /full/s: {told}; nothing is left of it"
+    assert str(refused.value) == f"no snapshot was taken at /full/s: {told}; the partial copy was removed"
 
 
 class FailingServing:
@@ -85,14 +85,14 @@ def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRef
 def test_failed_reset_and_restore_report_the_state_of_the_data(error: Exception, reason: str) -> None:
     serving = FailingServing(error, is_replaced=False, has_stopped=False)
     refused, cleared = refusal("/v1/reset", b"", serving)
-    assert (refused.status, str(refused)) == (409, f"Not reset: {reason}; the broker has its earlier data.")
+    assert (refused.status, str(refused)) == (409, f"the broker was not reset: {reason}; it keeps its earlier data")
     assert not cleared, "the faults are as they were"
     refused, cleared = refusal("/v1/restore", b'{"path": "/kept"}', serving)
-    assert (refused.status, str(refused)) == (409, f"Not restored: {reason}; the broker has its earlier data.")
+    assert (refused.status, str(refused)) == (409, f"the broker was not restored: {reason}; it keeps its earlier data")
     assert not cleared
     serving = FailingServing(error, is_replaced=True, has_stopped=True)
     refused, cleared = refusal("/v1/reset", b"", serving)
-    assert (refused.status, str(refused)) == (409, f"Not reset: {reason}; the broker has stopped.")
+    assert (refused.status, str(refused)) == (409, f"the broker was not reset: {reason}; it has stopped")
     assert not cleared
 
 

@@ -105,8 +105,8 @@ def test_preallocated_index_space_is_shown_as_padding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (OFFSET_ENTRY.pack(9, 1) + OFFSET_ENTRY.pack(5, 2), "does not follow the one before it"),
-        (OFFSET_ENTRY.pack(9, 1) + b"abc", "3 bytes behind the last entry"),
+        (OFFSET_ENTRY.pack(9, 1) + OFFSET_ENTRY.pack(5, 2), "is not larger than the entry before it"),
+        (OFFSET_ENTRY.pack(9, 1) + b"abc", "3 bytes after the last entry"),
     ],
 )
 def test_damaged_index_is_reported(raw: bytes, reason: str, tmp_path: Path) -> None:

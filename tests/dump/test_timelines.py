@@ -37,8 +37,8 @@ def test_log_is_read_up_to_the_damage(directory: Path) -> None:
 
 
 def test_unknown_id_gives_no_timeline(directory: Path, tmp_path: Path) -> None:
-    with pytest.raises(DirectoryError, match="says anything of a transactional id 'b'"):
+    with pytest.raises(DirectoryError, match="has the transactional id 'b'"):
         told(directory, "b")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DirectoryError, match="no data directory"):
+    with pytest.raises(DirectoryError, match="not a data directory"):
         told(tmp_path / "empty")

@@ -47,13 +47,13 @@ def change(log: Log, segment: int, *, end: bytes) -> None:
 
 
 def test_valid_log_gives_a_plan(log: Log) -> None:
-    assert not any("will be cut" in note for note in planned(log))
+    assert not any("will be truncated" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
 def test_invalid_bytes_at_the_end_are_reported(log: Log, end: bytes) -> None:
     change(log, -1, end=end)
-    assert any(f"{len(end)} bytes at the end are no whole batch and will be cut" in note for note in planned(log))
+    assert any(f"{len(end)} bytes at the end are an incomplete batch and will be truncated" in note for note in planned(log))
 
 
 @pytest.mark.parametrize("end", [b"\0" * 500, b"torn"])
@@ -155,12 +155,14 @@ def test_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
 def test_conflicts_are_reported_before_any_write(disk: FaultyFilesystem) -> None:
     disk.make_dir("/target/u-0")
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
-    with pytest.raises(DirectoryError, match="/target/u-0 is there already, and belongs to no topic of /target; move it away"):
+    with pytest.raises(DirectoryError, match="/target/u-0 already exists and belongs to no topic of /target; move it away"):
         adopted_into(disk)
     disk.remove_dir("/target/u-0")
     adopted_into(disk)
     disk.write_file(f"/target/{CLEAN_FILE}", b"")
-    with pytest.raises(DirectoryError, match="/target has a topic t already; delete it there, or name the others by --topic"):
+    with pytest.raises(
+        DirectoryError, match="/target already has a topic t; delete it there, or give the other topics with --topic"
+    ):
         adopted_into(disk)
     assert disk.read_file(f"/target/{CLEAN_FILE}") is not None
 
@@ -173,7 +175,7 @@ def test_nested_directories_are_refused(tmp_path: Path, source: str, target: str
     (tmp_path / "link").symlink_to("s")
     before = sorted(tmp_path.rglob("*"))
     assert adopt(str(tmp_path / source), str(tmp_path / target), []) == 1
-    assert "one lies in the other; name one outside" in capsys.readouterr().err
+    assert "one is inside the other; give one outside" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -201,7 +203,7 @@ def test_symlinked_partition_is_reported(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "t-0").symlink_to("../elsewhere/t-0")
     assert adopt(str(tmp_path / "source"), str(tmp_path / "target"), []) == 1
-    assert "source/t-0 is no directory, but a link or a file, and stays behind" in capsys.readouterr().err
+    assert "source/t-0 is not a directory, but a link or a file, and is not imported" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damaged", [True, False])

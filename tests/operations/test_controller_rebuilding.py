@@ -123,10 +123,10 @@ def test_copy_that_was_set_aside_restores_lost_records() -> None:
     world.fs.rename("/controller", "/damaged")
     plain = rebuild(lost.fs, "/plain", ["/broker-1", "/broker-2"], b"r" * 16, NOW_MS)
     assert plain.topics == 0
-    (way, *_) = [note for note in plain.notes if "to take it instead: --from /broker-1" in note]
+    (way, *_) = [note for note in plain.notes if "to use it instead: --from /broker-1" in note]
     rebuilt = lost.rebuild(way.rpartition("--from ")[2], "/broker-2")
     assert rebuilt.topics == 1
-    moves = [note.rpartition("mv ")[2].split() for note in rebuilt.notes if " belongs to t; " in note]
+    moves = [note.rpartition("mv ")[2].split() for note in rebuilt.notes if " belongs to topic t; " in note]
     assert len(moves) == 4
     for source, target in moves:
         lost.fs.rename(source, target)

@@ -42,7 +42,7 @@ def whole(tmp_path: Path) -> Path:
 def test_empty_directory_passes_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     played(tmp_path)
     assert audit(str(tmp_path)) == 0
-    assert "holds no partition yet: nothing can be torn" in capsys.readouterr().out
+    assert "has no partitions yet, so no transaction can be incomplete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["", "nowhere", "notes.txt"])
@@ -68,7 +68,7 @@ def test_log_that_is_not_a_regular_file_is_reported(kind: str, whole: Path, caps
     assert audit(str(whole)) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == f"ottla: {log} is no plain file; a log is never a link, a pipe or a directory\n"
+    assert err == f"ottla: {log} is not a regular file; a log is never a link, a pipe or a directory\n"
 
 
 def test_directory_of_a_running_broker_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,8 +106,8 @@ def test_lock_file_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: p
     (whole / ".lock").unlink()
     os.mkfifo(whole / ".lock")
     assert audit(str(whole)) == 1
-    assert "is no plain file" in capsys.readouterr().err
-    with pytest.raises(DirectoryError, match="a pipe is in the place of a file"):
+    assert "is not a regular file" in capsys.readouterr().err
+    with pytest.raises(DirectoryError, match="a pipe was found instead of a file"):
         LogDirectory(RealFilesystem(), str(whole)).acquire()
 
 
@@ -115,7 +115,7 @@ def test_invalid_segment_name_prevents_graduation(whole: Path, capsys: pytest.Ca
     """Apache Kafka does not start on a directory with such a file."""
     (whole / "t-0" / "00000000000000000000.copy.log").write_bytes(b"")
     assert graduate(str(whole), None, dry_run=True, in_place=False) == 1
-    assert "t-0/00000000000000000000.copy.log: no segment has such a name" in capsys.readouterr().err
+    assert "t-0/00000000000000000000.copy.log: this is not the name of a segment" in capsys.readouterr().err
 
 
 def test_findings_are_available_as_json(

@@ -108,7 +108,7 @@ def test_torn_end_is_accepted_after_a_kill_and_refused_after_a_stop(directory: s
         if kill:
             (note,) = [note for note in notes_of(fs) if "belongs to no topic" not in note]
             assert note.startswith(directory)
-            assert f"the last {torn_bytes} bytes are torn" in note
+            assert f"the last {torn_bytes} bytes are an incomplete batch" in note
         else:
             with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: .* restore the file"):
                 notes_of(fs)
@@ -181,7 +181,8 @@ def test_failed_metadata_move_leaves_the_directory_unchanged() -> None:
     with pytest.raises(DirectoryError) as refusal:
         hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
     assert str(refusal.value) == (
-        f"{DATA_DIR}/{METADATA_DIRECTORY} cannot be moved to {ASIDE} (Invalid cross-device link); nothing was changed, mend that or"
+        f"{DATA_DIR}/{METADATA_DIRECTORY} cannot be moved to {ASIDE} (Invalid cross-device link); nothing was changed; correct"
+        " this or"
         " graduate with --to"
     )
     assert disk.content() == before
@@ -191,7 +192,7 @@ def test_metadata_of_an_earlier_hand_over_is_not_overwritten() -> None:
     disk = Refusing(moves=True)
     disk.write_file(f"{ASIDE}/{0:020d}.log", b"earlier")
     before = disk.content()
-    with pytest.raises(DirectoryError, match=f"{ASIDE} is there already, from an earlier ottla graduate --in-place; move it away"):
+    with pytest.raises(DirectoryError, match=f"{ASIDE} already exists from an earlier ottla graduate --in-place; move it away"):
         hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
     assert disk.content() == before
 

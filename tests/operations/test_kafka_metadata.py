@@ -118,7 +118,7 @@ def test_topic_with_a_missing_log_is_reported() -> None:
     fs.remove_dir(f"{DATA_DIR}/t-0")
     plan = planned(fs, DATA_DIR)
     assert partition_counts(plan) == {"empty": 2}
-    assert plan.notes == ["1 topics of the cluster have no partition here and stay behind: t"]
+    assert plan.notes == ["1 topics of the cluster have no partition here and are not imported: t"]
 
 
 @pytest.mark.parametrize("at", [30, -30])
@@ -196,7 +196,7 @@ def test_incomplete_snapshot_falls_back_to_the_previous_one() -> None:
     del kafka.fs.files[newest][-1:]
     plan = planned(kafka.fs)
     assert partition_counts(plan) == {"t": 3, "u": 2}
-    assert plan.notes == [f"{newest} is damaged and was passed over"]
+    assert plan.notes == [f"{newest} is damaged and was skipped"]
 
 
 def test_missing_metadata_records_are_reported() -> None:
@@ -216,7 +216,7 @@ def test_wrong_crc_in_the_log_is_reported() -> None:
     kafka.make_topic("u", 2)
     path = kafka.log.segments[0].path(".log")
     kafka.fs.files[path][-1] ^= 1
-    assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were passed over"]
+    assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were skipped"]
 
 
 def test_topics_on_other_brokers_are_not_adopted() -> None:
@@ -226,4 +226,4 @@ def test_topics_on_other_brokers_are_not_adopted() -> None:
         kafka.append(made(kafka.state, name, 1))
     plan = planned(kafka.fs)
     assert partition_counts(plan) == {"t": 3}
-    assert plan.notes == ["5 topics of the cluster have no partition here and stay behind: a, b, c, ..."]
+    assert plan.notes == ["5 topics of the cluster have no partition here and are not imported: a, b, c, ..."]

@@ -78,20 +78,22 @@ def test_entries_of_the_target_are_kept_and_reported(fs: MemoryFilesystem) -> No
     assert state.credentials.by_user["bob"] == own.credentials.by_user["bob"]
     assert state.credentials.by_user["ann"][1].salt == b"ann"
     told = "\n".join(plan.notes)
-    assert "taken over as well: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2" in told
+    assert "also imported: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2" in told
     for words, shown in (
         ("quotas of clients and users", "user bob"),
         ("credentials of users", "bob"),
         ("configs of groups", "bob"),
     ):
-        assert f"{words}: /target keeps its own for 1 that both have ({shown})" in told
-    assert "configs of brokers stay behind (1 with some)" in told
+        assert f"{words}: /target keeps its own for 1 that exist in both ({shown})" in told
+    assert "broker configs are not imported (1 brokers have some)" in told
 
 
 def test_adoption_of_single_topics_takes_no_retained_entries(fs: MemoryFilesystem) -> None:
     plan, state = adopted(fs, "t")
     assert list(state.credentials.by_user) == ["bob"]
-    expected = "stays behind, as topics are named: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2"
+    expected = (
+        "not imported, because --topic was given: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2"
+    )
     assert expected in plan.notes
     assert not any("keeps its own" in note for note in plan.notes)
 
@@ -102,6 +104,6 @@ def test_entries_beyond_the_limit_are_refused_without_a_write(
 ) -> None:
     before = dict(fs.files)
     monkeypatch.setattr(kept, limit, 1)
-    with pytest.raises(DirectoryError, match="adopt single topics by --topic"):
+    with pytest.raises(DirectoryError, match="adopt single topics with --topic"):
         adopted(fs)
     assert fs.files == before

@@ -52,27 +52,27 @@ def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nonsense"], "2 ottla: there is no command 'nonsense'; see ottla --help"),
+        (["nonsense"], "2 ottla: unknown command 'nonsense'; see ottla --help"),
         (["serve", "--listen", "9092"], "did you mean 127.0.0.1:9092?"),
         (["serve", "--listen", "1:2:3"], "is not HOST:PORT"),
         (["serve", "--listen", "127.0.0.1:99999"], "'99999' is not a port, 0 to 65535"),
         (["serve", "--metrics-port", "99999"], "'99999' is not a port, 0 to 65535"),
         (["serve", "--metrics-port", "-1"], "not a port"),
         (["serve", "--nonsense"], "2 ottla serve: no such option"),
-        (["serve", "--set", "nonsense"], "1 ottla: --set 'nonsense': KEY=VALUE is wanted"),
-        (["serve", "--set", "=1"], "KEY=VALUE is wanted"),
+        (["serve", "--set", "nonsense"], "1 ottla: --set 'nonsense' is not KEY=VALUE"),
+        (["serve", "--set", "=1"], "is not KEY=VALUE"),
         (["serve", "--set", "num.partitons=1"], "did you mean 'num.partitions'?"),
         (["serve", "--set", "num.partitions=\u00b2"], "Not a number of type INT"),
-        (["serve", "--feature", "transaction.version=\u00b2"], "NAME=LEVEL is wanted"),
+        (["serve", "--feature", "transaction.version=\u00b2"], "is not NAME=LEVEL"),
         (["serve", "--feature", "transaction.version=9"], "transaction.version 0-2"),
         (["serve", "--data-dir", ""], "'log.dirs' must not be empty"),
         (["serve", "/no/such.properties"], "1 ottla: cannot read /no/such.properties: No such file"),
         (["health", "--bootstrap", "foo"], "2 ottla health: --bootstrap: 'foo' is not HOST:PORT"),
-        (["health", "--bootstrap", "127.0.0.1:0"], "is no broker's address"),
+        (["health", "--bootstrap", "127.0.0.1:0"], "is not the address of a broker"),
         (["health", "--bootstrap", "127.0.0.1:\u0661"], "is not a port"),
         (["health", "--timeout-s", "nan"], "is not a number of seconds above 0"),
         (["health", "--timeout-s", "-1"], "is not a number of seconds above 0"),
-        (["health", "--ready-file", "/no/such"], "1 ottla: there is no /no/such: no broker is ready"),
+        (["health", "--ready-file", "/no/such"], "1 ottla: /no/such does not exist: no broker is ready"),
         (["demo", "--port", "65536"], "is not a port"),
         (["demo", "--purchases", "0"], "is not a number of 1 or more"),
         (["audit"], "2 ottla audit: DIR is missing; see ottla audit --help"),
@@ -102,7 +102,7 @@ NOT_READY = ["", "[]", "{}", "[" * 100_000, '{"listening": {}}', '{"listening": 
 @pytest.mark.parametrize("text", NOT_READY, ids=range(len(NOT_READY)))
 def test_foreign_ready_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "ready").write_text(text)
-    with pytest.raises(NotReady, match="is not what ottla serve --ready-file writes"):
+    with pytest.raises(NotReady, match="is not a ready file of ottla serve"):
         listening_address(tmp_path / "ready")
 
 

@@ -43,7 +43,7 @@ PAGES_TYPED = {
     "docs/pytest.md": Session(expected=(r"1 passed", r"2 passed")),
     "docs/github-actions.md": Session(expected=()),
     "docs/graduate.md": Session(expected=(r"whole",)),
-    "docs/troubleshooting.md": Session(expected=(r"orders:0 holds nobody", r"no damage found")),
+    "docs/troubleshooting.md": Session(expected=(r"orders:0 has no open transaction", r"no damage found")),
     "docs/languages.md": Session(expected=(r"bootstrap: 127\.0\.0\.1:\d+",)),
     "docs/streams.md": Session(expected=(r"lines",)),
     "docs/schema-registry.md": Session(expected=(r"compact",)),
@@ -83,7 +83,7 @@ SESSIONS = {
     ),
     ("docs/pipeline.md", "ottla pipeline generate --rows 200000"): Session(
         first=_PIPELINE_ELSEWHERE,
-        expected=(r"export of purchases: 2,000 records", r"exported rows that are no record"),
+        expected=(r"export of purchases: 2,000 records", r"exported rows that are not a record"),
         needs_spark=True,
     ),
     ("examples/README.md", "cd examples/orders"): Session(

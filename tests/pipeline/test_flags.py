@@ -203,8 +203,12 @@ def test_state_store_is_memory_or_rocksdb(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "2 ottla pipeline: a command is missing: demo, generate, shop, totals, export, audit; see ottla pipeline --help"),
-        (["totls"], "2 ottla pipeline: there is no command 'totls'; did you mean 'totals'?"),
+        (
+            [],
+            "2 ottla pipeline: no command was given; choose one of demo, generate, shop, totals, export, audit; see ottla"
+            " pipeline --help",
+        ),
+        (["totls"], "2 ottla pipeline: unknown command 'totls'; did you mean 'totals'?"),
         (["shop", "--batch-record", "1"], "2 ottla pipeline shop: no such option"),
         (["shop", "--batch-record", "1"], "--batch-records"),
         (["shop", "more"], "2 ottla pipeline shop: got unexpected extra argument (more)"),
@@ -245,9 +249,9 @@ def test_command_line_overrides_the_flag_file(tmp_path: Path) -> None:
         ("[shop]\nrows = 1", "generate has no setting 'shop'"),
         ("rows = -5", "2 ottla pipeline generate: --config: {file}: rows: '-5' is not a number of 1 or more; see"),
         ("rows = 1.5", "rows: '1.5' is not a number of 1 or more"),
-        ("rows = true", "rows: a text or a number is wanted"),
-        ("rows = [1]", "rows: a text or a number is wanted"),
-        ("bootstrap = ['a:1']", "bootstrap: a text or a number is wanted"),
+        ("rows = true", "rows: expected a text or a number"),
+        ("rows = [1]", "rows: expected a text or a number"),
+        ("bootstrap = ['a:1']", "bootstrap: expected a text or a number"),
         ("format = 'xml'", "format: 'xml' is not one of"),
     ],
 )
@@ -260,7 +264,7 @@ def test_errors_in_a_flag_file_name_the_file(capsys: pytest.CaptureFixture[str],
 
 def test_switch_in_a_flag_file_is_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('totals = "true"')
-    assert "totals: true or false is wanted" in refused(capsys, "audit", "--config", str(tmp_path / "p.toml"))
+    assert "totals: expected true or false" in refused(capsys, "audit", "--config", str(tmp_path / "p.toml"))
     assert "1 ottla: --config nowhere.toml: " in refused(capsys, "audit", "--config", "nowhere.toml")
 
 

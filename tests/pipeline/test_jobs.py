@@ -40,7 +40,7 @@ MORE = Workload(500, seed=2)
 BATCH_RECORDS = 900
 HOUR_MS = 3_600_000
 REPEATED_IDS = "purchase ids that the source has more than once"
-TOO_LATE = "purchases that came too late for their totals, as far as the topic tells"
+TOO_LATE = "purchases that came too late for their totals, as far as the topic shows"
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
 def check_a_checkpoint_that_was_set_back(spark: Any, broker: Broker, before: Path) -> None:
     """Spark plans the last batch again, with more input than was committed."""
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
-    with pytest.raises(PipelineError, match="the checkpoint was set back"):
+    with pytest.raises(PipelineError, match="an older checkpoint was restored"):
         run(spark, broker, shop.JOB, before, by_driver=True)
 
 
@@ -125,10 +125,10 @@ def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> N
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         run(spark, broker, shop.JOB, tmp_path / "fresh")
     as_number = ("topic", "key", "offset AS value")
-    with pytest.raises(PipelineError, match=r"column 'value' is bigint; the sink takes binary or string"):
+    with pytest.raises(PipelineError, match=r"column 'value' is bigint; the sink accepts binary or string"):
         run(spark, broker, Job("x", PURCHASES, (INVOICES,), lambda frame, *_: frame.selectExpr(*as_number)), tmp_path / "x")
     elsewhere = Job("y", PURCHASES, (INVOICES,), lambda frame, *_: frame.select("topic", "key", "value", "headers"))
-    with pytest.raises(PipelineError, match="a row goes to topic 'purchases', which does not exist or is not among"):
+    with pytest.raises(PipelineError, match="a row goes to topic 'purchases', which does not exist or is not in"):
         run(spark, broker, elsewhere, tmp_path / "y")
 
 
@@ -199,7 +199,7 @@ def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, 
     assert audit_report.is_sound, audit_report.findings
     assert [(f.rule, f.count > 400) for f in audit_report.findings if f.count] == [(REPEATED_IDS, True)]
     assert len(fed) >= 2
-    with pytest.raises(PipelineError, match=f"holds an export of topic '{PURCHASES}'"):
+    with pytest.raises(PipelineError, match=f"has an export of topic '{PURCHASES}'"):
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
 
 
@@ -257,7 +257,7 @@ def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Pa
         run(spark, broker, shop.JOB, tmp_path / "plain", transactional_id="plain")
         fill(broker.bootstrap, PURCHASES, rows[:10])
         for name, how, terms in (("shop", "with", Terms()), ("plain", "without", once)):
-            with pytest.raises(PipelineError, match=f"{name} was begun {how} --deduplicate, which cannot be changed later"):
+            with pytest.raises(PipelineError, match=f"{name} was created {how} --deduplicate, which cannot be changed later"):
                 run(spark, broker, shop.JOB, tmp_path / name, transactional_id=name, terms=terms)
         with pytest.raises(PipelineError, match="stateful operator"):
             run(spark, broker, totals.JOB, tmp_path / "totals")
@@ -309,7 +309,7 @@ def test_driver_presumed_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Pa
     first._query.processAllAvailable()
     SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop").begin()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
-    with pytest.raises(PipelineError, match="another pipeline runs as 'shop' and has fenced this one"):
+    with pytest.raises(PipelineError, match="another pipeline uses 'shop' and has fenced this one"):
         first.finish()
     reports = run(spark, broker, shop.JOB, tmp_path / "shop")
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE)

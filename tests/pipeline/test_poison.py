@@ -79,15 +79,15 @@ BAD_JSON: dict[str, tuple[bytes | None, str]] = {
     "key twice": (GOOD.replace(b"{", b'{"id": 9, ', 1), TWICE),
     "inner key twice": (GOOD.replace(b"{", b'{"x":{"y":1,"y":2}, ', 1), TWICE),
     "framed": (b"\0\0\0\1\2" + GOOD, "the value is framed for a schema registry (schema 258)"),
-    "text for LONG": (with_json(id="7"), "field id is missing or no LONG"),
-    "fraction": (with_json(id=1.0), "field id is missing or no LONG"),
-    "too many digits": (with_json(id=10**30), "field id is missing or no LONG"),
-    "LONG for INT": (with_json(quantity=1 << 31), "field quantity is missing or no INT"),
-    "boolean": (with_json(at_ms=True), "field at_ms is missing or no LONG"),
-    "number for STRING": (with_json(user=5), "field user is no STRING"),
-    "object for STRING": (with_json(product={"a": 1}), "field product is no STRING"),
-    "null field": (with_json(user=None), "field user is missing or no STRING"),
-    "nothing": (b"{}", "field id is missing or no LONG"),
+    "text for LONG": (with_json(id="7"), "field id is missing or not of type LONG"),
+    "fraction": (with_json(id=1.0), "field id is missing or not of type LONG"),
+    "too many digits": (with_json(id=10**30), "field id is missing or not of type LONG"),
+    "LONG for INT": (with_json(quantity=1 << 31), "field quantity is missing or not of type INT"),
+    "boolean": (with_json(at_ms=True), "field at_ms is missing or not of type LONG"),
+    "number for STRING": (with_json(user=5), "field user is not a STRING"),
+    "object for STRING": (with_json(product={"a": 1}), "field product is not a STRING"),
+    "null field": (with_json(user=None), "field user is missing or not of type STRING"),
+    "nothing": (b"{}", "field id is missing or not of type LONG"),
 }
 NOT_AVRO = "the value is not one Avro record of the schema"
 BAD_AVRO: dict[str, tuple[bytes | None, str]] = {
@@ -105,7 +105,7 @@ BAD_AVRO: dict[str, tuple[bytes | None, str]] = {
     "text of 2 GB": (claiming((1 << 31) - 20), NOT_AVRO),
     "text of a TB": (claiming(1 << 40), NOT_AVRO),
     "text that is no UTF-8": (AVRO.pack(SOUND | {"user": "zz"}, PURCHASE).replace(b"zz", b"\xff\xfe"), "field user is not UTF-8"),
-    "null field": (AVRO.pack(SOUND | {"user": None}, PURCHASE), "field user is missing or no STRING"),
+    "null field": (AVRO.pack(SOUND | {"user": None}, PURCHASE), "field user is missing or not of type STRING"),
 }
 BAD_FIELDS: dict[str, tuple[dict[str, object], str]] = {
     "nothing bought": ({"quantity": 0}, "field quantity is below 1"),
@@ -213,13 +213,13 @@ def test_oversized_invoice_makes_its_purchase_a_dead_letter(spark: Any) -> None:
     values: list[bytes | None] = [with_json(user="u" * LIMIT), GOOD]
     rows = shop.transform(records(spark, values), "r", terms=Terms(limits={INVOICES: LIMIT})).collect()
     assert [row.topic for row in rows] == [DEAD_LETTERS, INVOICES, SHIPMENTS]
-    assert letters(rows[:1])[0][1] == f"the invoice is too large for topic {INVOICES}, which takes {LIMIT} bytes"
+    assert letters(rows[:1])[0][1] == f"the invoice is too large for topic {INVOICES}, which accepts {LIMIT} bytes"
 
 
 def test_tiny_topic_limit_refuses_dead_letters() -> None:
     check_limit(DEAD_LETTERS, 4_096)
     with pytest.raises(
-        PipelineError, match=r"takes batches of 4,095 bytes at most \(max.message.bytes\), and dead letters need 4,096"
+        PipelineError, match=r"accepts batches of at most 4,095 bytes \(max.message.bytes\), but dead letters need 4,096"
     ):
         check_limit(DEAD_LETTERS, 4_095)
 

@@ -16,7 +16,7 @@ DASHED, PLAIN = uuid.UUID(bytes=b"\xfb" * 16), uuid.UUID(bytes=b"\x01" * 16)
 def test_uuid_is_parsed_from_its_text() -> None:
     assert uuid_text(DASHED.bytes) == "-_v7-_v7-_v7-_v7-_v7-w"
     assert parse_uuid(uuid_text(DASHED.bytes)) == DASHED.bytes
-    with pytest.raises(ValueError, match="'AAAA' is no UUID"):
+    with pytest.raises(ValueError, match="'AAAA' is not a UUID"):
         parse_uuid("AAAA")
 
 

@@ -283,7 +283,7 @@ def test_full_disk_is_reported_and_nothing_acknowledged() -> None:
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         assert produce(client, "t", big) is Code.NONE
         assert end_offset(client, "t") == 3
-        assert logged(broker, "disk_refuses_writes")
+        assert logged(broker, "disk_writes_failed")
 
 
 def resident_bytes(pid: int) -> int:

@@ -27,7 +27,8 @@ CLUSTER = [
         "a coordinator answers before the high watermark",
         "ottla/broker/network/wait_committed.py",
         "_delayed",
-        "awaited = {partition: s.end_offset for partition, s in dependencies.items() if s.end_offset > partition.log.high_watermark}",
+        "awaited = {partition: s.end_offset for partition, s in dependencies.items()"
+        " if s.end_offset > partition.log.high_watermark}",
         "awaited = {}",
     ),
     planted(

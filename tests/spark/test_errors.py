@@ -39,7 +39,7 @@ def test_foreign_error_has_no_type() -> None:
 
 
 def test_unknown_error_code_has_a_name() -> None:
-    assert str(BrokerRefused("asking", 32_000)) == "asking: the broker answered error 32000"
+    assert str(BrokerRefused("asking", 32_000)) == "asking: the broker returned error 32000"
 
 
 def test_refusals_are_classified_by_remedy() -> None:

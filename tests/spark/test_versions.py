@@ -33,5 +33,5 @@ def test_first_version_row_is_installed() -> None:
 def test_packages_match_the_running_spark_version() -> None:
     assert packages_for("4.2.0")[0] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
     assert packages_for("4.0.2")[1] == "org.apache.spark:spark-avro_2.13:4.0.0"
-    with pytest.raises(PipelineError, match=r"Spark 5\.0\.0 is none that ottla knows the packages of \(4\.0, 4\.1, 4\.2\)"):
+    with pytest.raises(PipelineError, match=r"Spark 5\.0\.0 is not supported \(4\.0, 4\.1, 4\.2 are\)"):
         packages_for("5.0.0")

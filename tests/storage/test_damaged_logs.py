@@ -49,7 +49,7 @@ def test_synced_data_is_never_truncated(logs: Logs, how: str, interval: int, cle
     raw = path.read_bytes()
     path.write_bytes(damaged(raw, how))
     for is_closed in (clean, False):
-        with pytest.raises(Damaged, match=f"(ended at|was on the disk up to|the disk had all up to offset) {end_offset}"):
+        with pytest.raises(Damaged, match=f"(ended at|was on the disk up to|everything up to offset) {end_offset}"):
             logs.open(clean=is_closed, recovery_point=end_offset, config=config)
         assert path.read_bytes() == damaged(raw, how)
     path.write_bytes(raw)
@@ -95,7 +95,7 @@ def test_bytes_after_the_end_of_a_closed_log_are_truncated_and_reported(logs: Lo
     again, report = logs.open(clean=True)
     assert again.log_end_offset == log.log_end_offset
     assert path.read_bytes() == raw
-    assert report.losses == [f"{path}: no whole batch at byte {len(raw)}; 200 bytes with 0 whole batches cut off"]
+    assert report.losses == [f"{path}: no whole batch at byte {len(raw)}; 200 bytes with 0 whole batches were removed"]
 
 
 @pytest.mark.entry("STO-28")
@@ -111,7 +111,7 @@ def test_batches_after_the_recovery_point_of_a_closed_log_are_read(logs: Logs, i
     assert state(again) == state(log)
     assert again.recovery_point == log.log_end_offset
     assert not report.losses
-    assert report.rebuilt == [f"the recovery point, which was {point} where the log is sound up to {log.log_end_offset}"]
+    assert report.rebuilt == [f"the recovery point, which was {point}, while the log is sound up to {log.log_end_offset}"]
     path = Path(again.segments[again.segment_at(point)].log.path)
     again.abandon()
     raw = path.read_bytes()
@@ -148,5 +148,5 @@ def test_valid_batches_truncated_after_a_crash_are_counted(logs: Logs) -> None:
         path.write_bytes(harmed)
         again, report = logs.open(clean=False, recovery_point=2, config=config)
         assert again.log_end_offset == 2
-        lost = f"{4 * size} bytes with 3 whole batches cut off"
+        lost = f"{4 * size} bytes with 3 whole batches were removed"
         assert report.losses == [f"{path}: {reason} at byte {2 * size}; {lost}"]

@@ -236,7 +236,7 @@ def test_wrong_index_entry_is_not_reported_as_a_damaged_log(memory: Logs) -> Non
     raw[7] ^= 1
     memory.fs.write_file(path, raw)
     log = opened(memory)
-    with pytest.raises(Damaged, match="leads astray"):
+    with pytest.raises(Damaged, match="points to a wrong position"):
         read_up(log, segment.base_offset + NUMBER - 1)
     assert log.damage is None
 

@@ -110,7 +110,7 @@ def test_a_bad_batch_in_the_middle_ends_the_log(logs: Logs) -> None:
     at = len(raw) - 88
     assert loss == (
         f"{path}: the batch at offset {again.log_end_offset} has a wrong CRC at byte {at}; "
-        f"{88 * 39} bytes with 38 whole batches and {len(log.segments) - 2} later segments cut off"
+        f"{88 * 39} bytes with 38 whole batches and {len(log.segments) - 2} later segments were removed"
     )
 
 

@@ -190,7 +190,7 @@ def test_interrupted_replacement_is_reported_to_commands() -> None:
     with pytest.raises(PowerCut):
         replace(fs)
     fs.begin()
-    with pytest.raises(DirectoryError, match="A reset or restore of /data was interrupted; start ottla serve on it once"):
+    with pytest.raises(DirectoryError, match="a reset or restore of /data was interrupted; start ottla serve on it once"):
         check_not_replacing(fs, DIRECTORY)
 
 

@@ -46,7 +46,7 @@ def cut_last_batches(log: Path, count: int) -> None:
 
 def test_undamaged_directory_passes_the_audit(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(str(directory)) == 0
-    assert "1 decided transactions, 1 open: 0 not whole" in capsys.readouterr().out
+    assert "1 decided transactions, 1 open: 0 incomplete" in capsys.readouterr().out
 
 
 def test_lost_marker_is_reported(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_lost_marker_is_reported(directory: Path, capsys: pytest.CaptureFixture[
     assert audit(str(directory)) == NOT_WHOLE
     out = capsys.readouterr().out
     assert "t-1: a transaction of whole (producer 0): it was committed at epoch 1, and the partition has no marker of it" in out
-    assert "t-1: a transaction of an unknown id (producer 0): it is open since offset 0" in out
+    assert "t-1: a transaction of an unknown transactional id (producer 0): it is open since offset 0" in out
 
 
 def test_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +63,8 @@ def test_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pyt
         log.unlink()
     assert audit(str(directory)) == NOT_WHOLE
     assert (
-        "t-0: a transaction of an unknown id (producer 1): it is open since offset 3, and no coordinator" in capsys.readouterr().out
+        "t-0: a transaction of an unknown transactional id (producer 1): it is open since offset 3, and no coordinator"
+        in capsys.readouterr().out
     )
 
 
@@ -86,7 +87,7 @@ def test_several_outcomes_at_one_epoch_pass_the_audit(tmp_path: Path, capsys: py
     with Broker(data_dir=tmp_path) as broker:
         produced_by_librdkafka(broker, "abort", "commit", "commit", "abort", "commit")
     assert audit(str(tmp_path)) == 0
-    assert "5 decided transactions, 0 open: 0 not whole" in capsys.readouterr().out
+    assert "5 decided transactions, 0 open: 0 incomplete" in capsys.readouterr().out
 
 
 def test_second_commit_at_one_epoch_is_missed_by_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,9 @@ def test_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
 def test_port_in_use_is_reported(ottla: Broker, tmp_path: Path) -> None:
     data = str(tmp_path / "d")
     line = refused("--data-dir", data, "--listen", ottla.bootstrap)
-    assert line.startswith(f"ottla: cannot listen on {ottla.bootstrap}: Address already in use; another program has the port")
+    assert line.startswith(
+        f"ottla: cannot listen on {ottla.bootstrap}: Address already in use; the port is in use by another process"
+    )
     assert "cannot listen on 192.0.2.1:0: Cannot assign requested address" in refused("--data-dir", data, "--listen", "192.0.2.1:0")
     metrics = ("--metrics-port", ottla.bootstrap.rpartition(":")[2])
     assert "cannot serve metrics on" in refused("--data-dir", data, "--listen", "127.0.0.1:0", *metrics)
@@ -167,7 +169,7 @@ def test_initial_topics_are_created_before_ready_and_kept_later(tmp_path: Path) 
             assert process.wait(TIMEOUT_S) == 0
             assert process.stderr is not None
             # A setting's variable would be named in a warning.
-            assert "setting_without_effect" not in process.stderr.read()
+            assert "setting_ignored" not in process.stderr.read()
 
 
 def test_invalid_initial_topic_is_reported(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ def said_on_a_terminal(*arguments: str) -> tuple[int, str]:
 def test_serve_on_a_terminal_prints_address_and_how_to_stop(tmp_path: Path) -> None:
     pid, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"))
     assert re.match(r"ottla listens at 127\.0\.0\.1:\d+\r\n", said)
-    assert f"its data lies in {tmp_path / 'data'}\r\n" in said
+    assert f"its data is in {tmp_path / 'data'}\r\n" in said
     assert f"Ctrl-C, or kill {pid}, stops it" in said
     assert "{" not in said
 

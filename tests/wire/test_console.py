@@ -171,7 +171,7 @@ def test_waiting_group_is_explained(broker: Broker) -> None:
     assert (row["group_id"], row["lag"], row["state"]) == ("billing", 1, "Empty")
     group = values(broker, "group", name="billing")
     assert group["holders"] == ["shop"]
-    assert "orders:0 stands at 0 of 1" in group["why"][1]
+    assert "read_committed consumers of orders:0 are held at 0 of 1" in group["why"][1]
     assert "from client till at 127.0.0.1" in group["why"][1]
     consumer.close()
 
@@ -204,7 +204,7 @@ def test_expired_id_keeps_its_timeline() -> None:
         producer.commit_transaction(60)
         wait_until(lambda: values(broker, "transactions")["part"]["total"] == 0)
         shown = values(broker, "transaction", id="shop")
-        assert shown["state"] == "none: its coordinator does not have the id any more"
+        assert shown["state"] == "none: its coordinator no longer has the id"
         assert (shown["open_ms"], shown["partitions"], shown["client"]) == (None, [], "client till at 127.0.0.1")
         assert shown["producer_id"] >= 0
         assert {"init", "begin", "complete", "expire"} <= {event["kind"] for event in shown["events"]}
@@ -248,15 +248,15 @@ def test_refusal_of_a_coordinator_is_not_reported_as_missing(broker: Broker, api
 @pytest.mark.parametrize(
     ("name", "query", "said"),
     [
-        ("topic", {"name": "none"}, "there is no topic 'none'"),
+        ("topic", {"name": "none"}, "unknown topic 'none'"),
         ("topic", {}, "name is missing"),
-        ("messages", {"topic": "none"}, "there is no topic 'none'"),
+        ("messages", {"topic": "none"}, "unknown topic 'none'"),
         ("messages", {"topic": "orders", "partition": "1"}, "has no partition 1"),
-        ("messages", {"topic": "orders", "partition": "9" * 18}, "largest number of a partition is 2,147,483,647"),
-        ("messages", {"topic": "orders", "isolation": "both"}, "isolation is one of committed, aborted, all"),
-        ("messages", {"topic": "orders", "start": "-1"}, "start is a number"),
-        ("group", {"name": "none"}, "there is no group 'none'"),
-        ("transaction", {"id": "none"}, "there is no transactional id 'none'"),
+        ("messages", {"topic": "orders", "partition": "9" * 18}, "partition must be at most 2,147,483,647"),
+        ("messages", {"topic": "orders", "isolation": "both"}, "isolation must be one of committed, aborted, all"),
+        ("messages", {"topic": "orders", "start": "-1"}, "start must be a number"),
+        ("group", {"name": "none"}, "unknown group 'none'"),
+        ("transaction", {"id": "none"}, "unknown transactional id 'none'"),
     ],
 )
 def test_missing_objects_are_reported_in_one_line(broker: Broker, name: str, query: dict[str, str], said: str) -> None:
@@ -354,7 +354,7 @@ def test_broker_with_an_unreachable_advertised_address_is_shown(host: str) -> No
         assert node["address"] == f"localhost:{closed_port}"
         assert values(broker, "transactions")["part"]["total"] == 0
         with opened(broker, "transaction", id="none") as page:
-            assert "there is no transactional id 'none'" in page.next()[1]["error"]
+            assert "unknown transactional id 'none'" in page.next()[1]["error"]
 
 
 def test_every_broker_of_a_cluster_has_a_console() -> None:

@@ -86,7 +86,7 @@ def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
     consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
     consumer.close()
     assert broker.lag("readers") == {("orders", 0): 4}
-    with pytest.raises(TimeoutError, match=r"it has not come in 0.1 s; the last look gave \{\}"):
+    with pytest.raises(TimeoutError, match=r"Condition not met within 0.1 s; last value: \{\}"):
         broker.wait_for(dict, 0.1)
 
 
@@ -142,7 +142,7 @@ def test_fault_can_be_awaited_and_removed(broker: Broker) -> None:
     seen.remove()
     broker.faults.clear()
     assert broker.faults.all() == []
-    with pytest.raises(ControlError, match="there is no fault"):
+    with pytest.raises(ControlError, match="unknown fault"):
         assert seen.hits
 
 
@@ -159,7 +159,7 @@ def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
     with ThreadPoolExecutor(MAX_CONNECTIONS) as pool:
         waiting = [pool.submit(wait) for _ in range(MAX_WAITING + 2)]
         refused = [next(as_completed(waiting)).result(), next(as_completed(waiting)).result()]
-        assert all("questions wait for something already" in str(error) for error in refused)
+        assert all("requests are waiting already" in str(error) for error in refused)
         broker.pause()
         broker.resume()
         write(producer(broker), b"1")
@@ -208,9 +208,9 @@ def test_reset_recreates_initial_topics_and_not_initial_faults(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"api": "EndTx", "drop_answer": True}, "unknown API 'EndTx'; is it EndTxn"),
+        ({"api": "EndTx", "drop_answer": True}, "unknown API 'EndTx'; did you mean EndTxn"),
         ({"api": "EndTxn", "error": "NO_SUCH"}, "NO_SUCH"),
-        ({"api": "EndTxn"}, "it does nothing"),
+        ({"api": "EndTxn"}, "the fault does nothing"),
         ({"kind": "EndTxn"}, "unknown field 'kind'"),
     ],
 )
@@ -239,37 +239,40 @@ def test_requests_without_the_token_are_refused(broker: Broker) -> None:
     for token in ("", "wrong", "é"):
         for method, path in (("GET", "/v1/state"), ("POST", "/v1/reset"), ("POST", "/v1/pause"), ("GET", "/v1/nothing")):
             status, answer = ask(broker, method, path, token=token)
-            assert (status, answer["error"].startswith("send the header Authorization: Bearer TOKEN")) == (401, True)
+            assert (
+                status,
+                answer["error"].startswith("the token is missing or wrong; send the header Authorization: Bearer TOKEN"),
+            ) == (401, True)
 
 
 def test_get_requests_are_refused_for_commands(broker: Broker) -> None:
     for path in ("/v1/reset", "/v1/pause", "/v1/resume", "/v1/snapshot", "/v1/clock/advance"):
         status, answer = ask(broker, "GET", path)
-        assert (status, f"{path} is asked by POST" in answer["error"]) == (405, True)
+        assert (status, f"{path} does not accept GET; use POST" in answer["error"]) == (405, True)
 
 
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "told"),
     [
-        ("GET", "/v1/nothing", "", 404, "there is no /v1/nothing; there are /metrics, /v1/clock"),
-        ("GET", "/v1/faults/7", "", 404, "there is no fault 7; there are none"),
-        ("GET", "/v1/faults/seven", "", 404, "there is no /v1/faults/seven"),
-        ("POST", "/v1/reset", '{"now": true}', 400, "the body is not what is wanted here"),
-        ("POST", "/v1/snapshot", "{", 400, "the body is not what is wanted here"),
+        ("GET", "/v1/nothing", "", 404, "unknown path /v1/nothing; the paths are /metrics, /v1/clock"),
+        ("GET", "/v1/faults/7", "", 404, "unknown fault 7; there are no faults"),
+        ("GET", "/v1/faults/seven", "", 404, "unknown path /v1/faults/seven"),
+        ("POST", "/v1/reset", '{"now": true}', 400, "the body does not have the expected form"),
+        ("POST", "/v1/snapshot", "{", 400, "the body does not have the expected form"),
         ("POST", "/v1/snapshot", '{"path": "/proc/none/x"}', 409, "/proc/none"),
-        ("POST", "/v1/snapshot", json.dumps({"path": "/" + "x" * 10_000}), 409, "File name too long; nothing is left of it"),
+        ("POST", "/v1/snapshot", json.dumps({"path": "/" + "x" * 10_000}), 409, "File name too long; the partial copy was removed"),
         ("POST", "/v1/restore", json.dumps({"path": "/" + "x" * 10_000}), 409, "File name too long"),
-        ("GET", "/v1/" + "x" * 10_000, "", 404, "; there are /metrics, /v1/clock"),
+        ("GET", "/v1/" + "x" * 10_000, "", 404, "; the paths are /metrics, /v1/clock"),
         ("GET", f"/v1/transactions/{'x' * 10_000}/history", "", 404, "since the broker's process began"),
-        ("POST", "/v1/snapshot", '{"path": ""}', 400, "an absolute path of the broker's machine is wanted"),
-        ("POST", "/v1/snapshot", '{"path": "here"}', 400, "an absolute path of the broker's machine is wanted"),
-        ("POST", "/v1/snapshot", '{"path": "/a\\u0000b"}', 400, "an absolute path of the broker's machine is wanted"),
-        ("POST", "/v1/restore", '{"path": "/a\\u0000b"}', 400, "an absolute path of the broker's machine is wanted"),
-        ("POST", "/v1/faults", "api: EndTx\ndrop_answer: true", 400, "is it EndTxn"),
-        ("POST", "/v1/faults", f'{{"api": {"9" * 5_000}}}', 400, "a number is larger than any number of a fault"),
+        ("POST", "/v1/snapshot", '{"path": ""}', 400, "the path must be an absolute path on the broker's machine"),
+        ("POST", "/v1/snapshot", '{"path": "here"}', 400, "the path must be an absolute path on the broker's machine"),
+        ("POST", "/v1/snapshot", '{"path": "/a\\u0000b"}', 400, "the path must be an absolute path on the broker's machine"),
+        ("POST", "/v1/restore", '{"path": "/a\\u0000b"}', 400, "the path must be an absolute path on the broker's machine"),
+        ("POST", "/v1/faults", "api: EndTx\ndrop_answer: true", 400, "did you mean EndTxn"),
+        ("POST", "/v1/faults", f'{{"api": {"9" * 5_000}}}', 400, "a number is too large; the numbers of a fault are at most"),
         ("POST", "/v1/faults", "api: 2001-13-45", 400, "neither JSON nor YAML: month must be in 1..12"),
-        ("POST", "/v1/faults", "x" * (1 << 20), 400, "are too many for faults"),
-        ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body may have 1048576 bytes"),
+        ("POST", "/v1/faults", "x" * (1 << 20), 400, "bytes; at most"),
+        ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body is too large; at most 1048576 bytes are allowed"),
     ],
 )
 def test_invalid_requests_are_reported_in_one_line(
@@ -291,7 +294,7 @@ def test_chunked_body_is_refused(broker: Broker) -> None:
         connection.request("POST", "/v1/faults", iter([b"{}"]), headers, encode_chunked=True)
         response = connection.getresponse()
         told = json.loads(response.read())["error"]
-    assert (response.status, "send the body's size in Content-Length" in told) == (411, True)
+    assert (response.status, "send the size of the body in Content-Length" in told) == (411, True)
 
 
 def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Path) -> None:
@@ -328,13 +331,13 @@ def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Pat
     # Without the control API it is what Kafka's logs have.
     logged = json.loads(ottla("txn", "timeline", name, "--json", "--bootstrap", broker.bootstrap))
     assert {event["kind"] for event in logged}.isdisjoint({"request", "refused", "fenced"})
-    with pytest.raises(ControlError, match="nothing is known of a transactional id 'nobody'"):
+    with pytest.raises(ControlError, match="unknown transactional id 'nobody'"):
         broker.history("nobody")
-    assert "there is no transactional id" in ottla("txn", "timeline", b"\xff".decode(errors="surrogateescape"), *where, code=2)
-    assert "there is no" in ottla("txn", "why", "orders", "--ready-file", str(tmp_path / "none"), code=2)
+    assert "unknown transactional id" in ottla("txn", "timeline", b"\xff".decode(errors="surrogateescape"), *where, code=2)
+    assert "does not exist: no broker is ready" in ottla("txn", "why", "orders", "--ready-file", str(tmp_path / "none"), code=2)
     second.abort_transaction(60)
     broker.reset()
-    with pytest.raises(ControlError, match="nothing is known"):
+    with pytest.raises(ControlError, match="unknown transactional id"):
         broker.history(name)
 
 
@@ -368,15 +371,15 @@ def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Pa
         assert "from client here" in timeline("--bootstrap", broker.bootstrap, environment=own)[0]
         assert "from client" not in timeline(*at_other, environment=own)[0]
         _, said = timeline(*at_other, "--ready-file", str(own), code=2)
-        assert said.endswith(" is that of another cluster than the one that --bootstrap names\n")
+        assert said.endswith(" belongs to another cluster than --bootstrap; give addresses of one cluster\n")
         dead = ready_file("dead", broker.ready | {"control": {"url": f"http://127.0.0.1:{free_port('127.0.0.1')}", "token": "t"}})
         shown, said = timeline(*at_other, environment=dead)
         assert "commit is decided" in shown
-        assert said.endswith("; shown without what that broker was asked\n")
+        assert said.endswith("; the requests to that broker are not shown\n")
         # What `serve --brokers` writes has a control API for each broker.
         shown, said = timeline(*at_other, environment=ready_file("several", {"brokers": {"1": broker.ready}}))
         assert "commit is decided" in shown
-        assert "names a control API for each broker: give --url and --token of one" in said
+        assert "has a control API for each broker; give --url and --token of one" in said
 
 
 def ottla(*arguments: str, code: int = 0, given: str | None = None) -> str:
@@ -401,25 +404,25 @@ def test_faults_and_clock_are_controlled_on_the_command_line(tmp_path: Path) -> 
         shown = ottla("fault", "list", *where)
         assert all(field in shown for field in ("api: EndTxn", 'fields: {"committed": true}', "times: null", "drop_answer: true"))
         ottla("fault", "remove", "2", *where)
-        assert "there is no fault 2; those that there are: 1, 3, 4" in ottla("fault", "remove", "2", *where, code=2)
+        assert "unknown fault 2; the ids are 1, 3, 4" in ottla("fault", "remove", "2", *where, code=2)
         ottla("fault", "remove", "--all", *where)
         assert "there are no faults" in ottla("fault", "list", *where)
-        assert "is it EndTxn" in ottla("fault", "add", "{api: EndTx, drop_answer: true}", *where, code=2)
+        assert "did you mean EndTxn" in ottla("fault", "add", "{api: EndTx, drop_answer: true}", *where, code=2)
         assert "month must be in 1..12" in ottla("fault", "add", "{api: 2001-13-45}", *where, code=2)
         assert json.loads(ottla("clock", "advance", "1h", "--json", *where)) == {"now_ms": 1_700_003_600_000, "is_manual": True}
-        assert "is no duration" in ottla("clock", "advance", "soon", *where, code=2)
-        assert "when it is told to" in ottla("clock", "show", *where)
+        assert "is not a duration" in ottla("clock", "advance", "soon", *where, code=2)
+        assert "manual" in ottla("clock", "show", *where)
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
     assert "no broker is ready" in ottla("clock", "show", *where, code=2)
-    assert "which broker?" in ottla("clock", "show", code=2)
+    assert "no broker was given" in ottla("clock", "show", code=2)
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--clock", "manual"), "only the control API moves it"),
-        (("--clock", "still", "--control-port", "0"), "machine or manual"),
+        (("--clock", "manual"), "needs the control API, which advances the clock"),
+        (("--clock", "still", "--control-port", "0"), "is not machine, manual"),
         (("--faults", "nowhere.yaml"), "--faults nowhere.yaml: No such file or directory"),
         (("--control-port", "99999"), "99999"),
     ],
@@ -450,6 +453,6 @@ def test_snapshot_inside_the_data_directory_is_refused(broker: Broker, tmp_path:
     link.symlink_to(broker.data_dir)
     for command in ("snapshot", "restore"):
         for path in (inside, str(link), f"{link}/kept-0", f"{link}/not/there"):
-            with pytest.raises(ControlError, match="lies in the broker's own directory"):
+            with pytest.raises(ControlError, match="is in the broker's data directory"):
                 broker._control().post(f"/v1/{command}", {"path": path})
     assert broker.records("orders") == []

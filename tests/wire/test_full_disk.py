@@ -68,7 +68,7 @@ def test_broker_stops_cleanly_on_a_full_disk(tmp_path: Path) -> None:
             perform(world, command)
         limit(broker, 10)
         assert broker.stop() == 0
-        assert any("not_written" in line for line in broker.logs)
+        assert any("file_not_written" in line for line in broker.logs)
         assert not any("Traceback" in line for line in broker.logs)
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
         broker.start()
@@ -108,7 +108,7 @@ def test_log_truncated_under_a_running_broker_goes_offline(tmp_path: Path) -> No
         assert perform(world, "produce A u n=10 size=1000") == "NONE @10"
         world.close()
         broker.stop()
-        assert sum("partition_offline" in line for line in broker.logs) == 1
+        assert sum("partition_went_offline" in line for line in broker.logs) == 1
 
 
 @contextlib.contextmanager
@@ -159,8 +159,8 @@ def test_abort_on_a_full_disk_completes_when_space_is_free(tmp_path: Path) -> No
         assert perform(world, "commit A").startswith("NONE")
         assert perform(world, "read t") == "a2"
         world.until("the broker is healthy", lambda: health(broker).returncode, lambda code: code == 0)
-        logged(broker, "disk_takes_writes_again")
+        logged(broker, "disk_writes_resumed")
         lines = [json.loads(line)["event"] for line in broker.logs if '"disk_' in line]
-        assert lines == ["disk_refuses_writes", "disk_takes_writes_again"]
+        assert lines == ["disk_writes_failed", "disk_writes_resumed"]
         world.close()
         assert broker.stop() == 0

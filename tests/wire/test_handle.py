@@ -111,7 +111,7 @@ def test_damaged_snapshot_is_refused_and_the_data_is_kept(broker: Broker) -> Non
         broker.restore(snapshot)
     reason = f"orders-0/{log.name} does not have the size and checksum that ottla-snapshot.json records"
     assert str(refused.value) == (
-        f"Not restored: {snapshot.path} is damaged ({reason}); take a new snapshot; the broker has its earlier data."
+        f"the broker was not restored: {snapshot.path} is damaged ({reason}); take a new snapshot; it keeps its earlier data"
     )
     assert consumed(broker, "orders", 3) == [b"1", b"2", b"3"]
 
@@ -182,7 +182,7 @@ def test_broker_stopped_by_sigstop_is_detected_and_ended() -> None:
         os.kill(broker.pid, signal.SIGSTOP)
         wait_until(lambda: broker.is_paused)
         assert "paused" in repr(broker)
-        with pytest.raises(ControlError, match="SIGSTOP has stopped the broker; resume it first"):
+        with pytest.raises(ControlError, match="the broker is stopped by SIGSTOP; resume it first"):
             broker.reset()
         broker.resume()
         wait_until(lambda: not broker.is_paused)
@@ -233,7 +233,7 @@ def test_handle_of_a_stopped_broker_refuses_commands() -> None:
 
 @pytest.mark.parametrize("name", ["listeners", "log.dirs", "ottla.control.port", "ottla.control.token"])
 def test_settings_that_the_handle_controls_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"settings: '{name}' is given by "):
+    with pytest.raises(ValueError, match=f"settings: '{name}' is set by "):
         Broker(settings={name: "1"})
 
 

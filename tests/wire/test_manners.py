@@ -45,7 +45,7 @@ def test_health_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
     assert not ready_file.exists()
-    assert health("--ready-file", str(ready_file)) == (1, f"ottla: there is no {ready_file}: no broker is ready")
+    assert health("--ready-file", str(ready_file)) == (1, f"ottla: {ready_file} does not exist: no broker is ready")
 
 
 def started(broker: Broker) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[st
         process.terminate()
         _, text = process.communicate(timeout=TIMEOUT_S)
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    warned = [(line["name"], line.get("did_you_mean")) for line in lines if line["event"] == "setting_without_effect"]
+    warned = [(line["name"], line.get("did_you_mean")) for line in lines if line["event"] == "setting_ignored"]
     assert warned == [("background.threads", None), ("log.preallocate", None), ("KAFKA_NUM_PARTITONS", "KAFKA_NUM_PARTITIONS")]
 
 

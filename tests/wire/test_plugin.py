@@ -162,7 +162,7 @@ def test_failing(ottla_bootstrap):
     assert '"topic": "meanwhile"' in section
     assert '"topic": "before"' not in output
     assert "checkout:" in section
-    assert "commit is decided: it stands from here on" in section
+    assert "commit is decided and final" in section
     assert "(meanwhile:0 at 2)" in section, "the marker"
 
 
@@ -192,9 +192,9 @@ def test_failing(ottla_bootstrap, ottla_topic):
 
     assert line("InitProducerId", "(from client first at 127.0.0.1)")
     assert line("a transaction begins: topic-")
-    assert line("is fenced by producer", "client second at 127.0.0.1, which has taken the id over")
+    assert line("is fenced by producer", "client second at 127.0.0.1, the new owner of the id")
     assert line("EndTxn commit is refused: ", "(from client first at 127.0.0.1)")
-    assert line("a successor fences it: the coordinator aborts it")
+    assert line("a newer producer fenced it: the coordinator aborts it")
 
 
 def test_failure_report_names_ids_with_only_refusals(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_failing(ottla_bootstrap):
     ("marker", "told"),
     [
         ("fresch=True", "the marker ottla has no option 'fresch'; there are settings, features, fresh, clock"),
-        ("clock='still'", """the marker ottla wants clock="manual", not 'still'"""),
-        ("settings=3", """the marker ottla wants settings={"num.partitions": 3}, not 3"""),
-        ("True", "the options of the marker ottla have names: settings, features, fresh, clock"),
+        ("clock='still'", """the marker ottla needs clock="manual", not 'still'"""),
+        ("settings=3", """the marker ottla needs settings={"num.partitions": 3}, not 3"""),
+        ("True", "the marker ottla takes keyword arguments only: settings, features, fresh, clock"),
         ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
     ],
 )
@@ -448,7 +448,7 @@ class TestOthers:
 def test_marker_of_a_module_reaches_its_fixtures_or_is_refused(tmp_path: Path) -> None:
     code, output = run(tmp_path, MODULE)
     assert (code, "1 passed, 2 errors" in output) == (1, True), output
-    told = "the fixture {} takes {}, but the marker ottla of {} wants another broker; take"
+    told = "the fixture {} takes {}, but the marker ottla of {} needs another broker; use"
     assert told.format("of_another", "ottla_session", "test_users.py") in output
     assert told.format("of_the_class", "ottla_module", "test_users.py::TestOthers") in output
 

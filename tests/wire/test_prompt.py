@@ -93,14 +93,14 @@ def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callab
     prompt, topic = ottla_prompt, unique("topic")
     assert prompt("topic", "create", topic, "--partitions", "3", "--config", "retention.ms=60000") == f"topic {topic} was created\n"
     assert "TOPIC_ALREADY_EXISTS" in prompt("topic", "create", topic, code=2)
-    assert prompt("topic", "create", topic, "--if-missing") == f"topic {topic} exists\n"
+    assert prompt("topic", "create", topic, "--if-missing") == f"topic {topic} already exists\n"
     assert {"topic": topic, "partitions": 3, "replicas": 1, "internal": False} in prompt.json("topic", "list")
     described = prompt.json("topic", "describe", topic)
     assert (len(described["partitions"]), described["configs"]) == (3, {"retention.ms": "60000"})
     assert "retention.ms  60000" in prompt("topic", "describe", topic)
     assert "INVALID_CONFIG" in prompt("topic", "create", unique("t"), "--config", "no.such=1", code=2)
     prompt("topic", "delete", topic)
-    assert f"there is no topic '{topic}'" in prompt("topic", "delete", topic, code=2)
+    assert f"unknown topic '{topic}'" in prompt("topic", "delete", topic, code=2)
     assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
 
 
@@ -121,8 +121,8 @@ def test_lines_are_written_and_read(ottla_prompt: Prompt, unique: Callable[[str]
     assert prompt("consume", topic, "--from", "end") == ""
     assert len(prompt("consume", topic, "--from", "2020-01-01T00:00:00Z").splitlines()) == 3
     assert prompt("consume", topic, "--from", "2100-01-01") == ""
-    assert "there is no partition 9" in prompt("produce", topic, "--value", "x", "--partition", "9", code=2)
-    assert "there is no partition 9" in prompt("consume", topic, "--partition", "9", code=2)
+    assert "unknown partition 9" in prompt("produce", topic, "--value", "x", "--partition", "9", code=2)
+    assert "unknown partition 9" in prompt("consume", topic, "--partition", "9", code=2)
     assert "cannot read /no/such" in prompt("produce", topic, "/no/such", code=2)
 
 
@@ -159,7 +159,7 @@ def test_committed_aborted_and_open_records_are_shown(ottla_prompt: Prompt, uniq
     assert prompt("consume", topic, "--isolation", "aborted", "--values").split() == ["bad", "open"]
     assert prompt.json("txn", "describe", name)["start_ms"] is None
     assert "TRANSACTIONAL_ID_NOT_FOUND" in prompt("txn", "abort", unique("nobody"), code=2)
-    assert "no transaction is ever Nonsense" in prompt("txn", "list", "--state", "Nonsense", code=2)
+    assert "unknown transaction state Nonsense" in prompt("txn", "list", "--state", "Nonsense", code=2)
 
 
 def commit_first(consumer: Consumer, position: TopicPartition) -> None:
@@ -182,7 +182,7 @@ def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[s
     ottla_prompt("topic", "create", topic)
     assert (
         ottla_prompt("txn", "why", topic)
-        == f"{topic} holds nobody: readers of committed records get to the end of each partition\n"
+        == f"{topic} has no open transactions: read_committed consumers can read to the end of each partition\n"
     )
     producer = transactional(ottla_prompt.bootstrap, name)
     producer.begin_transaction()
@@ -193,18 +193,20 @@ def test_blocked_readers_are_explained(ottla_prompt: Prompt, unique: Callable[[s
     commit_first(consumer, TopicPartition(topic, 0, 0))
     consumer.close()
     told = ottla_prompt("txn", "why", f"{topic}:0")
-    assert told.startswith(f"{topic}:0 stands at 0 of 2 for readers of committed records: transaction of producer ")
+    assert told.startswith(f"read_committed consumers of {topic}:0 are held at 0 of 2: transaction of producer ")
     assert f"transactional id {name}, open for" in told
     assert told.endswith(f"ottla txn abort {name}\n")
     (document,) = ottla_prompt.json("txn", "why", topic)
     assert (document["transactional_id"], document["state"], document["start_offset"]) == (name, "Ongoing", 0)
     assert f"transactional id {name}" in ottla_prompt("why", group)
-    assert ottla_prompt("why", group).startswith(f"group {group} has no members: nobody reads for it; it is 2 records behind")
+    assert ottla_prompt("why", group).startswith(f"group {group} has no members, so no records are read; its lag is 2 records")
     ottla_prompt("txn", "abort", name)
     oracle.wait_for(
-        f"no reader of {topic!r} is held", lambda: ottla_prompt("txn", "why", topic), lambda told: "holds nobody" in told
+        f"no reader of {topic!r} is held",
+        lambda: ottla_prompt("txn", "why", topic),
+        lambda told: "has no open transactions" in told,
     )
-    assert "ottla group list names" in ottla_prompt("why", unique("nobody"), code=2)
+    assert "ottla group list shows" in ottla_prompt("why", unique("nobody"), code=2)
     assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
 
 
@@ -218,7 +220,7 @@ def test_pending_offsets_of_a_group_are_explained(ottla_prompt: Prompt, unique: 
     producer.begin_transaction()
     producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), TIMEOUT_S)
     told = ottla_prompt("why", group)
-    assert "a transaction has not ended that holds offsets in __consumer_offsets:" in told
+    assert "an open transaction has pending offsets in __consumer_offsets:" in told
     assert f"transactional id {name}" in told
     assert "it has read all" not in told
     producer.commit_transaction(TIMEOUT_S)
@@ -254,10 +256,10 @@ def test_timeline_of_a_transactional_id_is_shown(ottla_prompt: Prompt, unique: C
     assert [event["where"] for event in events if event["kind"] == "data"] == [f"{topic}:0 at 0 to 1", f"{topic}:0 at 3 to 4"]
     assert [event["where"] for event in events if event["kind"] == "marker"] == [f"{topic}:0 at 2", f"{topic}:0 at 5"]
     shown = ottla_prompt("txn", "timeline", name)
-    assert "commit is decided: it stands from here on" in " ".join(shown.split())
+    assert "commit is decided and final" in " ".join(shown.split())
     drawn = ottla_prompt("txn", "timeline", name, "--mermaid")
     assert drawn.startswith("sequenceDiagram\n    participant C as ")
-    assert "there is no transactional id" in ottla_prompt("txn", "timeline", unique("nobody"), code=2)
+    assert "unknown transactional id" in ottla_prompt("txn", "timeline", unique("nobody"), code=2)
 
 
 def test_hanging_transaction_is_explained(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
@@ -267,7 +269,7 @@ def test_hanging_transaction_is_explained(ottla_prompt: Prompt, unique: Callable
     told = ottla_prompt("txn", "why", topic)
     assert "which no coordinator will end" in told
     ottla_prompt("txn", *told.strip().rpartition("ottla txn ")[2].split())
-    assert "holds nobody" in ottla_prompt("txn", "why", topic)
+    assert "has no open transactions" in ottla_prompt("txn", "why", topic)
 
 
 def leave_hanging(bootstrap: str, topic: str) -> None:
@@ -314,7 +316,7 @@ def test_group_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callable[
     prompt, topic, group = ottla_prompt, unique("read"), unique("group")
     prompt("topic", "create", topic, "--partitions", "2")
     prompt("produce", topic, "--partition", "0", *(f for n in range(5) for f in ("--value", str(n))))
-    assert "say by --topic" in prompt("group", "reset", group, "--to", "end", code=2)
+    assert "give the topics with --topic" in prompt("group", "reset", group, "--to", "end", code=2)
     assert "nothing was set" not in prompt("group", "reset", group, "--to", "3", "--topic", f"{topic}:0")
     assert prompt.json("group", "describe", group)["offsets"] == [
         {"topic": topic, "partition": 0, "committed": 3, "end": 5, "lag": 2, "from_earliest": None}
@@ -325,7 +327,7 @@ def test_group_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callable[
     with KafkaClient(prompt.bootstrap) as cluster:
         assert cluster.lag(group) == {(topic, 0): 5}
     assert group in prompt("group", "list")
-    assert "there is no group" in prompt("group", "describe", unique("nobody"), code=2)
+    assert "unknown group" in prompt("group", "describe", unique("nobody"), code=2)
 
 
 def streams_topology(topic: str) -> Topology:
@@ -379,7 +381,7 @@ def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str],
     assert prompt.json("config", "get", "topic", topic, "retention.ms")[0]["value"] == "604800000"
     assert "INVALID_CONFIG" in prompt("config", "set", "topic", topic, "no.such=1", code=2)
     assert "has no config 'no.such'" in prompt("config", "get", "topic", topic, "no.such", code=2)
-    assert "there is no broker '99'" in prompt("config", "get", "broker", "99", code=2)
+    assert "unknown broker '99'" in prompt("config", "get", "broker", "99", code=2)
     assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
 
 
@@ -452,7 +454,7 @@ def test_endpoint_that_is_not_kafka_is_reported(capsys: pytest.CaptureFixture[st
         where = f"127.0.0.1:{server.getsockname()[1]}"
         assert main(["topic", "list", "--bootstrap", where]) == 2
         thread.join()
-    assert capsys.readouterr().err == f"ottla: what answers at {where} is not Kafka\n"
+    assert capsys.readouterr().err == f"ottla: the server at {where} is not Kafka\n"
 
 
 def test_committed_transaction_is_not_reported_as_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
@@ -464,5 +466,5 @@ def test_committed_transaction_is_not_reported_as_aborted(ottla_prompt: Prompt, 
     producer.commit_transaction(TIMEOUT_S)
     oracle.wait_for(f"{name!r} is committed", lambda: ottla_prompt("txn", "describe", name), lambda told: "CompleteCommit" in told)
     assert ottla_prompt.json("txn", "describe", name)["start_ms"] is None
-    assert ottla_prompt("txn", "abort", name).startswith(f"{name} had none open; its producer ")
+    assert ottla_prompt("txn", "abort", name).startswith(f"{name} had no open transaction; its producer ")
     assert ottla_prompt("consume", topic, "--values") == "paid\n"

@@ -42,7 +42,7 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
         if definition is None:
             raise KafkaError(Code.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
         if len(text) > MAX_VALUE_CHARACTERS:
-            raise KafkaError(Code.INVALID_CONFIG, f"{name} has {len(text)} characters, at most {MAX_VALUE_CHARACTERS} are taken")
+            raise KafkaError(Code.INVALID_CONFIG, f"{name} has {len(text)} characters; at most {MAX_VALUE_CHARACTERS} are allowed")
         try:
             value = definition.check(text)
         except ConfigError as error:
@@ -52,7 +52,7 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
             raise KafkaError(Code.INVALID_REQUEST, f"Invalid value {text} for {INTERVAL}, {reason}")
         if name == MATCH and isinstance(value, tuple):
             if len(value) > MAX_PATTERNS:
-                raise KafkaError(Code.INVALID_CONFIG, f"{len(value)} client matching patterns, at most {MAX_PATTERNS} are taken")
+                raise KafkaError(Code.INVALID_CONFIG, f"{len(value)} client matching patterns; at most {MAX_PATTERNS} are allowed")
             for pattern in value:
                 _check_pattern(pattern)
 

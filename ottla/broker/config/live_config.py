@@ -56,7 +56,7 @@ class LiveConfig:
         for name in without_effect(resource_type, names):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:
                 self._reported.add((resource_type, name))
-                log.warning("setting_without_effect", name=name, resource=RESOURCES[resource_type])
+                log.warning("setting_ignored", name=name, resource=RESOURCES[resource_type])
 
     def log_lowered_factors(self) -> None:
         """Log the configured replication factors that a single broker cannot have."""

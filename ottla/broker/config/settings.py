@@ -244,7 +244,7 @@ class BrokerConfig:
         names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
         for name in names:
             if name not in ASSIGNORS:
-                raise ConfigError(f"group.consumer.assignors: there is no {name}, only {' and '.join(ASSIGNORS)}")
+                raise ConfigError(f"group.consumer.assignors: unknown assignor {name}; the assignors are {' and '.join(ASSIGNORS)}")
         shared = ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks")
         for kind in ("consumer", "streams", "share"):
             for name in ("heartbeat.interval.ms", "session.timeout.ms", *(shared if kind == "share" else ())):

@@ -147,7 +147,7 @@ def load(
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set {assignment!r}: KEY=VALUE is wanted")
+            raise ConfigError(f"--set {assignment!r} is not KEY=VALUE")
         given[key.strip()] = value.strip()
     given.update(extra)
     return BrokerConfig(given), ignored

@@ -39,7 +39,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
     """The reason is an action of a broker, as in "sent no heartbeat"."""
-    return Cause(f"broker {broker_id} {what}", f"it {what}", is_failure)
+    return Cause(f"broker {broker_id} {what}", f"the broker {what}", is_failure)
 
 
 class ElectionCounts(msgspec.Struct):
@@ -80,7 +80,7 @@ class DecisionLog:
             if broker is not None and broker.is_fenced != was_fenced:
                 event = "broker_fenced" if broker.is_fenced else "broker_unfenced"
                 write = log.warning if broker.is_fenced and cause.is_failure else log.info
-                write(event, broker=broker_id, broker_epoch=broker.broker_epoch, reason=cause.of_broker or cause.of_partitions)
+                write(event, broker_id=broker_id, broker_epoch=broker.broker_epoch, reason=cause.of_broker or cause.of_partitions)
         changed = 0
         for topic, change, partition in before.partitions:
             changed += self._partition_changed(topic, change, partition, cause, is_logged=changed < MAX_LINES)

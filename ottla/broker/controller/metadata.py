@@ -162,14 +162,14 @@ class ControllerMetadata:
             new_broker_epoch=self.end_offset,
             now_ms=self._env.steady_ms(),
         )
-        epoch = self._execute(result, caused_by(asked.broker_id, "was started again"))
-        log.info("broker_registered", broker=asked.broker_id, broker_epoch=epoch)
+        epoch = self._execute(result, caused_by(asked.broker_id, "was restarted"))
+        log.info("broker_registered", broker_id=asked.broker_id, broker_epoch=epoch)
         return epoch
 
     def unregister_broker(self, broker_id: int) -> None:
         """Remove a broker's registration. Raises BROKER_ID_NOT_REGISTERED."""
         self._execute(registrations.unregister_broker(self.state, broker_id), Cause(f"broker {broker_id} was unregistered"))
-        log.info("broker_unregistered", broker=broker_id, reason="a client asked for that")
+        log.info("broker_unregistered", broker_id=broker_id, reason="a client requested it")
 
     def heartbeat(self, asked: Heartbeat) -> HeartbeatReply:
         """Process a heartbeat. Raises STALE_BROKER_EPOCH."""
@@ -193,7 +193,7 @@ class ControllerMetadata:
 
     def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
         """Change in-sync sets on request of a leader. Raises STALE_BROKER_EPOCH."""
-        cause = Cause(f"the leader, broker {broker_id}, asked for that")
+        cause = Cause(f"the leader, broker {broker_id}, requested it")
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
     def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
@@ -201,11 +201,11 @@ class ControllerMetadata:
         type."""
         result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
         kind = "an unclean election" if election_type == elections.UNCLEAN_ELECTION else "the election of the preferred leader"
-        return self._execute(result, Cause(f"a client asked for {kind}"))[topic]
+        return self._execute(result, Cause(f"a client requested {kind}"))[topic]
 
     def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
         """Begin to reassign partitions to other replicas or, with None, cancel that. Returns an error or None for each."""
-        return self._execute(reassignment.reassign(self.state, asked), Cause("a client asked for other replicas"))
+        return self._execute(reassignment.reassign(self.state, asked), Cause("a client requested other replicas"))
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, asked: Iterable[tuple[bytes, bytes, int]]
@@ -230,9 +230,9 @@ def _cause_of(asked: Heartbeat) -> Cause:
     """The reason for the changes that a heartbeat causes."""
     broker_id = asked.broker_id
     if asked.want_shut_down:
-        return caused_by(broker_id, "stops")
+        return caused_by(broker_id, "is shutting down")
     if asked.want_fence:
-        return Cause(f"broker {broker_id} asked to be fenced", "it asked for that")
+        return Cause(f"broker {broker_id} requested to be fenced", "the broker requested it")
     if asked.offline_directories:
         return caused_by(broker_id, "has a log directory that failed")
-    return Cause(f"broker {broker_id} came back", "it has read the metadata log up to its registration")
+    return Cause(f"broker {broker_id} was unfenced", "the broker has read the metadata log up to its registration")

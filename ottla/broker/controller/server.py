@@ -210,7 +210,7 @@ class ControllerServer:
         self.stepping.stop()
         self.barrier.stop()
         self.env.finish_aside()
-        self.connections.close_all("the controller stops")
+        self.connections.close_all("the controller is stopping")
         self.disk.close()
         self.addresses.close()
         self._metrics.close()

@@ -96,7 +96,9 @@ class DeadLetterTopics:
         is_durable = yield from self._durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
             # Earlier batches may belong to an earlier round of syncs than the last batch.
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced")
+            raise KafkaError(
+                Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
+            )
 
     def _durable(self) -> Steps[bool]:
         """Wait until all writes so far are durable; False if some of them may be lost."""
@@ -251,7 +253,7 @@ class _Writing:
             self._copies.pop(first_offset, None)
             batch, count = build_batch_within([self._letter(first_offset, None)], now_ms, most_bytes)
         if config.is_compacted and not all(self._has_key(offset) for offset in range(first_offset, first_offset + count)):
-            raise KafkaError(Code.INVALID_RECORD, f"{self._target[0]} is compacted, and takes no records without a key")
+            raise KafkaError(Code.INVALID_RECORD, f"{self._target[0]} is compacted, and does not accept records without a key")
         target.append_own(batch)
         return count
 

@@ -327,7 +327,7 @@ class Groups:
                     runtime.execute(changed)
                 except KafkaError as error:
                     self._has_share_states_to_forget = True
-                    self._refused("share_states_not_forgotten", "share states", error, partition=shard.partition)
+                    self._refused("share_states_not_deleted", "share states", error, partition=shard.partition)
                 yield None
 
     def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
@@ -343,6 +343,6 @@ class Groups:
                     runtime.execute(tombstones)
                     yield None
             except KafkaError as error:
-                self._refused("offsets_not_forgotten", "deleted topics", error, topic=one.topic, partition=one.partition)
+                self._refused("offsets_not_deleted", "deleted topics", error, topic=one.topic, partition=one.partition)
             else:
                 self._forgotten.pop(one, None)

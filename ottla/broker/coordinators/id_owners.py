@@ -44,12 +44,12 @@ class Takeovers:
         aborted = self._aborted.pop(transactional_id, None)
         fenced = before if aborted is None else aborted
         log.info(
-            "transactional_id_taken_over",
+            "producer_fenced",
             transactional_id=transactional_id,
             fenced_producer_id=fenced.producer_id,
-            fenced_epoch=fenced.epoch,
+            fenced_producer_epoch=fenced.epoch,
             producer_id=now.producer_id,
-            epoch=now.epoch,
+            producer_epoch=now.epoch,
             client_id=client_id,
             client_host=client_host,
             aborted_transaction=aborted is not None,

@@ -110,7 +110,7 @@ class Shards(Generic[S]):
         try:
             partition = coordinator_partition(self._partitions, self._topic, index)
         except KafkaError as error:
-            log.warning("coordinator_not_loaded", topic=self._topic, partition=index, error=str(error))
+            log.warning("coordinator_not_loaded", topic=self._topic, partition=index, reason=str(error))
             return
         if partition.log.log_end_offset == partition.log.log_start_offset:
             # Most partitions of a new topic are never used, so a shard without records is made on its first use.
@@ -151,7 +151,7 @@ class Shards(Generic[S]):
             shard, runtime = served
             self._dropped(shard, runtime)
             runtime.close()
-            log.info("coordinator_dropped", topic=self._topic, partition=index)
+            log.info("coordinator_unloaded", topic=self._topic, partition=index)
 
     def topic_deleted(self) -> None:
         """Drop all shards, because the coordinator's topic was deleted."""

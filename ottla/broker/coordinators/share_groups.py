@@ -95,9 +95,9 @@ class ShareGroupStates:
             note = shard.shares.not_initialized if refusals else shard.shares.initialized
             runtime.execute(note(asked.group_id, asked.partitions()))
         except KafkaError as error:
-            self._refused("share_states_not_noted", asked.group_id, error)
+            self._refused("share_state_metadata_not_written", asked.group_id, error)
         if refusals:
-            self._refused("share_states_not_begun", asked.group_id, next(iter(refusals.values())))
+            self._refused("share_states_not_initialized", asked.group_id, next(iter(refusals.values())))
         return refusals
 
     def _refused(self, event: str, group_id: str, error: KafkaError) -> None:
@@ -110,10 +110,10 @@ class ShareGroupStates:
             shard, runtime = self._groups.shard(key.group_id)
             result = shard.shares.state_lost(*key)
             if result.records:
-                log.warning("share_state_lost", group=key.group_id, topic_id=uuid_text(key.topic_id), partition=key.partition)
+                log.warning("share_state_lost", group_id=key.group_id, topic_id=uuid_text(key.topic_id), partition=key.partition)
             runtime.execute(result)
         except KafkaError as error:
-            self._refused("share_states_not_noted", key.group_id, error)
+            self._refused("share_state_metadata_not_written", key.group_id, error)
 
     def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states. Returns the first error of each topic, by topic id."""

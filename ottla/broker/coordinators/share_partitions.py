@@ -261,7 +261,9 @@ class SharePartitions:
             self._errors.succeeded(shared.key)
         except KafkaError as error:
             where = repr(shared.source.log)
-            self._errors.failed("share_state_not_written", str(error), key=shared.key, group=shared.key.group_id, partition=where)
+            self._errors.failed(
+                "share_state_not_written", str(error), key=shared.key, group_id=shared.key.group_id, partition=where
+            )
             self._apply(shared, change)
 
     def _wake(self, shared: OpenSharePartition) -> None:
@@ -299,7 +301,7 @@ class SharePartitions:
         except KafkaError as error:
             partition = repr(shared.source.log)
             self._errors.failed(
-                "dead_letters_not_written", str(error), key=shared.key, group=shared.key.group_id, partition=partition
+                "dead_letters_not_written", str(error), key=shared.key, group_id=shared.key.group_id, partition=partition
             )
         except Exception as error:
             self._stepping.guarded(self._step_failed, error)

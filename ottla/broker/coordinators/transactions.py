@@ -370,6 +370,6 @@ class Transactions:
                     try:
                         runtime.execute(tombstones)
                     except KafkaError as error:
-                        reason = error.code.name
-                        self._errors.failed("ids_not_expired", reason, key="expiry", partition=shard.partition, error=str(error))
+                        code, where = error.code.name, shard.partition
+                        self._errors.failed("transactional_ids_not_expired", code, key="expiry", partition=where, error=str(error))
                     yield None

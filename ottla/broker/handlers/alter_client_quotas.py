@@ -49,7 +49,7 @@ def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterCli
         entity = _entity(entry.entity)
         try:
             if len(entry.entity) > MAX_ENTITY_PARTS:
-                reason = f"an entity of {len(entry.entity)} parts, at most {MAX_ENTITY_PARTS} are taken"
+                reason = f"an entity of {len(entry.entity)} parts; at most {MAX_ENTITY_PARTS} are allowed"
                 raise KafkaError(Code.INVALID_REQUEST, reason)
             if entity in results:
                 raise KafkaError(Code.INVALID_REQUEST, f"Ignoring duplicate entity {dict(entity)}")
@@ -69,7 +69,7 @@ def _entity(named: list[EntityData]) -> Entity:
 def _changes(ops: list[OpData]) -> dict[str, float | None]:
     """The values by key, None to remove a key. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
     if len(ops) > MAX_OPS:
-        raise KafkaError(Code.POLICY_VIOLATION, f"{len(ops)} quotas of one entity, at most {MAX_OPS} are taken")
+        raise KafkaError(Code.POLICY_VIOLATION, f"{len(ops)} quotas of one entity; at most {MAX_OPS} are allowed")
     changes = {op.key: None if op.remove else op.value for op in ops}
     if len(changes) < len(ops):
         raise KafkaError(Code.INVALID_REQUEST, "Duplicate quota key, not updating quota for this entity")

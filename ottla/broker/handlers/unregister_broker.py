@@ -19,7 +19,7 @@ def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestConte
     broker_id = request.broker_id
     if broker_id == ports.live_config.settings.node_id:
         # Apache Kafka accepts this, and is then a cluster without brokers until a broker is restarted.
-        reason = f"Broker ID {broker_id} is the one that serves this cluster. To have it gone, stop it."
+        reason = f"Broker ID {broker_id} is the only broker of this cluster. Stop it instead."
         return UnregisterBrokerResponse(throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message=reason)
     reason = f"Broker ID {broker_id} is not currently registered"
     return UnregisterBrokerResponse(throttle_time_ms=0, error_code=Code.BROKER_ID_NOT_REGISTERED, error_message=reason)

@@ -63,7 +63,7 @@ def _check(update: FeatureUpdateKey, kind: int, current: int) -> None:
     elif level < 0:
         reason = "A feature version cannot be less than 0."
     elif not low <= level <= high:
-        reason = f"this broker supports levels {low} to {high}" if name in SUPPORTED_FEATURES else "the feature is not known here"
+        reason = f"this broker supports levels {low} to {high}" if name in SUPPORTED_FEATURES else "the feature is unknown"
     elif level < current and kind == UPGRADE:
         reason = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
     elif level > current and kind != UPGRADE:

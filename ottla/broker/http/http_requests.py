@@ -116,7 +116,7 @@ class _Responder(ServerHandler):
     """No environment variable of the process, such as HTTP_HOST, is part of a request."""
     error_status = f"{HTTPStatus.INTERNAL_SERVER_ERROR} {HTTPStatus.INTERNAL_SERVER_ERROR.phrase}"
     error_headers = [("Content-Type", JSON)]
-    error_body = _told("the broker has met an error of its own; its log has more")
+    error_body = _told("an unexpected error has occurred; the broker's log has the details")
 
     def __init__(self, handler: _Handler, body: bytes) -> None:
         super().__init__(BytesIO(body), cast(IO[bytes], handler.wfile), handler.get_stderr(), handler.get_environ())
@@ -158,18 +158,20 @@ class _Handler(WSGIRequestHandler):
     def _body(self) -> bytes:
         """The body of the request. Raises `_NoRequest`."""
         if "Transfer-Encoding" in self.headers:
-            raise _NoRequest(HTTPStatus.LENGTH_REQUIRED, "send the body's size in Content-Length; Transfer-Encoding is not taken")
+            raise _NoRequest(
+                HTTPStatus.LENGTH_REQUIRED, "send the size of the body in Content-Length; Transfer-Encoding is not supported"
+            )
         given = self.headers.get("Content-Length", "0").strip()
         if not _SIZE.fullmatch(given):
-            raise _NoRequest(HTTPStatus.BAD_REQUEST, "Content-Length is no number of bytes")
+            raise _NoRequest(HTTPStatus.BAD_REQUEST, "Content-Length is not a number of bytes")
         size, got = int(given), b""
         if size > MAX_BODY_BYTES:
-            raise _NoRequest(HTTPStatus.BAD_REQUEST, f"the body may have {MAX_BODY_BYTES} bytes")
+            raise _NoRequest(HTTPStatus.BAD_REQUEST, f"the body is too large; at most {MAX_BODY_BYTES} bytes are allowed")
         try:
             while len(got) < size and (piece := self.rfile.read1(size - len(got))):
                 got += piece
         except TimeoutError:
-            text = f"the body has stopped, or comes too slowly, after {len(got)} of {size} bytes"
+            text = f"the body did not arrive in time: {len(got)} of {size} bytes were received"
             raise _NoRequest(HTTPStatus.REQUEST_TIMEOUT, text) from None
         if len(got) < size:
             raise _NoRequest(HTTPStatus.BAD_REQUEST, f"the body ends after {len(got)} of {size} bytes")

@@ -155,7 +155,7 @@ class ResponseBudget:
                 return
             self.closed_count += 1
             self.remove(holder)
-            holder.abort(f"it takes no answers for {self.stall_ms} ms, and others wait for the memory that these hold")
+            holder.abort(f"the client has read no response for {self.stall_ms} ms, and other connections wait for memory")
 
 
 class RequestBudget:
@@ -260,12 +260,12 @@ class RequestBudget:
 
     def _close_stalled(self, now_ms: float) -> None:
         if self._first is not None and now_ms - self._first_since_ms >= FIRST_MS:
-            self._close(self._first, f"is not answered within {FIRST_MS:.0f} ms")
+            self._close(self._first, f"was not answered within {FIRST_MS:.0f} ms")
         for holder, since_ms in list(self._unfinished.items()):
             if now_ms - since_ms >= self.stall_ms and holder not in self._waiting:
-                self._close(holder, f"has not gone on for {self.stall_ms} ms")
+                self._close(holder, f"has not received data for {self.stall_ms} ms")
 
     def _close(self, holder: BudgetHolder, what: str) -> None:
         self.closed_count += 1
         self.remove(holder)
-        holder.abort(f"its request {what}, and others wait for the memory that it holds")
+        holder.abort(f"a request {what}, and other connections wait for its memory")

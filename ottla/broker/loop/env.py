@@ -378,9 +378,9 @@ def process_id() -> int:
 
 
 _ADVICE = {
-    errno.EADDRINUSE: "another program has the port; port 0 takes a free one",
-    errno.EACCES: "ports below 1024 are for privileged programs",
-    errno.EADDRNOTAVAIL: "the address is none of this machine's",
+    errno.EADDRINUSE: "the port is in use by another process; choose another one, or 0 for a free port",
+    errno.EACCES: "ports below 1024 need privileges; choose a higher one",
+    errno.EADDRNOTAVAIL: "the address does not belong to this machine",
 }
 
 

@@ -64,7 +64,7 @@ def controller_address(settings: Settings) -> tuple[str, int]:
         name = "controller.quorum.voters"
         texts = tuple(text.partition("@")[2] for text in settings.controller_quorum_voters)
     if len(texts) != 1:
-        raise ConfigError(f"{name}: name one controller, HOST:PORT; process.roles=broker needs it")
+        raise ConfigError(f"{name}: give one controller as HOST:PORT; process.roles=broker needs it")
     try:
         host, port = broker_address(texts[0])
     except BadArgument as error:
@@ -163,7 +163,7 @@ class JoinedMetadata:
         try:
             self.state.replay(record, offset)
         except DecodeError as error:
-            hint = "the controller is of another release"
+            hint = "the controller has another release"
             self._errors.failed("metadata_record_skipped", str(error), level="error", offset=offset, hint=hint)
 
     def _applied(self) -> None:
@@ -171,16 +171,16 @@ class JoinedMetadata:
         known = self.state.registrations.brokers.get(self.state.node_id)
         if known is None and self.lifecycle.state is BrokerState.RUNNING and self.lifecycle.is_registered:
             # This running broker was unregistered (BrokerRegistrationTracker).
-            log.warning("broker_unregistered", hint="it registers again")
+            log.warning("broker_unregistered", hint="the broker registers again")
             self.membership.register_again()
 
     def _lost(self, reason: str) -> None:
         """Stop this broker in order. The next start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
         log.error(
-            "metadata_lost", reason=reason, hint="this broker stops; start it again, and it takes over what the controller has"
+            "metadata_lost", reason=reason, hint="this broker stops; restart it, and it reads the controller's metadata again"
         )
         self._has_lost_controller = True
-        self._give_up_broker(DirectoryError(f"{reason}; start this broker again, and it takes over what the controller has"))
+        self._give_up_broker(DirectoryError(f"{reason}; restart this broker, and it reads the controller's metadata again"))
 
     def _controller_replaced(self, reason: str) -> None:
         """Reconnect, because a request on a connection to the previous controller would wait until its timeout."""
@@ -216,13 +216,13 @@ class JoinedMetadata:
             self.close()
             own = self.lifecycle.identity.cluster_id
             raise ConfigError(
-                f"the controller at {where} is of another cluster than this broker, whose directory has the cluster id {own}:"
+                f"the controller at {where} belongs to another cluster than this broker, whose directory has the cluster id {own}:"
                 " give the address of that cluster's controller, or a directory without meta.properties"
             )
         if not is_in:
             self.close()
-            reason = self.membership.last_failure or "the metadata is not there yet"
-            raise ConfigError(f"the controller at {where} has not let this broker in within {self._timeout_ms} ms: {reason}")
+            reason = self.membership.last_failure or "the metadata has not been read yet"
+            raise ConfigError(f"the controller at {where} did not unfence this broker within {self._timeout_ms} ms: {reason}")
         self.publisher.begin()
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
@@ -240,7 +240,7 @@ class JoinedMetadata:
         self.membership.become_ready()
         self.producer_ids.ask_ahead()
         if not await self._until(BrokerState.RUNNING, self._timeout_ms):
-            log.warning("broker_still_fenced", hint="the controller gives it no leadership yet")
+            log.warning("broker_not_unfenced", hint="the controller does not let it lead partitions yet")
 
     async def leave(self) -> None:
         """Have the controller move this broker's leaderships to other brokers, until the time limit."""
@@ -249,7 +249,7 @@ class JoinedMetadata:
             return
         self.membership.begin_controlled_shutdown()
         if not await self._until(BrokerState.SHUTTING_DOWN, CONTROLLED_SHUTDOWN_MS):
-            log.warning("controlled_shutdown_given_up", after_ms=CONTROLLED_SHUTDOWN_MS)
+            log.warning("controlled_shutdown_timed_out", after_ms=CONTROLLED_SHUTDOWN_MS)
 
     def close(self) -> None:
         """Stop sending. The controller fences this broker when its session ends, unless it has left."""

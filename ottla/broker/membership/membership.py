@@ -149,17 +149,17 @@ class Membership:
             if lifecycle.registered(answer, now_ms, chance):
                 log.info("broker_registered", broker_epoch=lifecycle.broker_epoch)
             else:
-                self._failed(f"the registration was answered {name_of(answer.error_code)}")
+                self._failed(f"the controller refused the registration with {name_of(answer.error_code)}")
         else:
             lifecycle.heard(answer, now_ms, chance)
             if answer.error_code:
-                self._failed(f"a heartbeat was answered {name_of(answer.error_code)}")
+                self._failed(f"the controller refused a heartbeat with {name_of(answer.error_code)}")
             else:
                 self.last_failure = ""
                 self._beat_errors.succeeded()
         self._beat()
         if before != (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered):
-            log.info("broker_state", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
+            log.info("broker_state_changed", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
             self._changed()
 
     def _failed(self, reason: str) -> None:
@@ -244,8 +244,8 @@ class Membership:
             return
         # The changes since cannot be derived from a snapshot without comparing all of it.
         reason = "the controller's log begins after the end of this broker's metadata"
-        hint = "start the broker again; it fell too far behind"
-        self._fetch_errors.failed("metadata_begins_later", reason, level="error", first_offset=taken.end_offset, hint=hint)
+        hint = "restart the broker; its metadata is too old"
+        self._fetch_errors.failed("metadata_gap_found", reason, level="error", first_offset=taken.end_offset, hint=hint)
         self._fetch_later()
 
     def _ask_for_snapshot(self, snapshot: SnapshotFetch) -> None:

@@ -72,7 +72,7 @@ class MetadataCopy:
             if self._log.log_end_offset < snapshot_end:
                 truncate_fully_and_start_at(self._log, snapshot_end, self._env.now_ms())
         if self._log.log_start_offset > (0 if self._snapshot is None else end_offset):
-            raise ValueError(f"it begins at offset {self._log.log_start_offset}, and no snapshot has what came before")
+            raise ValueError(f"the copy begins at offset {self._log.log_start_offset}, and no snapshot has the earlier records")
         for header, _ in all_batches(self._log):
             last_epoch = max(last_epoch, header.leader_epoch)
         self.end_offset, self.last_epoch = self._log.log_end_offset, last_epoch
@@ -184,7 +184,7 @@ class MetadataCopy:
                     "metadata_copy_set_aside",
                     directory=renamed,
                     reason=reason,
-                    hint="it may have what the controller has lost: ottla cluster rebuild-controller",
+                    hint="it may have metadata that the controller has lost: ottla cluster rebuild-controller",
                 )
         except OSError as error:
             self._log = Log(directory.fs, before.directory, METADATA_TOPIC, 0, METADATA_CONFIG, METADATA_TOPIC_ID)

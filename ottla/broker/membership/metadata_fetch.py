@@ -91,10 +91,10 @@ class MetadataFetch:
     def take(self, response: FetchResponse) -> FetchOutcome:
         """The outcome of a response. The caller keeps the position; the leader epoch and the high watermark are kept here."""
         if response.error_code != Code.NONE:
-            return FetchOutcome(step=Step.WAIT, reason=f"the fetch was answered {name_of(response.error_code)}")
+            return FetchOutcome(step=Step.WAIT, reason=f"the fetch failed with {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
         if len(partitions) != 1 or partitions[0].partition_index != 0:
-            return FetchOutcome(step=Step.WAIT, reason="the answer is not about the metadata log alone")
+            return FetchOutcome(step=Step.WAIT, reason="the response is not for the metadata log only")
         return self._take(partitions[0])
 
     def _take(self, partition: PartitionData) -> FetchOutcome:
@@ -105,7 +105,7 @@ class MetadataFetch:
         if partition.error_code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER) and is_newer:
             return FetchOutcome(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader's epoch is {named}")
         if partition.error_code != Code.NONE:
-            return FetchOutcome(step=Step.WAIT, reason=f"the metadata log was answered {name_of(partition.error_code)}")
+            return FetchOutcome(step=Step.WAIT, reason=f"the fetch of the metadata log failed with {name_of(partition.error_code)}")
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
         if diverging is not None and diverging.epoch >= 0 and diverging.end_offset >= 0:
             return FetchOutcome(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)

@@ -69,11 +69,14 @@ class MetadataReplica:
                 if self._unread_end and self._copy is not None:
                     # The copy is of another log. No diverging epoch shows that if both logs have used the same epochs.
                     self._begin_anew(
-                        f"the controller's log has a batch at offset {header.base_offset}, and it ends at {end_offset}"
+                        f"the controller's log has a batch at offset {header.base_offset}, and this broker's copy ends at"
+                        f" {end_offset}"
                     )
-                raise ReplicaRefused(f"a batch at offset {header.base_offset} behind the log's end {end_offset}")
+                raise ReplicaRefused(f"the controller sent a batch at offset {header.base_offset}, after the log end {end_offset}")
             if header.leader_epoch < last_epoch:
-                raise ReplicaRefused(f"a batch of leader epoch {header.leader_epoch} behind one of {last_epoch}")
+                raise ReplicaRefused(
+                    f"the controller sent a batch of leader epoch {header.leader_epoch} after one of leader epoch {last_epoch}"
+                )
             if not crc_is_valid(raw, header):
                 raise ReplicaRefused(f"the batch at offset {end_offset} is damaged")
             size_bytes += len(raw)
@@ -82,7 +85,7 @@ class MetadataReplica:
             taken.append((header, raw))
             end_offset, last_epoch = header.next_offset, header.leader_epoch
         if len(records) and not taken:
-            raise ReplicaRefused("no whole batch was fetched")
+            raise ReplicaRefused("the response has no complete batch")
         self._waiting += taken
         if self._copy is not None:
             self._copy.append(b"".join(raw for _, raw in taken))
@@ -168,17 +171,17 @@ class MetadataReplica:
         copy is set aside, because it may be the last one, and the log is read from its beginning.
         """
         if self._unread_end and self._copy is not None:
-            self._begin_anew(f"the controller's log parts from it at offset {end_offset}, and it ends at {self._unread_end}")
+            self._begin_anew(f"it differs from the controller's log from offset {end_offset} on, and ends at {self._unread_end}")
             return
         if end_offset < self.committed_end_offset:
             raise MetadataLost(
-                f"the controller's metadata log parts from this broker's at offset {end_offset}, "
-                f"though all below {self.committed_end_offset} was committed"
+                f"the controller's metadata log differs from this broker's from offset {end_offset} on, "
+                f"although all records below {self.committed_end_offset} were committed"
             )
         if epoch < self._committed_epoch:
             raise MetadataLost(
-                f"the controller's metadata log parts from this broker's in leader epoch {epoch}, "
-                f"though epoch {self._committed_epoch} was committed"
+                f"the controller's metadata log differs from this broker's in leader epoch {epoch}, "
+                f"although epoch {self._committed_epoch} was committed"
             )
         while self._waiting and (self._waiting[-1][0].next_offset > end_offset or self._waiting[-1][0].leader_epoch > epoch):
             self._waiting_bytes -= len(self._waiting.pop()[1])

@@ -42,8 +42,8 @@ def _refused(reason: str) -> KafkaError:
 
 def _block(answer: Any) -> range | KafkaError:
     if answer.error_code != Code.NONE:
-        return _refused(f"the controller has answered AllocateProducerIds with error {answer.error_code}")
+        return _refused(f"the controller refused AllocateProducerIds with error {answer.error_code}")
     first, count = answer.producer_id_start, answer.producer_id_len
     if first < 0 or count <= 0:
-        return _refused(f"the controller has given {count} producer ids from {first} on")
+        return _refused(f"the controller sent an invalid block of {count} producer ids from {first} on")
     return range(first, first + count)

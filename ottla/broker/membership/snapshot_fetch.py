@@ -56,20 +56,20 @@ class SnapshotFetch:
     def take(self, response: FetchSnapshotResponse) -> bytes | None:
         """Process a piece; returns the snapshot once it is complete. Raises `SnapshotRefused`."""
         if response.error_code != Code.NONE:
-            raise SnapshotRefused(f"the fetch was answered {name_of(response.error_code)}")
+            raise SnapshotRefused(f"the fetch failed with {name_of(response.error_code)}")
         pieces = [p for topic in response.topics if topic.name == METADATA_TOPIC for p in topic.partitions]
         if len(pieces) != 1:
-            raise SnapshotRefused("the answer is not about the metadata alone")
+            raise SnapshotRefused("the response is not for the metadata log only")
         (piece,) = pieces
         if piece.error_code != Code.NONE:
-            raise SnapshotRefused(f"the snapshot was answered {name_of(piece.error_code)}")
+            raise SnapshotRefused(f"the fetch of the snapshot failed with {name_of(piece.error_code)}")
         if (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) != (self.end_offset, self.epoch):
-            raise SnapshotRefused("the answer is about another snapshot")
+            raise SnapshotRefused("the response is for another snapshot")
         if piece.position != len(self._read):
-            raise SnapshotRefused(f"a piece at {piece.position} came in place of one at {len(self._read)}")
+            raise SnapshotRefused(f"the response has position {piece.position} instead of {len(self._read)}")
         if piece.size > MAX_SNAPSHOT_BYTES:
-            raise SnapshotRefused(f"it has {piece.size} bytes, and at most {MAX_SNAPSHOT_BYTES} are read")
+            raise SnapshotRefused(f"the snapshot has {piece.size} bytes; at most {MAX_SNAPSHOT_BYTES} are allowed")
         self._read += piece.unaligned_records
         if len(self._read) > piece.size or (len(self._read) < piece.size and not len(piece.unaligned_records)):
-            raise SnapshotRefused(f"{len(self._read)} of {piece.size} bytes have come, and no more")
+            raise SnapshotRefused(f"the snapshot ends after {len(self._read)} of {piece.size} bytes")
         return bytes(self._read) if len(self._read) == piece.size else None

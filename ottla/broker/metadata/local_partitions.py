@@ -45,8 +45,8 @@ SETTLE_WORK = 8
 LOG_CONFIGS_KEPT = 1_000
 
 STRAY_HINT = (
-    "the metadata has no such topic, or another one of the name; nothing is removed. ottla health names it with the way back;"
-    " if a controller has lost the topic, ottla cluster rebuild-controller gives it back"
+    "the metadata has no such topic, or a new topic of this name; no data is deleted. If the controller has lost the topic,"
+    " ottla cluster rebuild-controller restores it"
 )
 """Advice for a person who looks for the data of a topic that no longer exists."""
 
@@ -200,7 +200,7 @@ class LocalPartitions:
         try:
             renamed = directory.set_aside(name, index, self._env.random_uuid().hex())
         except OSError as error:
-            log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
+            log.warning("stray_directory_not_set_aside", directory=directory.directory_of(name, index), reason=described(error))
         else:
             log.warning("stray_directory_set_aside", directory=renamed, hint=STRAY_HINT)
 
@@ -394,7 +394,7 @@ class LocalPartitions:
 def has_losses(directory: str, report: RecoveryReport) -> bool:
     """Log what recovery has cut from a log and rebuilt beside it; returns whether anything was cut."""
     for loss in report.losses:
-        log.warning("log_cut", directory=directory, reason=loss)
+        log.warning("log_tail_truncated", directory=directory, reason=loss)
     if report.rebuilt:
         log.warning("log_rebuilt", directory=directory, rebuilt=report.rebuilt)
     return bool(report.losses)

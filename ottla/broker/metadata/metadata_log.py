@@ -71,7 +71,7 @@ def _no_metadata(reason: str) -> DirectoryError:
 
 def metadata_not_written(error: KafkaError) -> DirectoryError:
     """The error of a start that could not append a record to the metadata log."""
-    return DirectoryError(f"cannot write the cluster's metadata: {error.message}; make room, then start again")
+    return DirectoryError(f"cannot write the cluster's metadata: {error.message}; free disk space, then restart the broker")
 
 
 class LocalMetadataLog:

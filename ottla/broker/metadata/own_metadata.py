@@ -54,8 +54,8 @@ class OwnMetadata:
         # A member of a cluster gives its copy of the log a topic id, and a controller process logs its registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
-                f"{self._directory.path} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
-                " start it with the process.roles of before, and with controller.quorum.bootstrap.servers"
+                f"{self._directory.path} belongs to a cluster of several brokers, whose metadata it shares;"
+                " start it with its earlier process.roles and with controller.quorum.bootstrap.servers"
             )
         try:
             self.cluster.set_up(features, is_new=is_new)

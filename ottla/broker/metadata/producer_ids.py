@@ -40,7 +40,9 @@ class ProducerIds:
         """A new producer id. Raises COORDINATOR_LOAD_IN_PROGRESS while no block is left; clients retry on this code."""
         self.ask_ahead()
         if not self._block:
-            raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS, self._refusal or "the next block of producer ids is on its way")
+            raise KafkaError(
+                Code.COORDINATOR_LOAD_IN_PROGRESS, self._refusal or "the broker is waiting for the next block of producer ids"
+            )
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
 

@@ -94,7 +94,7 @@ class Addresses:
         """The name of the listener for other brokers: ``inter.broker.listener.name``, or the first listener."""
         name = (self._settings.inter_broker_listener_name or self._endpoints[0].name).upper()
         if name not in {e.name for e in self._endpoints}:
-            raise ConfigError(f"inter.broker.listener.name: {name} is none of listeners")
+            raise ConfigError(f"inter.broker.listener.name: {name} is not one of listeners")
         return name
 
     @property

@@ -38,7 +38,7 @@ JOIN_BELOW_BYTES = 1 << 16
 SLICE_MS = 2.0
 """Time in ms for which a connection handles requests that arrived together before other connections have their turn."""
 
-NOT_DURABLE = "what it was to be told is not on the disk"
+NOT_DURABLE = "a write that the response depends on may be lost"
 """The reason for closing a connection whose response depends on a write that may be lost."""
 
 
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.peer = client_address(peer[0]) if peer else ""
         if not self._ports.connections.opened(self):
-            self.close("too many connections")
+            self.close("there are too many connections")
         self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -256,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error))
             return
         except DECODE_FAILURES as error:
-            self.close(f"undecodable request: {error}")
+            self.close(f"a request cannot be decoded: {error}")
             return
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
@@ -278,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             parts = dispatcher.encode(route, correlation_id, response)
             if parts is None:
-                self.close("a response that cannot be written")
+                self.close("a response cannot be encoded")
             else:
                 self._answer(parts)
 
@@ -307,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
 
         def failed(error: Exception) -> None:
             if isinstance(error, DECODE_FAILURES):
-                self.close(f"undecodable request: {error}")
+                self.close(f"a request cannot be decoded: {error}")
             else:
                 self._failed(error)
             self._steps_ended()
@@ -373,7 +373,7 @@ class Connection(asyncio.BufferedProtocol):
 
         def encoded(parts: list[Buffer] | None) -> None:
             if parts is None:
-                self.close("a response that cannot be written")
+                self.close("a response cannot be encoded")
             elif later.is_durable:
                 self._fill(slot, parts)
             else:

@@ -102,7 +102,7 @@ class Frames:
         view = self._buffers.shared if self._own is None else self._own
         (size,) = _SIZE.unpack_from(view, start)
         if size <= 0 or size > self._max_frame_bytes:
-            raise FrameSizeError(f"a frame of {size} bytes")
+            raise FrameSizeError(f"a frame has an invalid size of {size} bytes")
         start += SIZE_BYTES
         if self._end - start < size:
             return None

@@ -168,7 +168,7 @@ class _InterceptedRequest:
         verdict = self._verdict
         self._took_effect()
         if verdict.ending is Ending.CUT:
-            self._client.close("a fault cuts it")
+            self._client.close("a fault closed it")
         if verdict.ending is not Ending.ANSWER:
             return
         if verdict.complete is not None:

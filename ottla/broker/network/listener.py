@@ -50,7 +50,7 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
             raise ConfigError(f"{key}: {text!r} is not NAME://host:port, as in PLAINTEXT://127.0.0.1:9092") from None
     twice = [name for name, count in Counter(e.name for e in endpoints).items() if count > 1]
     if twice:
-        raise ConfigError(f"{key}: {twice[0]} is named more than once; each listener has a name of its own")
+        raise ConfigError(f"{key}: {twice[0]} occurs more than once; give each listener its own name")
     return endpoints
 
 
@@ -64,7 +64,7 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
     protocols = _security_protocols(settings.listener_security_protocol_map)
     endpoints = [e for e in listeners if e.name not in controllers]
     if not endpoints:
-        raise ConfigError("listeners: none of them is for clients")
+        raise ConfigError("listeners: there is no listener for clients")
     for endpoint in endpoints:
         security = protocols.get(endpoint.name)
         if security is None:
@@ -76,7 +76,7 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
     names = [e.name for e in listeners]
     for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
         if advertised.name not in names and advertised.name not in controllers:
-            raise ConfigError(f"advertised.listeners: {advertised.name} is none of listeners, which are {', '.join(names)}")
+            raise ConfigError(f"advertised.listeners: {advertised.name} is not one of listeners, which are {', '.join(names)}")
         if advertised.host in _EVERY_INTERFACE:
             raise ConfigError(f"advertised.listeners: clients cannot connect to {advertised.host}; give a name or an address")
     return endpoints
@@ -100,8 +100,8 @@ def controller_endpoints(settings: Settings) -> list[Endpoint]:
 
 def _not_served(endpoint: Endpoint, security: str) -> str:
     return (
-        f"listeners: {endpoint.name}://{endpoint} has the security protocol {security} (listener.security.protocol.map), and ottla"
-        " serves only PLAINTEXT, without TLS and SASL: give a PLAINTEXT listener"
+        f"listeners: {endpoint.name}://{endpoint} has the security protocol {security} (listener.security.protocol.map), but ottla"
+        " supports only PLAINTEXT, without TLS and SASL; give a PLAINTEXT listener"
     )
 
 
@@ -186,9 +186,9 @@ class Connections:
             idle_ticks = self.tick - connection.last_tick
             if connection.is_closing:
                 if idle_ticks > CLOSING_TICKS:
-                    connection.abort("it was closed, and does not take what was to go out before")
+                    connection.abort(f"the client did not read its last responses within {CLOSING_TICKS * IDLE_TICK_MS // 1_000} s")
             elif idle_ticks > self._max_idle_ticks:
-                connection.close("idle")
+                connection.close("the client was idle for connections.max.idle.ms")
 
     def closed(self, connection: Accepted) -> None:
         if connection in self._open:

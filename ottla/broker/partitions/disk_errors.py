@@ -44,10 +44,10 @@ def take_offline(partition_log: Log, reason: str) -> None:
 
 def log_offline(partition_log: Log) -> None:
     log.error(
-        "partition_offline",
+        "partition_went_offline",
         partition=repr(partition_log),
         reason=partition_log.offline_reason,
-        hint="restore the files, or stop the broker and run 'ottla recover'; then start it again",
+        hint="restore the files, or stop the broker and run 'ottla recover'; then restart the broker",
     )
 
 
@@ -62,7 +62,7 @@ def note_damage(partition_log: Log) -> None:
             position=damage.position,
             offset=damage.offset,
             reason=damage.reason,
-            hint="readers get CORRUPT_MESSAGE there; restore the file, or stop the broker and run 'ottla recover'",
+            hint="consumers get CORRUPT_MESSAGE there; restore the file, or stop the broker and run 'ottla recover'",
         )
     partition_log.logged_damage = damage
 

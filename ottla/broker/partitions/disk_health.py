@@ -69,11 +69,11 @@ class DiskHealth:
         if not self._refused:
             self._since_ms, self._refusals, self._for_space = now_ms, 0, True
             log.error(
-                "disk_refuses_writes",
+                "disk_writes_failed",
                 directory=self._directory,
                 what=what,
-                error=error.strerror or str(error),
-                hint="writers get KAFKA_STORAGE_ERROR; all goes on by itself when the disk takes writes again",
+                reason=error.strerror or str(error),
+                hint="producers get KAFKA_STORAGE_ERROR; writes resume without a restart when the disk accepts them again",
             )
             self._probe_later()
         self._refusals += 1
@@ -89,20 +89,20 @@ class DiskHealth:
 
     def failed(self, error: BaseException) -> None:
         """Record a failed sync. The state is final."""
-        self._give_up("sync_failed", str(error), "nothing more is written; replace the disk or mend it, then start again")
+        self._give_up("sync_failed", str(error), "writes are disabled; repair or replace the disk, then restart the broker")
 
     def lost(self, reason: str) -> None:
         """Record that the directory was moved or removed. The state is final."""
-        self._give_up("directory_lost", reason, "nothing more is written; put the directory back, then start again")
+        self._give_up("directory_lost", reason, "writes are disabled; restore the directory, then restart the broker")
 
-    def _give_up(self, event: str, error: str, hint: str) -> None:
+    def _give_up(self, event: str, reason: str, hint: str) -> None:
         if not self.has_failed:
-            log.error(event, directory=self._directory, error=error, hint=hint)
+            log.error(event, directory=self._directory, reason=reason, hint=hint)
         self.has_failed = True
 
     def _end_refusals(self) -> None:
         log.info(
-            "disk_takes_writes_again",
+            "disk_writes_resumed",
             directory=self._directory,
             refused_writes=self._refusals,
             after_ms=round(self._env.monotonic_ms() - self._since_ms),
@@ -144,6 +144,6 @@ class DiskHealth:
 def log_unwritten(unwritten: list[str]) -> None:
     """Log the files that a stop could not write and the next start must recover: a line for each, or their number."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
-        log.error("not_written", reason=line)
+        log.error("file_not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:
-        log.error("more_not_written", count=len(unwritten))
+        log.error("more_files_not_written", count=len(unwritten))

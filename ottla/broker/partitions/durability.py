@@ -197,7 +197,7 @@ class GroupCommit:
         self._dirty.clear()
         self._on_failure(error)
         for path in unknown:
-            self._on_refused(path, Damaged(path, "a sync has failed, and nobody knows what of this file the disk has"))
+            self._on_refused(path, Damaged(path, "a sync has failed, so it is unknown which part of this file is on the disk"))
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             self._stepping.guarded(waiter, False)

@@ -141,7 +141,7 @@ class Housekeeping:
     def _empty_trash(self) -> Steps[None]:
         left = yield from self._directory.trash.empty(self._env.now_ms())
         for path, reason in left:
-            self._errors.failed("not_removed", reason, path=path, hint="the next start tries again")
+            self._errors.failed("file_not_removed", reason, path=path, hint="the next start removes it")
 
     def _expire_producers(self) -> Steps[None]:
         expiration_ms = self._config.settings.producer_id_expiration_ms
@@ -172,7 +172,7 @@ class Housekeeping:
             except Interrupted as reason:
                 log.info("cleaning_interrupted", reason=str(reason))
             except KafkaError as error:
-                log.error("log_cannot_be_cleaned", partition=repr(dirty.log), reason=error.message)
+                log.error("log_not_cleaned", partition=repr(dirty.log), reason=error.message)
                 self.uncleanable.add(dirty.log)
             except SyncFailed as error:
                 self._disk_failed(error)

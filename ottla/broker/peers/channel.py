@@ -42,7 +42,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._frames.discard()
-        self._end(str(exc) if exc is not None and str(exc) else "the peer has closed the connection")
+        self._end(str(exc) if exc is not None and str(exc) else "the peer closed the connection")
 
     def eof_received(self) -> bool:
         return False

@@ -117,9 +117,9 @@ class Peer:
             most_version=most_version,
         )
         if self.state is PeerState.CLOSED:
-            self._fail_soon(request, Failure.CLOSED, "this side has closed the connection")
+            self._fail_soon(request, Failure.CLOSED, "this broker closed the connection")
         elif not self._requests.add(request):
-            self._fail_soon(request, Failure.TOO_MANY, f"too many requests to {self} wait")
+            self._fail_soon(request, Failure.TOO_MANY, f"too many requests to {self} are waiting")
         else:
             self._watch_deadline(request.deadline_ms)
             if self.state is PeerState.IDLE:
@@ -145,7 +145,7 @@ class Peer:
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
         for request in self._requests.take_all():
-            self._fail_soon(request, Failure.CLOSED, "this side has closed the connection")
+            self._fail_soon(request, Failure.CLOSED, "this broker closed the connection")
 
     def _send_waiting(self) -> None:
         while self.state is PeerState.READY and self._channel is not None and self._versions is not None:
@@ -154,7 +154,7 @@ class Peer:
                 return
             chosen = self._versions.choose(request.key, request.least_version, request.most_version)
             if chosen is None:
-                self._fail_soon(request, Failure.UNSUPPORTED_VERSION, f"{self} knows no version of API {request.key} that will do")
+                self._fail_soon(request, Failure.UNSUPPORTED_VERSION, f"{self} supports no suitable version of API {request.key}")
                 continue
             correlation_id = self._requests.correlation_id()
             frame = request_frame(request.key, chosen, correlation_id, self._client_id, request.message)
@@ -204,19 +204,19 @@ class Peer:
             else:
                 self._answered(channel, frame)
         except (OutOfOrder, *DECODE_FAILURES) as error:
-            channel.fail(f"an answer that cannot be read: {error}")
+            channel.fail(f"a response cannot be decoded: {error}")
 
     def _greeted(self, channel: Channel, frame: memoryview) -> None:
         _, response = decode_greeting(self._greeting_version, frame)
         if response.error_code == Code.UNSUPPORTED_VERSION:
             again = greeting_after(response)
             if again is None or again >= self._greeting_version:
-                channel.fail("it knows no version of ApiVersions that this side knows")
+                channel.fail("the peer supports no version of ApiVersions that this broker supports")
             else:
                 self._greet(again)
             return
         if response.error_code != Code.NONE:
-            channel.fail(f"ApiVersions was answered with error {response.error_code}")
+            channel.fail(f"ApiVersions failed with error {response.error_code}")
             return
         self._end_phase()
         self._versions = Versions(response)
@@ -253,7 +253,7 @@ class Peer:
     def _back_off(self, reason: str) -> None:
         self._become(PeerState.BACKING_OFF)
         if not self._backoff.failures:
-            self._errors.failed("peer_lost", reason, level="info", peer=repr(self))
+            self._errors.failed("peer_disconnected", reason, level="info", peer=repr(self))
         chance = int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
         self._phase_timer = self._env.call_later(self._backoff.next_ms(chance), self._try_again)
 
@@ -295,7 +295,7 @@ class Peer:
     def _deadline_passed(self) -> None:
         self._deadline_timer = None
         now_ms = self._env.monotonic_ms()
-        reason = f"{self} has not answered in time"
+        reason = f"{self} did not respond in time"
         for request in self._requests.take_overdue(now_ms):
             self._fail_soon(request, Failure.TIMED_OUT, reason)
         if self._requests.is_answer_overdue(now_ms):

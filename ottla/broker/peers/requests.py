@@ -116,7 +116,7 @@ class Requests:
         """The request that a response belongs to. Raises `OutOfOrder` with nothing changed."""
         first = next(iter(self._in_flight), None)
         if first is None or first != correlation_id:
-            raise OutOfOrder(f"an answer to request {correlation_id} in place of {'none' if first is None else first}")
+            raise OutOfOrder(f"the response has correlation id {correlation_id} instead of {'none' if first is None else first}")
         return self._in_flight[first]
 
     def answered(self, correlation_id: int) -> None:

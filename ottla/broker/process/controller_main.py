@@ -26,8 +26,8 @@ def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
     }
     for_people = (
         f"ottla's controller listens for brokers at {controller.addresses.bootstrap}\n"
-        f"its data lies in {controller.directory.absolute_path}\n"
-        f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"
+        f"its data is in {controller.directory.absolute_path}\n"
+        f"Ctrl-C, or kill {process_id()}, stops it; its data is kept"
     )
     report_ready(ready, ready_file, for_people)
 

@@ -41,14 +41,14 @@ def _report_ready(
 
 
 def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> str:
-    lines = [f"ottla listens at {broker.bootstrap}", f"its data lies in {broker.directory.absolute_path}"]
+    lines = [f"ottla listens at {broker.bootstrap}", f"its data is in {broker.directory.absolute_path}"]
     if broker.metrics_url is not None:
         lines.append(f"its metrics are at {broker.metrics_url}")
     if control_api is not None:
         lines.append(f"its control API is at {control_api.url}, with the token {control_api.token}")
         if control_api.pages_url is not None:
             lines.append(f"its console is at {control_api.pages_url}")
-    return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
+    return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; its data is kept"])
 
 
 async def _serve(

@@ -44,20 +44,20 @@ class ReadyFile:
         try:
             status = self._path.lstat()
         except FileNotFoundError:
-            return "" if self._path.parent.is_dir() else f"{self._path.parent} is no directory"
+            return "" if self._path.parent.is_dir() else f"{self._path.parent} is not a directory"
         except OSError as error:
             return error.strerror or str(error)
         if not stat.S_ISREG(status.st_mode):
-            return "it is no plain file; give another name"
+            return "it is not a regular file; give another path"
         try:
             with self._path.open("rb") as file:
                 beginning = file.read(len(_BEGINNING))
                 _lock(file, fcntl.LOCK_SH)
         except BlockingIOError:
-            return "another broker that runs has it; give another name"
+            return "another running broker uses it; give another path"
         except OSError as error:
             return error.strerror or str(error)
-        return "" if beginning in (b"", _BEGINNING) else "it is not what a broker has written; give another name"
+        return "" if beginning in (b"", _BEGINNING) else "it was not written by a broker; give another path"
 
     def write(self, line: str, *, is_secret: bool = False) -> None:
         """Write the file. With ``is_secret`` only this user can read it. Raises OSError."""

@@ -65,7 +65,7 @@ def run_process(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     log = structlog.get_logger("config")
     for name, meant in warnings.items():
-        log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
+        log.warning("setting_ignored", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
         _run(serve())
     except (DirectoryError, ConfigError) as error:

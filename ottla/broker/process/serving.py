@@ -96,7 +96,7 @@ class Serving:
             fs = self._env.fs
             target = fs.absolute(target)
             if fs.is_dir(target) is not None:
-                raise DirectoryError(f"{target} exists; name a path that does not exist")
+                raise DirectoryError(f"{target} already exists; give a path that does not exist")
             # Made here, so that a path at which no directory can be made is found before the broker stops.
             fs.make_dir(growing_snapshot(target))
             inherited = self.broker.hand_over(is_written=True)
@@ -146,9 +146,9 @@ class Serving:
     def _check_replaceable(self) -> None:
         """Raise `DirectoryError` while the broker stops, and for a member of a cluster, whose data cannot be replaced alone."""
         if self.broker.settings.is_member:
-            raise DirectoryError("the broker is one of a cluster, and its data cannot be replaced or copied by itself")
+            raise DirectoryError("the broker belongs to a cluster, so its data cannot be replaced or copied alone")
         if self.failure is not None or self.broker.lifecycle.is_stopping:
-            raise DirectoryError("the broker stops")
+            raise DirectoryError("the broker is stopping")
 
     async def _start_or_end(self, inherited: Inherited, prepare: Callable[[], None] = _nothing) -> None:
         """Start the next broker after ``prepare``. If this fails twice, raise the error, and make the process end."""

@@ -255,7 +255,7 @@ class ReplicaFetcher:
                 self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
             case Stop(code=Code.FENCED_LEADER_EPOCH):
                 # The leader is in a newer epoch. Once the metadata has that epoch, the partition is followed again.
-                log.info("follower_waits_for_epoch", partition=repr(followed.partition.log))
+                log.info("follower_delayed", partition=repr(followed.partition.log))
             case Stop(code=code):
                 log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
 

@@ -70,7 +70,7 @@ class FollowerLogs:
                 case _:
                     return action
         except UnexpectedOffset as error:
-            log.error("follower_cannot_go_on", partition=repr(partition.log), reason=str(error))
+            log.error("follower_failed", partition=repr(partition.log), reason=str(error))
             return following.cannot_go_on()
         except KafkaError as error:
             note_damage(partition.log)
@@ -112,7 +112,7 @@ class FollowerLogs:
 
     def _start_at(self, partition: Partition, offset: int) -> None:
         partition_log = partition.log
-        log.info("log_begun_anew", partition=repr(partition_log), before=partition_log.log_end_offset, start=offset)
+        log.info("log_fully_truncated", partition=repr(partition_log), before=partition_log.log_end_offset, start=offset)
         self._directory.truncate_fully_and_start_at(partition_log, offset, self._clock.now_ms())
         self._changed(partition_log)
 

@@ -207,7 +207,7 @@ class ReplicaManager:
                     change = partition.leader.shrink(partition.log.log_end_offset, self._env.steady_ms())
                     if change is not None:
                         lagging = ", ".join(map(str, sorted(change.committed - change.proposed)))
-                        self._lag.failed("replicas_lag", f"brokers {lagging}", level="info", partition=repr(partition.log))
+                        self._lag.failed("replicas_lagged", f"brokers {lagging}", level="info", partition=repr(partition.log))
                         self._in_sync_changes.ask(partition, change)
                 if pace.spend(SHRINK_WORK):
                     yield None

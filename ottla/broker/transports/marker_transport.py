@@ -113,7 +113,7 @@ class LeaderTransport:
             del self._waiting[broker_id]
         peer = self._peers.peer(broker_id)
         if peer is None:
-            self._answered(broker_id, parts, "it is not registered, or fenced")
+            self._answered(broker_id, parts, "the broker is not registered, or is fenced")
             return
 
         def answered(answer: Any) -> None:

@@ -61,8 +61,8 @@ function show() {
   say("");
   const { page, parameters } = address();
   const here = PAGES[page].under ?? page;
-  document.getElementById("nav").replaceChildren(...IN_NAVIGATION.map((name) => link(name, name, {}, name === here ? "here" : null)));
-  document.title = `${PAGES[page].title?.(parameters) ?? page} - ottla`;
+  document.getElementById("nav").replaceChildren(...IN_NAVIGATION.map((name) => link(PAGES[name].label ?? name, name, {}, name === here ? "here" : null)));
+  document.title = `${PAGES[page].title?.(parameters) ?? PAGES[page].label ?? page} - ottla`;
   document.body.dataset.page = page;
   document.body.dataset.draws = "0";
   const drawn = el("div", { id: "live" });
@@ -124,16 +124,16 @@ function listen(page, parameters, drawn) {
 
 // Whoever presses a button or marks text keeps what is under the pointer; the newest values are drawn afterwards.
 function whyHeld(drawn) {
-  if (isPressed) return "the pointer is pressed";
+  if (isPressed) return "a button is pressed";
   const selection = document.getSelection();
-  return !selection.isCollapsed && drawn.contains(selection.anchorNode) ? "text is marked" : null;
+  return !selection.isCollapsed && drawn.contains(selection.anchorNode) ? "text is selected" : null;
 }
 
 function draw(page, values, parameters, drawn) {
   const why = whyHeld(drawn);
   if (why !== null) {
     later = () => draw(page, values, parameters, drawn);
-    say(`held while ${why}`);
+    say(`paused while ${why}`);
     return;
   }
   later = null;
@@ -166,8 +166,8 @@ function askForToken(why) {
     setToken(field.value.trim());
     show();
   };
-  const label = el("label", { for: "token" }, "The token of the broker's ready line: ");
-  main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "go on")));
+  const label = el("label", { for: "token" }, "Token from the broker's ready line: ");
+  main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "continue")));
 }
 
 // A tab that asks for no token keeps its own.

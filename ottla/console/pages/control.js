@@ -45,7 +45,7 @@ const request = async (method, path, init = {}) =>
 
 async function refusal(response) {
   const answer = await response.json().catch(() => ({}));
-  return new Refused(response.status, answer.error ?? `the control API answers ${response.status}`);
+  return new Refused(response.status, answer.error ?? `the control API returned ${response.status}`);
 }
 
 // A command of the control API. Throws Refused, or TypeError where the broker does not answer.

@@ -1,7 +1,7 @@
 import { el, link, missing, number, pager, pairs, search, table } from "./dom.js";
 
 export const groups = {
-  form: (p) => search("groups", p, "groups whose name has"),
+  form: (p) => search("groups", p, "groups whose name contains"),
   draw: ({ part, silent }, p) => [
     el("h1", {}, "Groups"),
     missing(silent),
@@ -18,9 +18,9 @@ export const group = {
   draw: (g, p) => [
     el("h1", {}, g.group_id),
     pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
-    el("h2", {}, "Why it is where it is"),
+    el("h2", {}, "Why it has this lag"),
     el("ul", { id: "why" }, g.why.map((line) => el("li", {}, line))),
-    g.holders.length ? el("p", {}, "The transactions that hold it: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
+    g.holders.length ? el("p", {}, "Transactions that hold it: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
       g.more_holders ? `and ${number(g.more_holders)} more` : "") : null,
     el("h2", {}, "Positions"),
     pager("group", p, g.part),
@@ -30,7 +30,7 @@ export const group = {
     ])),
     el("h2", {}, "Members"),
     g.members.length === 0 ? el("p", { class: "note" }, "none")
-      : table(["client", "host", "member", "has"], g.members.map((member) => [
+      : table(["client", "host", "member", "assignment"], g.members.map((member) => [
         member.client_id, member.host, member.member_id, assigned(member.assignment),
       ])),
     g.more_members ? el("p", { class: "note" }, `and ${number(g.more_members)} more members`) : null,
@@ -39,4 +39,4 @@ export const group = {
 
 const lag = (row) => row.uncommitted ? `${number(row.lag)}, and ${number(row.uncommitted)} partitions without a committed offset` : row.lag;
 
-const assigned = (byTopic) => Object.entries(byTopic).map(([topic, indexes]) => `${topic}: ${indexes.join(", ")}`).join("; ") || "nothing";
+const assigned = (byTopic) => Object.entries(byTopic).map(([topic, indexes]) => `${topic}: ${indexes.join(", ")}`).join("; ") || "none";

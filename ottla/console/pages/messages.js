@@ -1,6 +1,6 @@
 import { el, link, number, table, time } from "./dom.js";
 
-const ISOLATIONS = { committed: "read_committed", all: "read_uncommitted", aborted: "only what was aborted" };
+const ISOLATIONS = { committed: "read_committed", all: "read_uncommitted", aborted: "aborted records only" };
 
 export const messages = {
   under: "topics",
@@ -26,7 +26,7 @@ export const messages = {
       (m.last_stable_offset < m.high_watermark ? `: ${number(m.high_watermark - m.last_stable_offset)} wait for an open transaction` : "")),
     pages(m, p),
     m.stopped_at === null ? null : el("p", { class: "note" },
-      `searched up to offset ${number(m.stopped_at)}; next goes on from there`),
+      `searched up to offset ${number(m.stopped_at)}; next continues there`),
     m.too_large === null ? null : el("p", { class: "note", id: "too-large" }, m.too_large),
     table(["offset", "time", "producer", "key", "value", "headers"], m.records.map(row), "wide"),
   ].filter(Boolean),
@@ -53,6 +53,6 @@ function row(record) {
 function bytes(value) {
   if (value === null) return el("span", { class: "note" }, "null");
   const isCut = value.kind === "hex" ? (value.text.length + 1) / 3 < value.size_bytes : new TextEncoder().encode(value.text).length < value.size_bytes;
-  return el("span", { class: value.kind === "hex" ? "hex" : "text", title: value.kind === "hex" ? "no UTF-8" : null }, value.text,
+  return el("span", { class: value.kind === "hex" ? "hex" : "text", title: value.kind === "hex" ? "not UTF-8" : null }, value.text,
     isCut ? el("span", { class: "note" }, ` … ${number(value.size_bytes)} bytes`) : null);
 }

@@ -11,9 +11,9 @@ export const overview = {
       ["brokers", o.brokers.map((broker) => `${broker.node_id} at ${broker.address}`).join(", ")],
       ["cluster", o.cluster_id],
       ["data", `${o.data_dir}, ${size(o.size_bytes)}`],
-      ["sound", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "the broker's log says why"}`)],
+      ["healthy", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "see the broker's log"}`)],
       ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
-      ["clock", o.clock_ms === null ? "the machine's" : `stands at ${time(o.clock_ms)}`],
+      ["clock", o.clock_ms === null ? "machine" : `manual, at ${time(o.clock_ms)}`],
       ["topics", link(`${number(o.topics)} with ${number(o.partitions)} partitions`, "topics")],
       ["groups", link(counted(o.groups), "groups")],
       ["transactional ids", link(counted(o.transactions), "transactions")],
@@ -22,13 +22,13 @@ export const overview = {
     ...(o.strays.count === 0 ? [] : [
       el("h2", {}, "Stray directories"),
       table(["directory", "size", "partition", "topic id", "hidden by a topic", "way back"], o.strays.named.map((stray) => [
-        stray.directory, stray.size_bytes === null ? "not known" : size(stray.size_bytes), `${stray.topic}:${stray.partition}`,
+        stray.directory, stray.size_bytes === null ? "unknown" : size(stray.size_bytes), `${stray.topic}:${stray.partition}`,
         stray.topic_id || "none", stray.is_hidden ? "yes" : "no", stray.way_back,
       ])),
       o.strays.count > o.strays.named.length
         ? el("p", { class: "note" }, `and ${number(o.strays.count - o.strays.named.length)} more, ${size(o.strays.size_bytes)} in all`) : null,
     ]),
-    el("h2", {}, "Partitions whose readers wait for an open transaction"),
+    el("h2", {}, "Partitions with records behind an open transaction"),
     o.held.length === 0 ? el("p", { class: "note" }, "none")
       : table(["partition", "last stable offset", "high watermark", "held back"], o.held.map((held) => [
         link(`${held.topic}:${held.partition}`, "messages", { topic: held.topic, partition: held.partition, isolation: "all" }),
@@ -36,7 +36,7 @@ export const overview = {
       ])),
     o.held_count > o.held.length ? el("p", { class: "note" }, `and ${number(o.held_count - o.held.length)} more`) : null,
     el("h2", {}, "Newest transactions"),
-    o.newest.length === 0 ? el("p", { class: "note" }, "none since the broker was started")
+    o.newest.length === 0 ? el("p", { class: "note" }, "none since the broker started")
       : table(["transactional id", "last event"], o.newest.map((one) => [
         link(one.transactional_id, "transaction", { id: one.transactional_id }), time(one.newest_ms),
       ])),

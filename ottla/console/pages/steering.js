@@ -16,6 +16,7 @@ async function asked(said, method, path, body) {
 }
 
 export const steering = {
+  label: "control",
   form: () => {
     const said = el("p", { class: "wrong", id: "said", role: "alert" });
     const fault = el("textarea", { id: "fault", rows: 5, cols: 60, placeholder: EXAMPLE, spellcheck: "false" });
@@ -30,13 +31,13 @@ export const steering = {
     };
     return el("div", {},
       el("h1", {}, "Faults and the clock"),
-      el("form", { onsubmit: add, id: "add" }, el("label", { for: "fault" }, "a fault, in YAML or JSON"), fault, el("button", {}, "add")),
-      el("form", { onsubmit: advance, id: "advance" }, el("label", { for: "by" }, "move the clock on by"), by, "seconds", el("button", {}, "move")),
+      el("form", { onsubmit: add, id: "add" }, el("label", { for: "fault" }, "fault in YAML or JSON"), fault, el("button", {}, "add")),
+      el("form", { onsubmit: advance, id: "advance" }, el("label", { for: "by" }, "advance the clock by"), by, "seconds", el("button", {}, "advance")),
       said);
   },
   draw: (s, p, { say }) => [
-    el("p", {}, s.clock_ms === null ? "The broker goes by the machine's clock, which nobody moves: --clock manual gives it one that stands."
-      : `The clock stands at ${time(s.clock_ms)}.`),
+    el("p", {}, s.clock_ms === null ? "The broker uses the machine's clock, which cannot be advanced; start it with --clock manual."
+      : `The manual clock is at ${time(s.clock_ms)}.`),
     el("h2", {}, "Faults"),
     s.faults.length === 0 ? el("p", { class: "note" }, "none")
       : table(["", "fault", "hits", "matched", "newest hits", ""], s.faults.map((fault) => row(fault, say))),

@@ -4,11 +4,11 @@ const WIDTH = 420;
 const HEIGHT = 16;
 
 export const topics = {
-  form: (p) => search("topics", p, "topics whose name has"),
+  form: (p) => search("topics", p, "topics whose name contains"),
   draw: ({ part }, p) => [
     el("h1", {}, "Topics"),
     pager("topics", p, part),
-    table(["topic", "partitions", "replicas", "offsets", "of them held back", "size", ""], part.rows.map((row) => [
+    table(["topic", "partitions", "replicas", "offsets", "held back", "size", ""], part.rows.map((row) => [
       link(row.name, "topic", { name: row.name }), row.partitions, row.replicas, row.offsets, row.waiting, size(row.size_bytes),
       row.is_internal ? "internal" : "",
     ])),
@@ -35,7 +35,7 @@ function partition(name, row) {
 function legend() {
   const entry = (kind, text) =>
     el("span", {}, svg("svg", { class: "key", width: 12, height: 10 }, svg("rect", { class: kind, width: 12, height: 10 })), text);
-  return el("p", { class: "note" }, entry("log", "read by all"), entry("aborted", "an aborted transaction"), entry("marker", "marker"),
+  return el("p", { class: "note" }, entry("log", "readable by all consumers"), entry("aborted", "an aborted transaction"), entry("marker", "marker"),
     entry("unstable", "above the last stable offset"), entry("open", "an open transaction begins"),
     entry("uncommitted", "above the high watermark"));
 }

@@ -2,7 +2,7 @@ import { duration, el, link, missing, number, pager, pairs, search, table } from
 import { sequence } from "./sequence.js";
 
 export const transactions = {
-  form: (p) => search("transactions", p, "transactional ids that have"),
+  form: (p) => search("transactions", p, "transactional ids that contain"),
   draw: ({ part, silent }, p) => [
     el("h1", {}, "Transactions"),
     missing(silent),
@@ -26,12 +26,12 @@ export const transaction = {
     pairs([
       ["state", t.open_ms === null ? t.state : `${t.state} for ${duration(t.open_ms)} of ${duration(t.timeout_ms)}`],
       ["producer", `${t.producer_id} epoch ${t.producer_epoch}`],
-      ["client", t.client || "not known since the broker was started"],
+      ["client", t.client || "unknown since the broker started"],
       ["partitions", t.partitions.join(" ") || "none"],
     ]),
     el("h2", {}, "Timeline"),
-    t.unread.length ? el("p", { class: "note" }, `not read here: ${t.unread.join("; ")}: ottla txn timeline shows it`) : null,
-    t.earlier ? el("p", { class: "note" }, `${number(t.earlier)} earlier events: ottla txn timeline shows them`) : null,
+    t.unread.length ? el("p", { class: "note" }, `not shown: ${t.unread.join("; ")}; ottla txn timeline shows it`) : null,
+    t.earlier ? el("p", { class: "note" }, `${number(t.earlier)} earlier events are not shown; ottla txn timeline shows them`) : null,
     sequence(t.transactional_id, t.events),
   ].filter(Boolean),
 };

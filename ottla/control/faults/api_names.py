@@ -28,7 +28,7 @@ ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not C
 
 
 def too_large() -> FaultError:
-    return FaultError(f"a number is larger than any number of a fault, which are at most {LARGEST_NUMBER:,}")
+    return FaultError(f"a number is too large; the numbers of a fault are at most {LARGEST_NUMBER:,}")
 
 
 def is_number(text: str) -> bool:
@@ -60,8 +60,8 @@ def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
     wrong = shown(name)
     near = [by_lower[lower] for lower in get_close_matches(wrong.strip("'").lower(), by_lower, NEAREST, 0.5)]
     if near:
-        return FaultError(f"unknown {what} {wrong}; is it {one_of(near)}?")
-    return FaultError(f"unknown {what} {wrong}; there are {', '.join(list(by_lower.values())[:NEAREST])} and others")
+        return FaultError(f"unknown {what} {wrong}; did you mean {one_of(near)}?")
+    return FaultError(f"unknown {what} {wrong}; known ones include {', '.join(list(by_lower.values())[:NEAREST])}")
 
 
 def error_code(error: str | int) -> int:
@@ -73,7 +73,7 @@ def error_code(error: str | int) -> int:
     elif text.upper() in ERRORS:
         return ERRORS[text.upper()]
     if text.upper() in ("NONE", "0"):
-        raise FaultError("NONE is no error; observe: true only counts requests")
+        raise FaultError("NONE is not an error; use observe: true to only count requests")
     raise unknown("error", error, ERRORS)
 
 
@@ -92,7 +92,7 @@ def api_key(api: str | int) -> int | None:
     if is_number(text):
         if int(text) in APIS:
             return int(text)
-        raise FaultError(f"unknown API key {text}; keys go from 0 to {max(APIS)}, and names such as EndTxn will do")
+        raise FaultError(f"unknown API key {text}; give a key from 0 to {max(APIS)}, or a name such as EndTxn")
     key = _KEYS_BY_LOWER.get(text.replace("_", "").lower())
     if key is None:
         raise unknown("API", api, KEYS)
@@ -123,5 +123,5 @@ def versions(text: str | int) -> tuple[int, int]:
     elif not dash:
         last = first
     if not (is_number(first) and is_number(last)) or int(first) > int(last):
-        raise FaultError(f"version {shown(text)} is none; give one such as 3, a range such as 3-5, or 3+ for that and newer ones")
+        raise FaultError(f"{shown(text)} is not a version; give one such as 3, a range such as 3-5, or 3+ for version 3 and newer")
     return int(first), int(last)

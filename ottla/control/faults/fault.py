@@ -130,11 +130,11 @@ def check(fault: Fault) -> None:
         ways.remove("error")
     paces = [name for name in PACES if getattr(fault, name)]
     if not ways and not paces:
-        raise FaultError(f"it does nothing; give {one_of((*WAYS, *PACES))}")
+        raise FaultError(f"the fault does nothing; give {one_of((*WAYS, *PACES))}")
     if len(ways) > 1:
         raise FaultError(f"{' and '.join(ways)} contradict each other; give one of them")
     if fault.after_markers != 1 and fault.point is not Point.BETWEEN_MARKERS:
-        raise FaultError("after_markers is for hold, kill or refuse at between-markers only")
+        raise FaultError("after_markers applies only to hold, kill or refuse at between-markers")
     if fault.point is not None:
         _check_point(fault, fault.point, paces)
     else:
@@ -157,12 +157,12 @@ def _check_types(fault: Fault) -> None:
 def _in_words(field: msgspec.structs.FieldInfo, value: object, error: Exception) -> str:
     choices = [choice for kind in get_args(field.type) for part in (kind, *get_args(kind)) for choice in get_args(part) or (part,)]
     names = [str(choice) for choice in dict.fromkeys(choices) if isinstance(choice, str)]
-    return f"{shown(value)} is none of {', '.join(names)}" if names else f"{error}: {shown(value)}".replace("`", "")
+    return f"{shown(value)} is not one of {', '.join(names)}" if names else f"{error}: {shown(value)}".replace("`", "")
 
 
 def _check_numbers(fault: Fault) -> None:
     if not 0 <= fault.probability <= 1:
-        raise FaultError(f"probability {fault.probability:g} is not between 0 and 1; 0.1 hits every tenth request or so")
+        raise FaultError(f"probability {fault.probability:g} is not between 0 and 1; 0.1 hits about every tenth request")
     for name, least, most in (
         ("nth", 1, inf),
         ("after_markers", 1, inf),
@@ -175,33 +175,36 @@ def _check_numbers(fault: Fault) -> None:
         value = getattr(fault, name)
         if value is not None and not least <= value <= most:
             bounds = f"at least {least}" if most == inf else f"between {least} and {most:,}"
-            raise FaultError(f"{name} {value:g} has to be {bounds}")
+            raise FaultError(f"{name} {value:g} must be {bounds}")
     if isinstance(fault.times, int) and fault.times < 1:
-        raise FaultError(f"times {fault.times} has to be at least 1; null triggers it for ever")
+        raise FaultError(f"times {fault.times} must be at least 1; give null for no limit")
 
 
 def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:
     given = [name for name in _OF_REQUESTS if getattr(fault, name)] + ["api"] * (api_key(fault.api) is not None) + paces
     if given:
         raise FaultError(
-            f"{point} is a point of a transaction and no request: leave {one_of(given)} out; transactional_id says whose"
+            f"{point} is a step of a transaction, not a request: leave {one_of(given)} out; transactional_id selects the"
+            " transaction"
         )
     if point not in _BY_MARKER and (fault.topic is not None or fault.partition is not None):
-        raise FaultError(f"no marker is written at {point}: leave topic and partition out, or take between-markers")
+        raise FaultError(f"no marker is written at {point}: leave topic and partition out, or use between-markers")
     if fault.refuse is not None:
         _check_refusal(fault, point)
 
 
 def _check_refusal(fault: Fault, point: Point) -> None:
     if point is Point.AFTER_PREPARE:
-        raise FaultError("nothing can be refused after-prepare, as the decision stands; hold it there, or refuse between-markers")
+        raise FaultError(
+            "nothing can be refused after-prepare, because the transaction is decided; use hold there, or refuse between-markers"
+        )
     # This import loads the coordinators, which takes a while. A process that only sends faults to another process does not need
     # them.
     from ottla.broker.coordinators.markers import RETRIABLE_MARKER_CODES
 
     if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE_MARKER_CODES:
         right = one_of(sorted(code.name for code in RETRIABLE_MARKER_CODES))
-        raise FaultError(f"a marker that is refused with {fault.error} never comes again; give {right}")
+        raise FaultError(f"a marker that is refused with {fault.error} is not sent again; give {right}")
 
 
 def refusal_code(fault: Fault) -> Code:
@@ -218,21 +221,25 @@ def _check_request(fault: Fault, ways: list[str], paces: list[str]) -> None:
     if fault.freeze and (fault.times is not UNSET or fault.nth != 1 or fault.probability < 1 or paces):
         raise FaultError("freeze lasts until the fault is removed: leave times, nth, probability, delays and throttles out")
     if (fault.cut or fault.drop_request or fault.drop_answer or fault.kill) and (fault.delay_answer_ms or fault.throttle_ms):
-        raise FaultError(f"{ways[0]} leaves no answer: delay_answer_ms and throttle_ms have nothing to do; delay_ms has")
+        raise FaultError(f"with {ways[0]} no response is sent, so delay_answer_ms and throttle_ms have no effect; use delay_ms")
     if key is None:
         if fault.answer is not None or fault.fields:
             raise FaultError(f"{'answer' if fault.answer is not None else 'fields'} needs one api, such as api: EndTxn")
         return
     name, request = APIS[key].name, request_type(key)
     if fault.version is not None and (first > APIS[key].newest_version or last < APIS[key].min_version):
-        raise FaultError(f"{name} has the versions {APIS[key].min_version} to {APIS[key].newest_version}, and not {fault.version}")
+        raise FaultError(f"{name} has the versions {APIS[key].min_version} to {APIS[key].newest_version}, not {fault.version}")
     for field, is_named in (("topic", names_topics), ("group", names_groups), ("transactional_id", names_transactions)):
         if getattr(fault, field) is not None and not is_named(request):
-            raise FaultError(f"{name} names no {field}, so this would never be triggered; leave {field} out, or take another api")
+            raise FaultError(
+                f"{name} names no {field}, so the fault would never be triggered; leave {field} out, or use another api"
+            )
     if fault.partition is not None and not names_topics(request):
-        raise FaultError(f"{name} names no partition, so this would never be triggered; leave partition out, or take another api")
+        raise FaultError(
+            f"{name} names no partition, so the fault would never be triggered; leave partition out, or use another api"
+        )
     if code is not None and (fault.topic is not None or fault.partition is not None) and not can_be_partial(key):
-        raise FaultError(f"an answer to {name} has no place for the error of one topic; leave topic and partition out")
+        raise FaultError(f"a response to {name} has no field for the error of one topic; leave topic and partition out")
     for field in fault.fields:
         if field not in request.__struct_fields__:
             raise unknown(f"field of {name}", field, request.__struct_fields__)

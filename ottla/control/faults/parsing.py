@@ -22,7 +22,7 @@ MAX_SAID = 200
 def parse_faults(text: str | bytes) -> list[Fault]:
     """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`; for a list it names the wrong fault."""
     if len(text) > MAX_TEXT_BYTES:
-        raise FaultError(f"{len(text):,} bytes are too many for faults; {MAX_TEXT_BYTES:,} are taken")
+        raise FaultError(f"the faults have {len(text):,} bytes; at most {MAX_TEXT_BYTES:,} are allowed")
     given = _decoded(text)
     _check_values(given)
     if not isinstance(given, list):
@@ -56,7 +56,9 @@ def _decoded(text: str | bytes) -> Any:
         # After a semicolon Python gives advice for programs, such as which of its functions raises a limit.
         converted = str(error).partition(";")[0] if isinstance(error, ArithmeticError | ValueError) else ""
         what = getattr(error, "problem", None) or converted
-        raise FaultError(f"neither JSON nor YAML{where}: {' '.join(what.split())[:MAX_SAID] or 'it cannot be read'}") from None
+        raise FaultError(
+            f"the faults are neither JSON nor YAML{where}: {' '.join(what.split())[:MAX_SAID] or 'they cannot be parsed'}"
+        ) from None
 
 
 def _check_values(given: Any) -> None:
@@ -69,9 +71,11 @@ def _check_values(given: Any) -> None:
             within = [*value, *value.values()] if isinstance(value, dict) else value
             seen += len(within)
             if seen > MAX_VALUES:
-                raise FaultError(f"too many values for faults; {MAX_VALUES:,} are taken, with those that an alias repeats")
+                raise FaultError(
+                    f"the faults have too many values; at most {MAX_VALUES:,} are allowed, with those that an alias repeats"
+                )
             if depth == MAX_DEPTH:
-                raise FaultError(f"a value is nested too deeply; {MAX_DEPTH} levels are taken")
+                raise FaultError(f"a value is nested too deeply; at most {MAX_DEPTH} levels are allowed")
             left.extend((one, depth + 1) for one in within)
         else:
             _check_value(value)
@@ -84,7 +88,7 @@ def _check_value(value: Any) -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise FaultError(f"{shown(value)} is no text, as half of a character is missing") from None
+            raise FaultError(f"{shown(value)} is not valid text: half of a surrogate pair is missing") from None
     elif not isinstance(value, int | float | None):
         raise FaultError(f"{shown(value)} is neither text nor a number; put it in quotes")
 
@@ -93,7 +97,7 @@ def fault_of(given: Any) -> Fault:
     """Create the fault of a mapping. Raises `FaultError`."""
     if not isinstance(given, dict):
         what = "nothing" if given is None else shown(given)
-        raise FaultError(f"a fault is a mapping such as {{api: EndTxn, drop_answer: true}}, and not {what}")
+        raise FaultError(f"a fault must be a mapping such as {{api: EndTxn, drop_answer: true}}, not {what}")
     for name in given:
         if name not in Fault.__struct_fields__:
             raise unknown("field", name, Fault.__struct_fields__)
@@ -101,4 +105,4 @@ def fault_of(given: Any) -> Fault:
         # The constructor checks every field, so that the messages are the same for every source of a fault.
         return Fault(**given)
     except RecursionError:
-        raise FaultError("it is nested too deeply") from None
+        raise FaultError("the fault is nested too deeply") from None

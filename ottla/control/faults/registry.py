@@ -63,7 +63,7 @@ class Faults:
     def add_all(self, faults: Sequence[Fault]) -> list[AddedFault]:
         """Add all of the faults or none. Raises `FaultError` if there would be too many."""
         if len(self._added) + len(faults) > MAX_FAULTS:
-            there = f"there are {len(self._added):,} faults already, and {MAX_FAULTS:,} may be"
+            there = f"there are {len(self._added):,} faults, and at most {MAX_FAULTS:,} are allowed"
             raise FaultError(f"{there}; remove some, such as those that are spent")
         added = [AddedFault(self._last_id + number, fault, self.remove) for number, fault in enumerate(faults, 1)]
         self._last_id += len(faults)

@@ -51,14 +51,14 @@ class RemoteFault:
             if answer["hits"] >= hits:
                 return
             if not left_ms:
-                raise TimeoutError(f"fault {self.id} was triggered {answer['hits']} times in {timeout_s:g} s, and not {hits} times")
+                raise TimeoutError(f"fault {self.id} was triggered {answer['hits']} times in {timeout_s:g} s, not {hits} times")
 
     def remove(self) -> None:
         """Remove the fault, and release everything that it holds. A second call does nothing."""
         try:
             self._control().delete(f"/v1/faults/{self.id}")
         except ControlError as error:
-            if "there is no fault" not in str(error):
+            if "unknown fault" not in str(error):
                 raise
 
     def __enter__(self) -> RemoteFault:

@@ -17,19 +17,19 @@ from ottla.protocol.messages import APIS
 def response_of(key: int, answer: dict[str, Any]) -> Any:
     """Build the response of an API. Omitted fields have their defaults. Errors may be given by name; ids and records are base64.
     Raises `FaultError`."""
-    what, codec = f"an answer to {APIS[key].name}", api(key)
+    what, codec = f"a response to {APIS[key].name}", api(key)
     response = _struct(what, response_type(key), answer)
     try:
         for version in range(codec.min_version, codec.max_version + 1):
             response_parts(codec, version, 0, response)
     except (struct.error, ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise FaultError(f"{what} cannot be written in version {version}: {error}") from None
+        raise FaultError(f"{what} cannot be encoded in version {version}: {error}") from None
     return response
 
 
 def _struct(what: str, kind: type[msgspec.Struct], given: Any) -> Any:
     if not isinstance(given, dict):
-        raise FaultError(f"{what} is a mapping of fields, and not {shown(given)}")
+        raise FaultError(f"{what} must be a mapping of fields, not {shown(given)}")
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     for name in given:
         if name not in types:
@@ -44,7 +44,7 @@ def _value(what: str, name: str, kind: Any, given: Any) -> Any:
     wanted = options[0]
     if get_origin(wanted) is list:
         if not isinstance(given, list):
-            raise FaultError(f"{what} is a list, and not {shown(given)}")
+            raise FaultError(f"{what} must be a list, not {shown(given)}")
         (element,) = get_args(wanted)
         return [_value(what, name, element, one) for one in given]
     if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
@@ -57,14 +57,14 @@ def _value(what: str, name: str, kind: Any, given: Any) -> Any:
         return _bytes(what, given)
     if isinstance(given, wanted) and isinstance(given, bool) == (wanted is bool):
         return given
-    raise FaultError(f"{what} is {_WORDS.get(wanted, wanted.__name__)}, and not {shown(given)}")
+    raise FaultError(f"{what} must be {_WORDS.get(wanted, wanted.__name__)}, not {shown(given)}")
 
 
 def _bytes(what: str, given: str) -> bytes:
     try:
         return b64decode(given, validate=True)
     except (NotBase64, ValueError):
-        raise FaultError(f"{what} is base64, and not {shown(given)}") from None
+        raise FaultError(f"{what} must be base64, not {shown(given)}") from None
 
 
 _WORDS = {int: "a number", str: "text", bool: "true or false", bytes: "base64", float: "a number"}

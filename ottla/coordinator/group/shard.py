@@ -172,7 +172,7 @@ class GroupShard:
             self.membership.check_join(request)
             if group_id in self.consumers.groups and self.config.migration is not MigrationPolicy.DISABLED:
                 return self.consumers.join(request, now_ms)
-            message = f"The {modern.type_name} group {group_id} has members, and takes none of the classic protocol."
+            message = f"The {modern.type_name} group {group_id} has members, and does not accept members of the classic protocol."
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, message)
         result = self.membership.join(request, now_ms)
         if modern is not None:

@@ -63,10 +63,10 @@ class ClientQuotas:
             if own.get(key) != value:
                 records.append(_record(entity, key, value))
         if entity not in self.by_entity and records and len(self.by_entity) >= MAX_ENTITIES:
-            reason = f"{MAX_ENTITIES} clients and users have quotas; take some back first"
+            reason = f"{MAX_ENTITIES} clients and users have quotas; delete some first"
             raise KafkaError(Code.POLICY_VIOLATION, reason)
         if records and any(len(name or "") > MAX_NAME_CHARACTERS for _, name in entity):
-            reason = f"names of clients and users that have quotas may have {MAX_NAME_CHARACTERS} characters"
+            reason = f"the name of a client or user with quotas has more than {MAX_NAME_CHARACTERS} characters"
             raise KafkaError(Code.POLICY_VIOLATION, reason)
         return Result(None, records)
 

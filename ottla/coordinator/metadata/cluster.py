@@ -310,7 +310,7 @@ class ClusterState:
         topics = [self.topics.get(message.topic_name)] if message.topic_name else self.topics.values()
         for topic in topics:
             if topic is None:
-                raise DecodeError(f"a record that clears eligible leaders of topic {message.topic_name}, which is not there")
+                raise DecodeError(f"a record that clears eligible leaders of topic {message.topic_name}, which does not exist")
             for index, partition in enumerate(topic.partitions):
                 if partition.elr or partition.last_known_elr:
                     topic.partitions[index] = self._shared.of(changed(partition, elr=(), last_known_elr=()))
@@ -329,7 +329,7 @@ class ClusterState:
     def _replay_remove_topic(self, message: Any, offset: int) -> None:
         topic = self.topics_by_id.pop(message.topic_id, None)
         if topic is None:
-            raise DecodeError("a record that removes a topic which is not there")
+            raise DecodeError("a record that removes a topic that does not exist")
         del self.topics[topic.name]
         self._names.free(topic.name)
         configs = self.configs.pop((TOPIC_RESOURCE, topic.name), {})

@@ -141,7 +141,9 @@ class Leader(msgspec.Struct, kw_only=True):
         known = follower.broker_epoch
         newest = max(NO_BROKER_EPOCH if current is None else current, NO_BROKER_EPOCH if known is None else known)
         if NO_BROKER_EPOCH < broker_epoch < newest:
-            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"broker epoch {broker_epoch} of {broker_id}, {newest} is newer")
+            raise KafkaError(
+                Code.NOT_LEADER_OR_FOLLOWER, f"broker epoch {broker_epoch} of broker {broker_id} is older than {newest}"
+            )
         assert fetch_offset <= log_end_offset, f"{broker_id} has fetched at {fetch_offset} of {log_end_offset}"
         follower.fetched(fetch_offset, start_offset, log_end_offset, broker_epoch, now_ms)
         expansion: InSync | None = None
@@ -154,7 +156,7 @@ class Leader(msgspec.Struct, kw_only=True):
         newer metadata."""
         follower = self.followers.get(broker_id)
         if follower is None:
-            raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"broker {broker_id} is no replica")
+            raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"broker {broker_id} is not a replica")
         return follower
 
     def _may_join(self, broker_id: int, follower: Follower, high_watermark: int) -> bool:
@@ -228,7 +230,7 @@ class Leader(msgspec.Struct, kw_only=True):
         """Raise NOT_ENOUGH_REPLICAS for acks=all if too few replicas are in sync."""
         if acks == ACKS_ALL and self.is_under_min:
             in_sync = len(self.in_sync.committed)
-            raise KafkaError(Code.NOT_ENOUGH_REPLICAS, f"{in_sync} replicas are in sync, {self.effective_min} are required")
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS, f"{in_sync} replicas are in sync, but {self.effective_min} are required")
 
     def answer_to(self, acks: int, end_offset: int, high_watermark: int) -> Code | None:
         """Return the error code for a producer whose batch ends before ``end_offset``, or None if it must wait.
@@ -314,5 +316,5 @@ def divergence(last_epoch: int, fetch_offset: int, end: EpochEnd) -> EpochEnd | 
     OFFSET_OUT_OF_RANGE if the leader knows no such epoch (Partition.readRecords).
     """
     if end.epoch < 0:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"leader epoch {last_epoch} is not known")
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"leader epoch {last_epoch} is unknown")
     return None if end.epoch == last_epoch and fetch_offset <= end.end_offset else end

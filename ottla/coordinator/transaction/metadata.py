@@ -104,7 +104,7 @@ def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
         return transactional_id, None
     value = decode_record(transaction_log_value, record.value)
     if value.transaction_status not in _STATES:
-        raise DecodeError(f"a transaction in state {value.transaction_status}")
+        raise DecodeError(f"a transaction in the unknown state {value.transaction_status}")
     return transactional_id, TxnMetadata(
         transactional_id,
         value.producer_id,

@@ -77,7 +77,9 @@ class TransactionShard:
         if two_phase_commit:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self.config.max_timeout_ms:
-            raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT, f"{timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed")
+            raise KafkaError(
+                Code.INVALID_TRANSACTION_TIMEOUT, f"the timeout is {timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed"
+            )
         current = self.ids.get(transactional_id)
         if current is None:
             current = TxnMetadata(transactional_id, new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, TxnState.EMPTY)

@@ -249,7 +249,7 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     examples = [str(row[0]) for row in late_rows.select("key").limit(OFFENDERS_NAMED).collect()] if count else []
     return [
         _finding("totals that are not the sum of their purchases", differing.where("NOT is_late").select("key"), "key"),
-        Finding("purchases that came too late for their totals, as far as the topic tells", count, examples, is_note=True),
+        Finding("purchases that came too late for their totals, as far as the topic shows", count, examples, is_note=True),
     ]
 
 
@@ -266,7 +266,7 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     topic, where = options.exported_topic, options.export or ""
     ends = export.ends_of(export.plans(export.Files(spark, where), topic))
     if not ends:
-        raise PipelineError(f"{where} holds no export of {topic!r}")
+        raise PipelineError(f"{where} has no export of {topic!r}")
     end = f.create_map(*(f.lit(part) for pair in ends.items() for part in pair))[f.col("partition")]
     files = spark.read.parquet(where).select(source().alias("source"))
     records = read(spark, options.bootstrap, topic).where(f.col("offset") < end).select(source().alias("source"))
@@ -276,7 +276,7 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
         [
             Rule(f"records of {topic} exported twice", "files > 1"),
             Rule(f"records of {topic} not exported", "records > 0 AND files = 0"),
-            Rule(f"exported rows that are no record of {topic}", "files > 0 AND records = 0", "files"),
+            Rule(f"exported rows that are not a record of {topic}", "files > 0 AND records = 0", "files"),
         ],
     )
 

@@ -122,10 +122,12 @@ def plans(files: Files, topic: str) -> list[ExportPlan]:
             try:
                 earlier_plans.append(msgspec.json.decode(files.read(name), type=ExportPlan))
             except msgspec.DecodeError as error:
-                raise PipelineError(f"{files.path(name)} is no plan of an export ({error}); export to another directory") from None
+                raise PipelineError(
+                    f"{files.path(name)} is not the plan of an export ({error}); export to another directory"
+                ) from None
     for plan in earlier_plans:
         if plan.topic != topic:
-            raise PipelineError(f"{files.root} holds an export of topic {plan.topic!r}; give {topic!r} a directory of its own")
+            raise PipelineError(f"{files.root} has an export of topic {plan.topic!r}; give {topic!r} another directory")
     return earlier_plans
 
 
@@ -146,8 +148,8 @@ def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part
     for index, (start, _) in ranges.items():
         if at[index] < start:
             raise PipelineError(
-                f"{topic}-{index}: the export has offsets up to {at[index]}, and the log begins at {start}:"
-                " retention has removed what lies between; export to a new directory"
+                f"{topic}-{index}: the export has offsets up to {at[index]}, but the log begins at {start}:"
+                " retention has removed the records between; export to a new directory"
             )
     share = max(1, part_offsets // max(1, len(ranges)))
     while any(at[index] < end for index, (_, end) in ranges.items()):
@@ -207,7 +209,7 @@ class _Noted:
             if offset > planned_ends.get(int(index), 0):
                 raise PipelineError(
                     f"group {options.group!r} has exported {options.topic}-{index} up to {offset}, and {options.to} up to"
-                    f" {planned_ends.get(int(index), 0)}: give the directory of that export, or a group of its own to this one"
+                    f" {planned_ends.get(int(index), 0)}: give the directory of that export, or another group"
                 )
 
     def add(self, parts: list[ExportPart]) -> None:

@@ -55,7 +55,7 @@ def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_
     for name, topic in (("invoice", terms.topics.invoices), ("shipment", terms.topics.shipments)):
         limit = terms.limits.get(topic)
         if limit is not None:
-            words = f"the {name} is too large for topic {topic}, which takes {limit} bytes"
+            words = f"the {name} is too large for topic {topic}, which accepts {limit} bytes"
             faults.append((size_of(f.col(name)) + size_of(_key()) > room(limit), f.lit(words)))
     return purchases.withColumn("fault", first_fault(faults))
 

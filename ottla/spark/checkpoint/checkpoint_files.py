@@ -18,7 +18,7 @@ def query_in(checkpoint: str) -> str:
         return str(json.loads(_read(f"{checkpoint}/metadata"))["id"])
     except (ValueError, LookupError, TypeError):
         raise PipelineError(
-            f"the checkpoint {checkpoint} does not say which stream's it is: {checkpoint}/metadata cannot be read"
+            f"the checkpoint {checkpoint} has no readable stream id: {checkpoint}/metadata cannot be read"
         ) from None
 
 
@@ -46,7 +46,7 @@ def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
     sources = parse_sources(_read(f"{checkpoint}/offsets/{batch}"), batch)
     of_topic = [source for source in sources if isinstance(source, dict) and isinstance(source.get(topic), dict)]
     if not of_topic:
-        raise PipelineError(f"the checkpoint {checkpoint} is of no stream that reads {topic!r}")
+        raise PipelineError(f"the checkpoint {checkpoint} belongs to a stream that does not read {topic!r}")
     merged: dict[str, Any] = {}
     for source in of_topic:
         merged.setdefault(topic, {}).update(source[topic])

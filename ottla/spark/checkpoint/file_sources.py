@@ -68,4 +68,4 @@ def _parsed(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError:
-        raise PipelineError("the checkpoint's notes of a source of files cannot be read") from None
+        raise PipelineError("the checkpoint's log of a file source cannot be read") from None

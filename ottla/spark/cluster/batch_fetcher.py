@@ -31,4 +31,4 @@ def fetched(cluster: ClusterClient, topic: str, partition: int, at: int, end: in
                 yield header, data[position : position + header.size_bytes]
                 at = header.next_offset
         if at == before:
-            raise PipelineError(f"{topic}-{partition}: nothing is given at offset {at}, before the end at {end}")
+            raise PipelineError(f"{topic}-{partition}: the broker returned no records at offset {at}, before the end at {end}")

@@ -94,7 +94,7 @@ NOT_TAKEN: Final = MappingProxyType(
         "security.providers": "it names a class of Java",
         "sasl.login.class": "it names a class of Java",
         "sasl.client.callback.handler.class": "it names a class of Java",
-        "sasl.kerberos.service.name": f"there is no Kerberos here, but {', '.join(MECHANISMS)}",
+        "sasl.kerberos.service.name": f"Kerberos is not supported; supported are {', '.join(MECHANISMS)}",
     }
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
@@ -192,13 +192,13 @@ class Connecting(msgspec.Struct, frozen=True):
         addresses(str(bootstrap), PREFIX + SERVERS)
         protocol = str(given.get(PROTOCOL, "PLAINTEXT")).upper()
         if protocol not in PROTOCOLS:
-            raise PipelineError(f"{PREFIX}{PROTOCOL} is {protocol!r}, and has to be one of {', '.join(PROTOCOLS)}")
+            raise PipelineError(f"{PREFIX}{PROTOCOL} is {protocol!r}, but must be one of {', '.join(PROTOCOLS)}")
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
                 # Java's client ignores such options.
                 raise PipelineError(
-                    f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give"
+                    f"{PREFIX}{name} is given, but {PREFIX}{PROTOCOL} is {protocol}, which does not use it: give"
                     f" {' or '.join(_protocols_for(name, protocol))}"
                 )
         return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
@@ -217,7 +217,7 @@ def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Addr
     for part in bootstrap.split(","):
         text = part.strip()
         if "/" in text:
-            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, and not host:port")
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, not host:port")
         host, _, number = text.rpartition(":")
         if host and number.isascii() and number.isdigit() and not 0 < int(number[:6]) <= MAX_PORT:
             raise PipelineError(f"{what} {bootstrap!r}: {text!r} has no port between 1 and {MAX_PORT}")
@@ -235,7 +235,7 @@ def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
         name = option.lower()
         if not name.startswith(PREFIX):
             if name in TAKEN:
-                raise PipelineError(f"{option} is of no effect without its prefix: give {PREFIX}{name}")
+                raise PipelineError(f"{option} has no effect without its prefix: give {PREFIX}{name}")
             continue
         name = name.removeprefix(PREFIX)
         if value is None or name in WITHOUT_EFFECT:
@@ -244,11 +244,11 @@ def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
             given[name] = value
             continue
         if name in NOT_TAKEN:
-            raise PipelineError(f"{option} is not taken: {NOT_TAKEN[name]}")
+            raise PipelineError(f"{option} is not supported: {NOT_TAKEN[name]}")
         is_ours = name.startswith(OF_CONNECTIONS)
         likely = get_close_matches(name, sorted(TAKEN), n=1, cutoff=0.6 if is_ours else _SURELY)
         if is_ours or likely:
-            raise PipelineError(f"{option} is not known" + (f"; is it {PREFIX}{likely[0]}?" if likely else ""))
+            raise PipelineError(f"unknown option {option}" + (f"; did you mean {PREFIX}{likely[0]}?" if likely else ""))
     return given
 
 
@@ -265,15 +265,15 @@ def _tls(given: Mapping[str, Any]) -> Tls:
     if (certificate is None) != (key is None):
         one, other = ("certificate chain", "key") if key is None else ("key", "certificate chain")
         raise PipelineError(
-            f"{PREFIX}ssl.keystore: the client's {one} is given, and not its {other}: give {PREFIX}ssl.keystore.location, a PEM"
+            f"{PREFIX}ssl.keystore: the client's {one} is given, but not its {other}: give {PREFIX}ssl.keystore.location, a PEM"
             f" file with both, or {PREFIX}ssl.keystore.certificate.chain and {PREFIX}ssl.keystore.key"
         )
     hostnames = str(given.get(HOSTNAMES, "https")).lower()
     if hostnames not in ("https", "", "none"):
-        raise PipelineError(f"{PREFIX}{HOSTNAMES} is {hostnames!r}, and has to be https, or empty so that any host is trusted")
+        raise PipelineError(f"{PREFIX}{HOSTNAMES} is {hostnames!r}, but must be https, or empty to trust any host")
     versions = tuple(version.strip() for version in str(given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")).split(","))
     if not set(versions) <= set(TLS_VERSIONS):
-        raise PipelineError(f"{PREFIX}ssl.enabled.protocols takes {' and '.join(TLS_VERSIONS)}")
+        raise PipelineError(f"{PREFIX}ssl.enabled.protocols must be one or more of {' and '.join(TLS_VERSIONS)}")
     password = given.get("ssl.key.password")
     return Tls(trusted, certificate, key, None if password is None else Secret(str(password)), hostnames == "https", versions)
 
@@ -281,7 +281,7 @@ def _tls(given: Mapping[str, Any]) -> Tls:
 def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...]) -> Pem | None:
     named = [name for name in (*locations, *texts) if given.get(name)]
     if len(named) > 1:
-        raise PipelineError(f"{PREFIX}{named[0]} and {PREFIX}{named[1]} are both given: give one of them")
+        raise PipelineError(f"{PREFIX}{named[0]} and {PREFIX}{named[1]} exclude each other: give one of them")
     if not named:
         return None
     value = str(given[named[0]])
@@ -293,7 +293,7 @@ def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str,
 def _check_type(given: Mapping[str, Any], store: str) -> None:
     kind = str(given.get(f"{store}.type", "PEM")).upper()
     if kind != "PEM":
-        raise PipelineError(f"{PREFIX}{store}.type is {kind!r}, and has to be PEM: {conversion(given.get(f'{store}.location'))}")
+        raise PipelineError(f"{PREFIX}{store}.type is {kind!r}, but must be PEM: {conversion(given.get(f'{store}.location'))}")
 
 
 def conversion(location: object) -> str:
@@ -308,20 +308,20 @@ def conversion(location: object) -> str:
 def _sasl(given: Mapping[str, Any]) -> Sasl:
     mechanism = str(given.get(MECHANISM, "")).upper()
     if mechanism not in MECHANISMS:
-        said = f"is {mechanism!r}, and" if mechanism else "is missing:"
-        raise PipelineError(f"{PREFIX}{MECHANISM} {said} it has to be one of {', '.join(MECHANISMS)}")
+        said = f"is {mechanism!r};" if mechanism else "is missing:"
+        raise PipelineError(f"{PREFIX}{MECHANISM} {said} it must be one of {', '.join(MECHANISMS)}")
     module = _login_module(given)
     if mechanism == OAUTHBEARER:
         return Sasl(mechanism, token=_token(given, {} if module is None else module.options))
     for name in (ENDPOINT, FUNCTION):
         if name in given:
-            raise PipelineError(f"{PREFIX}{name} is given, and {PREFIX}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
+            raise PipelineError(f"{PREFIX}{name} is given, but {PREFIX}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
     if module is None:
         username, password = given.get("sasl.username"), given.get("sasl.password")
     else:
         wanted = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
         if module.name != wanted:
-            raise PipelineError(f"{PREFIX}{JAAS} has a {module.name}, and {PREFIX}{MECHANISM} {mechanism} needs a {wanted}")
+            raise PipelineError(f"{PREFIX}{JAAS} has a {module.name}, but {PREFIX}{MECHANISM} {mechanism} needs a {wanted}")
         username, password = module.options.get("username"), module.options.get("password")
     if not username or password is None:
         raise PipelineError(
@@ -335,7 +335,7 @@ def _login_module(given: Mapping[str, Any]) -> LoginModule | None:
     if JAAS not in given:
         return None
     if "sasl.username" in given or "sasl.password" in given:
-        raise PipelineError(f"{PREFIX}{JAAS} and {PREFIX}sasl.username are both given: give one of them")
+        raise PipelineError(f"{PREFIX}{JAAS} and {PREFIX}sasl.username exclude each other: give one of them")
     try:
         return parse_jaas(str(given[JAAS]))
     except JaasError as error:
@@ -345,17 +345,17 @@ def _login_module(given: Mapping[str, Any]) -> LoginModule | None:
 def _token(given: Mapping[str, Any], login: Mapping[str, str]) -> TokenFunction | TokenEndpoint | str:
     function = given.get(FUNCTION)
     if function is not None and ENDPOINT in given:
-        raise PipelineError(f"{PREFIX}{FUNCTION} and {PREFIX}{ENDPOINT} are both given: give one of them")
+        raise PipelineError(f"{PREFIX}{FUNCTION} and {PREFIX}{ENDPOINT} exclude each other: give one of them")
     if callable(function):
         return function  # type: ignore[no-any-return]
     if function is not None:
         module, _, name = str(function).partition(":")
         if not module or not name.isidentifier():
-            raise PipelineError(f"{PREFIX}{FUNCTION} has to be a function, or where to import one, as in my.module:function")
+            raise PipelineError(f"{PREFIX}{FUNCTION} must be a function, or the place to import one from, as in my.module:function")
         return str(function)
     if ENDPOINT not in given:
         raise PipelineError(
-            f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that gives a token, or {PREFIX}{ENDPOINT}"
+            f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that returns a token, or {PREFIX}{ENDPOINT}"
         )
     url = str(given[ENDPOINT])
     check_url(f"{PREFIX}{ENDPOINT}", url, _CLIENT)

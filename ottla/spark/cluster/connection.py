@@ -147,8 +147,8 @@ class BrokerConnection:
         version = min(newest, last)
         if version < max(oldest, first):
             where = f"the broker at {self._address[0]}:{self._address[1]}"
-            offered = f"has versions {first} to {last} of it" if last >= 0 else "does not serve it"
-            raise NotServed(f"{name} {oldest} to {newest} is needed, and {where} {offered}")
+            offered = f"has versions {first} to {last}" if last >= 0 else "does not have this API"
+            raise NotServed(f"{name} {oldest} to {newest} is needed, but {where} {offered}")
         return version
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
@@ -164,23 +164,23 @@ class BrokerConnection:
         answer = self._decoded(sent, frame)
         if answer.error_code:
             where = f"the broker at {self._address[0]}:{self._address[1]}"
-            raise PipelineError(f"{where} refuses to say which requests it serves: {name_of(answer.error_code)}")
+            raise PipelineError(f"{where} refused ApiVersions with {name_of(answer.error_code)}")
         return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}
 
     def _decoded(self, sent: tuple[int, int], frame: bytes) -> Any:
         try:
             return decode_response_frame(*sent, frame)[1]
         except DECODE_FAILURES:
-            raise ConnectionError(f"an answer to {APIS[sent[0]].name} that cannot be read") from None
+            raise ConnectionError(f"a response to {APIS[sent[0]].name} cannot be decoded") from None
 
     def _read_frame(self) -> bytes:
         limit = MAX_RESPONSE_BYTES if self._is_let_in else MAX_STRANGERS_RESPONSE_BYTES
         size = int.from_bytes(self._read(4), "big")
         if not 4 <= size <= limit:
-            raise ConnectionError(f"an answer of {size} bytes")
+            raise ConnectionError(f"a response has an invalid size of {size} bytes")
         frame = self._read(size)
         if int.from_bytes(frame[:4], "big") != self._expected.popleft():
-            raise ConnectionError("an answer to another request")
+            raise ConnectionError("the response belongs to another request")
         return frame
 
     def _read(self, size: int) -> bytes:
@@ -212,14 +212,15 @@ class BrokerConnection:
         shaken = self._exchange(SaslHandshakeRequest(mechanism=sasl.mechanism))
         if shaken.error_code == Code.ILLEGAL_SASL_STATE:
             raise PipelineError(
-                f"{where} authenticates nobody on this listener, and {PREFIX}{PROTOCOL} is {self._connecting.protocol}: give"
+                f"{where} does not authenticate clients on this listener, but {PREFIX}{PROTOCOL} is {self._connecting.protocol}:"
+                " give"
                 f" {self._connecting.protocol.removeprefix('SASL_')}, or another port"
             )
         if shaken.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
             taken = ", ".join(sorted(shaken.mechanisms)) or "no other"
-            raise PipelineError(f"{where} does not take {PREFIX}{MECHANISM} {sasl.mechanism}, but {taken}")
+            raise PipelineError(f"{where} does not support {PREFIX}{MECHANISM} {sasl.mechanism}, but {taken}")
         if shaken.error_code:
-            raise PipelineError(f"{where} answers SaslHandshake with {name_of(shaken.error_code)}")
+            raise PipelineError(f"{where} refused SaslHandshake with {name_of(shaken.error_code)}")
         try:
             conversation = conversation_of(sasl)
             said = next(conversation)

@@ -31,15 +31,15 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
     given = f"{PREFIX}{PROTOCOL} is {connecting.protocol}"
     if connecting.tls is not None:
         if _ask(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
-            return f"{where} speaks no TLS on this listener, and {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"
+            return f"{where} does not use TLS on this listener, but {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"
         return _alert(address, connecting.tls)
     if _speaks_tls(address):
-        return f"{where} speaks TLS on this listener, and {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
+        return f"{where} uses TLS on this listener, but {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
     if connecting.sasl is None:
         shaken = _ask(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))
         if shaken is not None and shaken.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
             return (
-                f"{where} wants its clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), and {given}:"
+                f"{where} requires clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), but {given}:"
                 " give SASL_PLAINTEXT"
             )
     return None

@@ -43,9 +43,9 @@ def check_url(what: str, url: str, instead: str) -> None:
     except ValueError:
         is_url, has_user = False, "@" in url
     if has_user:
-        raise PipelineError(f"{what} has a user or a password in it, which logs would show: give it without, and {instead}")
+        raise PipelineError(f"{what} contains a user or a password, which logs would show: give it without them, and {instead}")
     if not is_url or any(ord(c) <= 32 or ord(c) >= 127 for c in url):
-        raise PipelineError(f"{what} begins with https:// or http:// and a host, and not as {url[:100]!r}")
+        raise PipelineError(f"{what} must begin with https:// or http:// and a host, not as {url[:100]!r}")
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
@@ -74,13 +74,13 @@ def ask(
         with _opener.open(request, timeout=timeout_s) as answer:
             read = _read(answer, MAX_ANSWER_BYTES, until_s, now_s)
             if len(read) > MAX_ANSWER_BYTES:
-                raise PipelineError(f"{who} answers with more than {MAX_ANSWER_BYTES:,} bytes")
+                raise PipelineError(f"{who} returned more than {MAX_ANSWER_BYTES:,} bytes")
             return HttpResponse(answer.status, str(answer.reason), read)
     except urllib.error.HTTPError as error:
         with error:
             if 300 <= error.code < 400:
                 where = urllib.parse.urlsplit(error.headers.get("Location") or "").hostname or "another path"
-                raise PipelineError(f"{who} redirects to {where}, which is not followed: give the URL that it leads to") from None
+                raise PipelineError(f"{who} redirects to {where}, which is not followed: give that URL") from None
             return HttpResponse(error.code, str(error.reason), _said_by(error, until_s, now_s))
     except (OSError, http.client.HTTPException) as error:
         said = " ".join(str(getattr(error, "reason", "") or error or type(error).__name__).split())
@@ -105,7 +105,7 @@ def _read(answer: IO[bytes], limit: int, until_s: float, now_s: Callable[[], flo
         pieces.append(piece)
         left -= len(piece)
         if now_s() > until_s:
-            raise TimeoutError("the answer takes too long")
+            raise TimeoutError("the response takes too long")
     if left and getattr(answer, "length", None):
-        raise ConnectionError("the answer is cut short")
+        raise ConnectionError("the response is incomplete")
     return b"".join(pieces)

@@ -42,10 +42,10 @@ class SaslFailure(Exception):
 def plain(username: str, password: str) -> Conversation:
     """The PLAIN exchange (RFC 4616)."""
     if "\0" in username or "\0" in password:
-        raise SaslFailure("a user name or password has a NUL in it, which PLAIN cannot carry")
+        raise SaslFailure("a user name or password contains a NUL, which PLAIN does not allow")
     challenge = yield f"\0{username}\0{password}".encode()
     if challenge:
-        raise SaslFailure("the broker goes on asking, which it does not do in PLAIN")
+        raise SaslFailure("the broker sent a second challenge, which PLAIN does not have")
 
 
 def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversation:
@@ -56,12 +56,12 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversat
     first = _text((yield f"n,,{bare}".encode()))
     said = _SERVER_FIRST.fullmatch(first)
     if said is None:
-        raise SaslFailure("the broker's first message is none of SCRAM")
+        raise SaslFailure("the broker's first message is not a SCRAM message")
     if not said[1].startswith(nonce) or said[1] == nonce:
-        raise SaslFailure("the broker's nonce does not go on from the client's")
+        raise SaslFailure("the broker's nonce does not continue the client's nonce")
     iterations = int(said[3])
     if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-        raise SaslFailure(f"the broker asks for {iterations} iterations, and {MIN_ITERATIONS} to {MAX_ITERATIONS} are done")
+        raise SaslFailure(f"the broker requests {iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed")
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), _decoded(said[2]), iterations)
     without_proof = f"c=biws,r={said[1]}"
     signed = f"{bare},{first},{without_proof}".encode()
@@ -71,27 +71,27 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversat
     final = _text((yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()))
     ended = _SERVER_FINAL.fullmatch(final)
     if ended is None:
-        raise SaslFailure("the broker's last message is none of SCRAM")
+        raise SaslFailure("the broker's last message is not a SCRAM message")
     if ended[1] is not None:
-        raise SaslFailure(f"the broker says {ended[1][:100]!r}")
+        raise SaslFailure(f"the broker returned the error {ended[1][:100]!r}")
     server_key = hmac.digest(salted, b"Server Key", digest)
     if not hmac.compare_digest(hmac.digest(server_key, signed, digest), _decoded(ended[2])):
-        raise SaslFailure("the broker does not know the password itself: it is not the one it seems to be")
+        raise SaslFailure("the broker did not prove that it knows the password; it may be another server")
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
     """The OAUTHBEARER exchange (RFC 7628, extensions of KIP-342). If the broker rejects the token it sends the reason, and the
     client must send one more byte."""
     if not _TOKEN.fullmatch(token):
-        raise SaslFailure("the token is none: it has characters that a bearer token cannot have")
+        raise SaslFailure("the token is invalid: it has characters that a bearer token cannot have")
     pairs = [("auth", f"Bearer {token}"), *extensions.items()]
     for name, value in extensions.items():
         if name == "auth" or not _EXTENSION_NAME.fullmatch(name) or not _EXTENSION_VALUE.fullmatch(value):
-            raise SaslFailure("an extension of the token has a name or value that OAUTHBEARER cannot carry")
+            raise SaslFailure("an extension of the token has a name or value that OAUTHBEARER does not allow")
     challenge = yield ("n,,\x01" + "".join(f"{name}={value}\x01" for name, value in pairs) + "\x01").encode()
     if challenge:
         yield b"\x01"
-        raise SaslFailure(f"the broker refuses the token{_status(challenge)}")
+        raise SaslFailure(f"the broker refused the token{_status(challenge)}")
 
 
 class _Refusal(msgspec.Struct):
@@ -118,11 +118,11 @@ def _text(challenge: bytes) -> str:
     try:
         return challenge.decode()
     except UnicodeDecodeError:
-        raise SaslFailure("the broker's message is none of SCRAM") from None
+        raise SaslFailure("the broker's message is not a SCRAM message") from None
 
 
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise SaslFailure("the broker's message is none of SCRAM") from None
+        raise SaslFailure("the broker's message is not a SCRAM message") from None

@@ -88,7 +88,7 @@ def _read(pem: Pem | None) -> Secret | None:
     if _BEGIN not in data:
         kind = "is a JKS store" if data.startswith(_JKS) else "is a PKCS12 store" if data.startswith(b"0") else "is not PEM"
         where = pem.location or "what is given"
-        raise PipelineError(f"{pem.option}: {where} {kind}, and has to be PEM: {conversion(pem.location)}")
+        raise PipelineError(f"{pem.option}: {where} {kind}, but must be PEM: {conversion(pem.location)}")
     return Secret(data.decode("ascii", "ignore"))
 
 
@@ -106,7 +106,7 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=contents.trusted.text)
         except (ssl.SSLError, ValueError):
-            raise PipelineError(f"{trusted_option} holds no certificate that can be read") from None
+            raise PipelineError(f"{trusted_option} has no certificate that can be read") from None
     if contents.certificate is not None:
         _show(context, contents)
     return context
@@ -151,11 +151,11 @@ def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
     where = f"the broker at {address[0]}:{address[1]}"
     is_alert = "ALERT" in reason
     if is_alert and tls.certificate is None and ("CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason):
-        return f"{where} wants a certificate of the client ({reason}): give {PREFIX}ssl.keystore.location"
+        return f"{where} requires a client certificate ({reason}): give {PREFIX}ssl.keystore.location"
     if is_alert and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return f"{where} does not accept the client's certificate ({reason}): see {PREFIX}ssl.keystore.location"
     if "PROTOCOL_VERSION" in reason or "UNSUPPORTED_PROTOCOL" in reason:
-        return f"{where} speaks other versions of TLS ({reason}): see {PREFIX}ssl.enabled.protocols"
+        return f"{where} supports other versions of TLS ({reason}): see {PREFIX}ssl.enabled.protocols"
     return None
 
 
@@ -165,13 +165,14 @@ def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
     if error.verify_code in _OTHER_HOST:
         names = ", ".join(value for _, value in certificate.get("subjectAltName", ())) or _name(certificate.get("subject"))
         return (
-            f"the broker at {host}:{port} shows a certificate of another host ({names or 'unknown'}): connect by a name that it"
+            f"the broker at {host}:{port} presented a certificate of another host ({names or 'unknown'}): connect with a name"
+            " that it"
             f" has, or see {PREFIX}ssl.endpoint.identification.algorithm"
         )
     shown = f" of {_name(certificate['subject'])} by {_name(certificate.get('issuer'))}" if certificate.get("subject") else ""
     expiry = f", valid until {certificate['notAfter']}" if certificate.get("notAfter") else ""
     return (
-        f"the broker at {host}:{port} shows a certificate{shown}{expiry} that is not trusted ({error.verify_message}): see"
+        f"the broker at {host}:{port} presented a certificate{shown}{expiry} that is not trusted ({error.verify_message}): see"
         f" {PREFIX}ssl.truststore.location"
     )
 

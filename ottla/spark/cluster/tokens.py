@@ -64,11 +64,11 @@ def token_of(sasl: Sasl) -> Token:
         given = function()
     except Exception as error:
         # The error's text is not shown, because it may contain details of an HTTP request.
-        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives no token: it raised {type(error).__name__}") from None
+        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} returned no token: it raised {type(error).__name__}") from None
     token = _checked(given, f"{_FUNCTION}: {_named(sasl.token)}")
     if token.expires_s is not None and token.expires_s <= time.time():
         late_s = time.time() - token.expires_s
-        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives a token that has expired {late_s:.0f} s ago")
+        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} returned a token that expired {late_s:.0f} s ago")
     return token
 
 
@@ -80,7 +80,7 @@ def imported(path: str) -> Callable[[], Any]:
     except (ImportError, AttributeError) as error:
         raise PipelineError(f"{_FUNCTION}: {path} cannot be imported on this machine ({error})") from None
     if not callable(function):
-        raise PipelineError(f"{_FUNCTION}: {path} is no function")
+        raise PipelineError(f"{_FUNCTION}: {path} is not a function")
     return function  # type: ignore[no-any-return]
 
 
@@ -96,7 +96,7 @@ def _checked(given: object, who: str) -> Token:
             return Token(Secret(given), expiry_of(given))
         case (str() as text, int() | float() as expires_s):
             return Token(Secret(text), float(expires_s))
-    raise PipelineError(f"{who} gives a {type(given).__name__}, and has to give a token as text, or its text and when it expires")
+    raise PipelineError(f"{who} returns a {type(given).__name__}; it must return a token as text, or its text and its expiry time")
 
 
 def expiry_of(token: str) -> float | None:
@@ -122,10 +122,10 @@ def _given_by(endpoint: TokenEndpoint, now_s: float) -> Token:
     }
     answer = ask(f"{_ENDPOINT} {endpoint.url}", endpoint.url, urllib.parse.urlencode(form).encode(), headers)
     if answer.status != 200:
-        raise PipelineError(f"{_ENDPOINT} {endpoint.url} answers with {answer.status} {answer.reason}")
+        raise PipelineError(f"{_ENDPOINT} {endpoint.url} returned {answer.status} {answer.reason}")
     try:
         said = msgspec.json.decode(answer.body, type=_Answer)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise PipelineError(f"{_ENDPOINT} {endpoint.url} gives no token: its answer has no access_token") from None
+        raise PipelineError(f"{_ENDPOINT} {endpoint.url} returned no token: its response has no access_token") from None
     expires_s = expiry_of(said.access_token) if said.expires_in is None else now_s + said.expires_in
     return Token(Secret(said.access_token), expires_s)

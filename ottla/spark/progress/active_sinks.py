@@ -44,8 +44,8 @@ class ProcessNotes:
         with self._lock:
             if sink in self._writing:
                 raise PipelineError(
-                    f"two sinks of this process write as {sink[1]!r} at the same time: {mine}, and {self._writing[sink]}. Give each"
-                    " stream a transactional.id of its own, and write the frames of one transactional.id one after the other"
+                    f"two sinks of this process use {sink[1]!r} at the same time: {mine}, and {self._writing[sink]}. Give each"
+                    " stream its own transactional.id, and write the frames of one transactional.id one after the other"
                 )
             self._writing[sink] = mine
         try:
@@ -63,7 +63,7 @@ class ProcessNotes:
             raise PipelineError(
                 f"batch {batch} is committed under {sink[1]!r}, and was given to the sink again by the same function: the second"
                 " frame is not written. Give one frame with a column 'topic' (unionByName), or a sink with a transactional.id of"
-                " its own for each"
+                " its own for each frame"
             )
 
     def note_given(self, query: str, batch: int) -> bool:
@@ -87,7 +87,7 @@ class ProcessNotes:
         if failure is not None and failure.batch < batch:
             raise PipelineError(
                 f"batch {failure.batch} was not written ({failure.reason}), and the function given to foreachBatch did not raise"
-                f" that error, so Spark has noted the batch as done. Let the function raise what the sink raises. To write batch"
+                f" that error, so Spark has recorded the batch as done. Let the function raise what the sink raises. To write batch"
                 f" {failure.batch} again, delete commits/{failure.batch} and later, and offsets/{failure.batch + 1} and later, from"
                 " the checkpoint"
             )

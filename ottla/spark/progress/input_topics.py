@@ -37,7 +37,7 @@ class InputTopics:
         if recreated:
             which = ", ".join(f"{name!r} (topic id {now[name]}, before {known[name]})" for name in recreated)
             raise PipelineError(
-                f"a topic was deleted and created again since this stream has begun to read it: {which}. Spark goes on at the"
+                f"a topic was deleted and created again since this stream began to read it: {which}. Spark continues at the"
                 " offsets of the old topic, so the first records of the new one would be lost. Start with a new checkpoint and a"
                 " new transactional.id to read the new topic from its beginning, or leave that topic out"
             )

@@ -88,7 +88,7 @@ def parse_mark(text: str, group: str) -> Mark:
         return msgspec.json.decode(text, type=Mark)
     except msgspec.DecodeError:
         raise PipelineError(
-            f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id"
+            f"group {group!r} has offsets that no pipeline has committed, or they were reset; use another transactional id"
         ) from None
 
 
@@ -104,7 +104,9 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
     """
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
-        raise PipelineError(f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id")
+        raise PipelineError(
+            f"group {group!r} has offsets that no pipeline has committed, or they were reset; use another transactional id"
+        )
     return newer(marks)
 
 

@@ -97,7 +97,7 @@ class ProgressTopic:
         if policy is not None and policy != COMPACT:
             raise PipelineError(
                 f"topic {self.topic!r} (progress.topic) has cleanup.policy={policy}, which would delete progress records. If it was"
-                " created for them, set cleanup.policy=compact; else let progress.topic name a topic that the sink may create"
+                " created for them, set cleanup.policy=compact; otherwise give a progress.topic that the sink may create"
             )
 
     def _create(self) -> None:
@@ -113,13 +113,15 @@ class ProgressTopic:
         except (BrokerRefused, NotServed) as refused:
             raise PipelineError(
                 f"the progress topic {self.topic!r} does not exist, and cannot be created ({refused}): create it with one partition"
-                " and cleanup.policy=compact, name another by progress.topic, or go without by progress.topic=none"
+                " and cleanup.policy=compact, give another with progress.topic, or do without it with progress.topic=none"
             ) from None
         deadline = time.monotonic() + self._cluster.timeout_s
         while not existing(self._cluster, (self.topic,)):
             # The new topic is not in every broker's metadata yet.
             if time.monotonic() > deadline:
-                raise PipelineError(f"{self._cluster.bootstrap} does not know the progress topic {self.topic!r}, which was created")
+                raise PipelineError(
+                    f"the progress topic {self.topic!r} was created, but {self._cluster.bootstrap} does not have it yet"
+                )
             time.sleep(PAUSE_S)
 
     def _policy(self) -> str | None:
@@ -131,7 +133,7 @@ class ProgressTopic:
 
         try:
             request = DescribeConfigsRequest(resources=[resource])
-            answer = self._cluster.ask(self._cluster.anyone, request, code_of, f"asking how {self.topic!r} is kept")
+            answer = self._cluster.ask(self._cluster.anyone, request, code_of, f"asking for the cleanup.policy of {self.topic!r}")
         except BrokerRefused as refused:
             if refused.code in _NOT_ALLOWED:
                 return None
@@ -149,9 +151,9 @@ class ProgressTopic:
         """Raises `PipelineError` if a stream and frames share a transactional id, because they would fence each other."""
         prefix = _frames_prefix(self.transactional_id).encode()
         if self.frames is None and any(key.startswith(prefix) for key in keys):
-            raise PipelineError(f"write_once has used {self.transactional_id!r}: give the stream a transactional.id of its own")
+            raise PipelineError(f"write_once has used {self.transactional_id!r}: give the stream another transactional.id")
         if self.frames is not None and key_of(self.transactional_id) in keys:
-            raise PipelineError(f"a stream writes as {self.transactional_id!r}: give write_once a transactional.id of its own")
+            raise PipelineError(f"a stream uses {self.transactional_id!r}: give write_once another transactional.id")
 
     def _read_all(self) -> dict[bytes, ProgressRecord]:
         """Read the last committed records by key. The whole partition is read, because open transactions of other ids must not hide
@@ -181,7 +183,7 @@ class ProgressTopic:
         except msgspec.DecodeError:
             pass
         raise PipelineError(
-            f"topic {self.topic!r} (progress.topic) is used for something else: the batch at offset {offset} holds a record that is"
+            f"topic {self.topic!r} (progress.topic) is used for something else: the batch at offset {offset} has a record that is"
             " no progress record. Let progress.topic name a topic that the sink may create"
         )
 

@@ -38,7 +38,8 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         mark = newer((None if kept is None else kept.mark, in_group))
         if mark is None or mark.batch == NO_BATCH:
             raise PipelineError(
-                f"nothing was committed as {transactional_id!r}: the group {group!r} and the progress topic have nothing of it"
+                f"nothing was committed as {transactional_id!r}: neither the group {group!r} nor the progress topic has a record"
+                " of it"
             )
         if kept is not None and kept.mark == mark:
             InputTopics(client, kept.ids).check(kept.ids)
@@ -50,7 +51,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
             if mark.at and sum(map(len, ends.values())) > mark.offsets >= 0:
                 ends.pop(mark.at, None)
         if not ends or not all(isinstance(partitions, dict) for partitions in ends.values()):
-            raise PipelineError(f"the stream that wrote as {transactional_id!r} reads no single source of Kafka's")
+            raise PipelineError(f"the stream that used {transactional_id!r} does not read from a single Kafka source")
         for topic, partitions in ends.items():
             # If the input is on another cluster, added partitions are unknown here.
             for index in range(existing(client, (topic,)).get(topic, 0)):

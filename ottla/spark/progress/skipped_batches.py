@@ -45,4 +45,4 @@ def describe(skipped: range, begin: Mapping[TopicPartition, int], end: Mapping[T
         parts[_PARTITIONS_SHOWN:] = [f"and {len(parts) - _PARTITIONS_SHOWN} more partitions"]
     if parts:
         return f"{which} (offsets of {', '.join(parts)})"
-    return f"{which} ({'no offsets were read' if end else 'whose input has no offsets of Kafka'})"
+    return f"{which} ({'no offsets were read' if end else 'whose input has no Kafka offsets'})"

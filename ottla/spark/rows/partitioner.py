@@ -46,7 +46,7 @@ def check_topic(name: str | None, topics: Container[str]) -> None:
     if name is None:
         raise PipelineError("a row has no topic")
     if name not in topics:
-        raise PipelineError(f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'")
+        raise PipelineError(f"a row goes to topic {name!r}, which does not exist or is not in the option 'topics'")
 
 
 def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:

@@ -122,11 +122,12 @@ def _check(given: dict[str, str], *, has_topic: bool) -> None:
             meant = difflib.get_close_matches(name, given, 1)
             else_say = "give one, or the option 'topic'" if name == "topic" else "it is what is written"
             raise PipelineError(
-                f"the rows have no column {name!r}: {f'is it {meant[0]!r}?' if meant else else_say}; they have {', '.join(given)}"
+                f"the rows have no column {name!r}: {f'did you mean {meant[0]!r}?' if meant else else_say}; they have"
+                f" {', '.join(given)}"
             )
     for name, kinds in _TAKEN.items():
         if given.get(name, kinds[0]) not in kinds and not (name == "topic" and has_topic):
-            raise PipelineError(f"column {name!r} is {given[name]}; the sink takes {' or '.join(kinds)}: cast it")
+            raise PipelineError(f"column {name!r} is {given[name]}; the sink accepts {' or '.join(kinds)}: cast it")
     headers = given.get("headers", _HEADERS)
     if headers.lower() != _HEADERS:
-        raise PipelineError(f"column 'headers' is {headers}; the sink takes {_HEADERS}")
+        raise PipelineError(f"column 'headers' is {headers}; the sink accepts {_HEADERS}")

@@ -85,7 +85,7 @@ class Json:
             (_has_half_pair(text), f.lit("the value has half of a surrogate pair, which no UTF-8 can say")),
             (f.col("_shape").isNull(), f.lit("the value has a key twice in one object")),
             *_faults_of_fields(schema),
-            *((~is_text(name), f.lit(f"field {name} is no STRING")) for name, kind in _fields(schema) if kind == "STRING"),
+            *((~is_text(name), f.lit(f"field {name} is not a STRING")) for name, kind in _fields(schema) if kind == "STRING"),
         ]
         return found.withColumn("fault", first_fault(faults)).drop("_around", "_shape")
 
@@ -191,7 +191,7 @@ def _faults_of_bytes() -> list[tuple[Column, Column]]:
 def _faults_of_fields(schema: str) -> list[tuple[Column, Column]]:
     from pyspark.sql import functions as f
 
-    return [(f.col("p")[name].isNull(), f.lit(f"field {name} is missing or no {kind}")) for name, kind in _fields(schema)]
+    return [(f.col("p")[name].isNull(), f.lit(f"field {name} is missing or not of type {kind}")) for name, kind in _fields(schema)]
 
 
 def _fields(schema: str) -> list[tuple[str, str]]:

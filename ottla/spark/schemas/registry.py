@@ -59,7 +59,7 @@ def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key:
     """Return the subject by Confluent's name strategies: ``topic``, ``record`` or ``topic-record``. Raises `PipelineError`."""
     subjects = {"topic": f"{topic}-{'key' if is_key else 'value'}", "record": record, "topic-record": f"{topic}-{record}"}
     if strategy not in subjects:
-        raise PipelineError(f"a subject's name strategy is {', '.join(subjects)}, and not {strategy!r}")
+        raise PipelineError(f"the subject name strategy {strategy!r} is not one of {', '.join(subjects)}")
     if strategy != "topic" and not record:
         raise PipelineError(f"the name strategy {strategy!r} needs the record's full name")
     return subjects[strategy]
@@ -105,7 +105,7 @@ class RegistryClient:
                 path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
                 body = self._ask(path, json.dumps({"schema": schema}).encode())
                 if body is None:
-                    raise PipelineError(f"the registry at {self._registry.url} takes no schemas for subject {subject!r}")
+                    raise PipelineError(f"the registry at {self._registry.url} accepts no schemas for subject {subject!r}")
                 self._ids[key] = self._decoded(body, _Id).id
             return self._ids[key]
 
@@ -113,7 +113,7 @@ class RegistryClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise PipelineError(f"what answers at {self._registry.url} is no schema registry") from None
+            raise PipelineError(f"the server at {self._registry.url} is not a schema registry") from None
 
     def _ask(self, path: str, body: bytes | None) -> bytes | None:
         registry = self._registry
@@ -129,7 +129,7 @@ class RegistryClient:
             return None
         if not 200 <= answer.status < 300:
             said = " ".join(answer.body.decode(errors="replace").split())
-            raise PipelineError(f"{who} answers {path} with {answer.status}: {said}")
+            raise PipelineError(f"{who} returned {answer.status} for {path}: {said}")
         return answer.body
 
 
@@ -197,5 +197,6 @@ class Decoder:
             # fastavro raises many types of exceptions. A null would silently drop all values of the schema.
             what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise PipelineError(
-                f"schema {number} of the registry cannot be read ({what}): schemas with references to others are not known here"
+                f"schema {number} of the registry cannot be read ({what}): schemas with references to other schemas are not"
+                " supported"
             ) from None

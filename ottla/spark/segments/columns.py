@@ -98,7 +98,7 @@ class Records:
         if unfilled.size:
             batch = int(unfilled[0])
             left = behind[batch] - at[batch]
-            why = f"holds {left} bytes behind its records" if left > 0 else "has a record that is longer than the batch"
+            why = f"has {left} bytes after its records" if left > 0 else "has a record that is longer than the batch"
             raise Malformed(f"the batch at offset {headers[batch].base_offset} {why}")
         ends = np.append(starts[1:], 0)
         ends[(bases + counts - 1)[counts > 0]] = behind[counts > 0]
@@ -201,7 +201,7 @@ class Records:
         """Return a list of (key, value) for each record; null for a record without headers, as in the stock connector."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
-            raise Malformed("a record with less than no headers")
+            raise Malformed("a record with a negative number of headers")
         rounds: list[tuple[Ints, Ints, tuple[Ints, Ints, Bools], tuple[Ints, Ints, Bools]]] = []
         left = np.flatnonzero(counts)
         at = at[left]

@@ -56,7 +56,7 @@ class Directory:
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():
-            raise PipelineError(f"{path} is no directory; name the broker's data directory (log.dirs), as this machine sees it")
+            raise PipelineError(f"{path} is not a directory; give the broker's data directory (log.dirs) as a path of this machine")
         self.path = path
         self.fs = RealFilesystem(read_only=True)
 
@@ -75,13 +75,13 @@ class Directory:
         directory = f"{self.path}/{topic}-{partition}"
         names = self.fs.list_dir(directory)
         if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
-            raise Vanished(f"{directory} holds cleaned segments that are not in their place; start its broker, which finishes that")
+            raise Vanished(f"{directory} has compacted segments that are not in place yet; start its broker, which completes this")
         bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
         if not bases:
-            raise Vanished(f"{directory} has no segment; is its topic being deleted?")
+            raise Vanished(f"{directory} has no segment; its topic may be being deleted")
         indexed = {parse_file_name(name, suffix) for name in names for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
         for base in sorted(base for base in indexed.difference(bases) if base is not None and base > bases[0]):
-            raise Vanished(f"{directory}/{file_name(base, LOG_SUFFIX)} is gone, and its index is there; bring it back")
+            raise Vanished(f"{directory}/{file_name(base, LOG_SUFFIX)} is missing, but its index exists; restore the file")
         return [Segment(self.fs, directory, base, 0) for base in bases]
 
     def segments(self, topic: str, partition: int) -> list[Segment]:
@@ -105,11 +105,11 @@ class Directory:
         """
         missing = missing_end(segment, following)
         if missing is not None:
-            raise DamagedBatch(segment.log.path, segment.size_bytes, missing, "the file ends here, and its index goes on")
+            raise DamagedBatch(segment.log.path, segment.size_bytes, missing, "the file ends here, but its index continues")
         is_closed = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
         if is_closed and (topic, partition) not in read_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}"):
-            gone = f"{topic}-{partition}: offsets {at} to {following - 1} are missing behind {segment.log.path}"
-            raise PipelineError(f"{gone}, and the topic was never compacted; bring its files back")
+            gone = f"{topic}-{partition}: offsets {at} to {following - 1} are missing after {segment.log.path}"
+            raise PipelineError(f"{gone}, and the topic was never compacted; restore its files")
 
     def view(self, topic: str, partition: int) -> View:
         """Return the view of a partition. Raises `PipelineError`."""
@@ -123,7 +123,7 @@ class Directory:
             yield
         except DamagedBatch as damage:
             raise PipelineError(
-                f"{topic}-{partition}: {damage.message}. Restore the file; or stop the broker and see what is left with"
+                f"{topic}-{partition}: {damage.message}. Restore the file, or stop the broker and examine the log with"
                 f" 'ottla recover --data-dir {self.path} --partition {topic}:{partition}'"
             ) from damage
 
@@ -235,10 +235,10 @@ class Directories:
         for directory in self._all:
             for index in directory.partitions(topic):
                 if index in lies_in:
-                    raise PipelineError(f"{topic}-{index} lies in {lies_in[index].path} and in {directory.path}: name one of them")
+                    raise PipelineError(f"{topic}-{index} is in {lies_in[index].path} and in {directory.path}: give one of them")
                 lies_in[index] = directory
         if not lies_in:
-            raise PipelineError(f"no partition of topic {topic!r} lies in {self._paths}")
+            raise PipelineError(f"no partition of topic {topic!r} is in {self._paths}")
         return dict(sorted(lies_in.items()))
 
 

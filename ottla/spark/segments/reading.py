@@ -87,7 +87,7 @@ def plan(wanted: ReadRequest) -> list[Split]:
         known = directories.of_topic(wanted.topic)
         chosen = list(known) if wanted.partitions is None else sorted(wanted.partitions)
         for index in sorted({*chosen, *wanted.starting, *wanted.ending} - known.keys()):
-            raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directories}")
+            raise PipelineError(f"{wanted.topic}-{index} is not in {wanted.directories}")
         return [split for index in chosen for split in _planned(wanted, known[index], index)]
 
 
@@ -117,12 +117,14 @@ def _range(wanted: ReadRequest, directory: Directory, index: int, view: View) ->
     where = f"{wanted.topic}-{index}"
     if start < view.start and wanted.fails_on_data_loss:
         raise PipelineError(
-            f"{where}: offset {start} was asked for, and the log begins at {view.start}: retention has removed what lies between;"
-            " failOnDataLoss=false goes on with what is left"
+            f"{where}: offset {start} was requested, but the log begins at {view.start}: retention has removed the records between;"
+            " failOnDataLoss=false continues with the remaining records"
         )
     if end > bound and wanted.fails_on_data_loss:
         why = f"the log ends at {view.end}" if end > view.end else f"a transaction is open at {bound}"
-        raise PipelineError(f"{where}: offsets up to {end} were asked for, and {why}; failOnDataLoss=false reads what is there")
+        raise PipelineError(
+            f"{where}: offsets up to {end} were requested, but {why}; failOnDataLoss=false reads the available records"
+        )
     return max(start, view.start), min(end, bound)
 
 
@@ -208,7 +210,7 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
         segments = directory.segments(split.topic, split.partition)
         number = max((n for n, s in enumerate(segments) if s.base_offset <= at), default=-1)
         if number < 0:
-            raise PipelineError(f"{where}: retention has removed offset {at} while it was being read")
+            raise PipelineError(f"{where}: retention has removed offset {at} during the read")
         try:
             for header, raw in _from(directory, segments, number, at):
                 if header.base_offset >= split.end:
@@ -220,7 +222,9 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
         except FileNotFoundError:
             continue
         if number + 1 == len(segments):
-            raise PipelineError(f"{where}: the log ends at offset {at}, and {split.end} was seen: its file is damaged or cut")
+            raise PipelineError(
+                f"{where}: the log ends at offset {at}, but ended at {split.end} before: its file is damaged or truncated"
+            )
         following = segments[number + 1].base_offset
         if at < following:
             directory.check_gap(split.topic, split.partition, segments[number], at, following)

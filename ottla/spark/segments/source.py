@@ -41,13 +41,13 @@ def wanted_by(options: dict[str, str]) -> ReadRequest:
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(set(given) - _KNOWN)
     if unknown:
-        raise PipelineError(f"the segment source has no option {unknown[0]!r}; it has {', '.join(sorted(_KNOWN))}")
+        raise PipelineError(f"the segment source has no option {unknown[0]!r}; its options are {', '.join(sorted(_KNOWN))}")
     for name in ("path", "subscribe"):
         if name not in given:
             raise PipelineError(f"the segment source needs the option {name!r}")
     level = given.get("kafka.isolation.level", "read_committed")
     if level not in ("read_committed", "read_uncommitted"):
-        raise PipelineError(f"kafka.isolation.level {level!r}: read_committed or read_uncommitted")
+        raise PipelineError(f"kafka.isolation.level {level!r} is not read_committed or read_uncommitted")
     partitions = given.get("partitions")
     return ReadRequest(
         given["path"],
@@ -69,7 +69,7 @@ def _bounds(text: str, option: str, topic: str) -> Bounds:
 
 def number(text: str, option: str) -> int:
     if not text.strip().isdigit():
-        raise PipelineError(f"{option} {text!r} is no number")
+        raise PipelineError(f"{option} {text!r} is not a number")
     return int(text)
 
 
@@ -81,7 +81,7 @@ class SegmentReader(DataSourceReader):
     def __init__(self, wanted: ReadRequest, columns: list[str]) -> None:
         unknown = [name for name in columns if name not in COLUMNS]
         if unknown:
-            raise PipelineError(f"the segment source has no column {unknown[0]!r}; it has {', '.join(COLUMNS)}")
+            raise PipelineError(f"the segment source has no column {unknown[0]!r}; its columns are {', '.join(COLUMNS)}")
         self._wanted = wanted
         self._columns = columns
 

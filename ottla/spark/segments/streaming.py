@@ -30,7 +30,7 @@ _IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 """Whether Spark passes the start offsets to a source, as it does since 4.2."""
 _NEEDS_CHECKPOINT = (
     "maxOffsetsPerTrigger needs the option checkpointLocation, that of the query, for the source as well: before 4.2 Spark does not"
-    " tell it where a stream goes on that is started again"
+    " tell it where a restarted stream continues"
 )
 _BOUND, _CHECKPOINT = "maxoffsetspertrigger", "checkpointlocation"
 
@@ -53,7 +53,7 @@ class SegmentStream(DataSourceStreamReader):
         bound, self._checkpoint = given.pop(_BOUND, None), given.pop(_CHECKPOINT, None)
         self._most = None if bound is None else number(bound, "maxOffsetsPerTrigger")
         if self._most == 0:
-            raise PipelineError("maxOffsetsPerTrigger is 0: a batch has one offset at least")
+            raise PipelineError("maxOffsetsPerTrigger is 0; give at least 1")
         if self._most is not None and self._checkpoint is None and not _IS_TOLD:
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
@@ -134,16 +134,18 @@ class SegmentStream(DataSourceStreamReader):
         starts = {int(index): offset for index, offset in start.get(topic, {}).items()}
         behind = next((index for index in sorted(ends) if ends[index] < starts.get(index, 0)), None)
         if was is not None and topic_id is not None and was != topic_id:
-            why = f"{topic}: the stream has read the topic with the id {was}, and this one has {topic_id}: it was made anew"
+            why = (
+                f"{topic}: the stream has read the topic with the id {was}, but this topic has the id {topic_id}: it was recreated"
+            )
         elif behind is not None:
             why = (
-                f"{topic}-{behind}: the stream is at offset {starts[behind]}, and its source at {ends[behind]}: the log was made"
-                " anew, or the source's checkpointLocation is not the query's"
+                f"{topic}-{behind}: the stream is at offset {starts[behind]}, and its source at {ends[behind]}: the log was"
+                " recreated, or the source's checkpointLocation is not the query's"
             )
         else:
             return False
         if self._wanted.fails_on_data_loss:
-            raise PipelineError(f"{why}. failOnDataLoss=false reads what is there now from its beginning")
+            raise PipelineError(f"{why}. failOnDataLoss=false reads the present records from their beginning")
         return True
 
     def _ends(self) -> Offsets:
@@ -165,7 +167,7 @@ class SegmentStream(DataSourceStreamReader):
             chosen = list(lies_in) if wanted.partitions is None else sorted(wanted.partitions)
             for index in chosen:
                 if index not in lies_in:
-                    raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directories}")
+                    raise PipelineError(f"{wanted.topic}-{index} is not in {wanted.directories}")
             ids = (lies_in[index].topic_id(wanted.topic, index) for index in chosen)
             self._topic_id = next((topic_id for topic_id in ids if topic_id is not None), None)
             return {index: lies_in[index].view(wanted.topic, index) for index in chosen}

@@ -87,7 +87,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         if key not in given:
             builder = builder.config(key, value)
     if not (ivy / "cache").exists() and "spark.jars.packages" not in given:
-        logger.warning("Spark's packages for Kafka and Avro are fetched once, %s, to %s", _PACKAGES_SIZE, ivy)
+        logger.warning("Downloading Spark's packages for Kafka and Avro once, %s, to %s", _PACKAGES_SIZE, ivy)
     with _quiet(ivy.parent / LOG):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -107,7 +107,7 @@ def _quiet(log: Path) -> Iterator[None]:
             os.dup2(file.fileno(), 2)
         yield
     except Exception as error:
-        raise PipelineError(f"Spark does not start ({str(error).splitlines()[0]}); its log is {log}") from error
+        raise PipelineError(f"Spark did not start ({str(error).splitlines()[0]}); see its log, {log}") from error
     finally:
         os.dup2(kept, 2)
         os.close(kept)

@@ -32,10 +32,10 @@ def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:
             if said.isDefined():
                 info = said.get()
                 if info.currentAttemptId() > 0:
-                    raise RuntimeError(f"stage {stage} was begun again, so the whole of its transaction is aborted")
+                    raise RuntimeError(f"stage {stage} was restarted, so its whole transaction is aborted")
                 # Failed tasks are allowed: a repeated attempt, or a copy of a slow task, raises an error and writes nothing.
                 if info.numCompletedTasks() == info.numTasks():
                     break
             if time.monotonic() > deadline:
-                raise RuntimeError(f"Spark does not tell whether stage {stage} was begun again")
+                raise RuntimeError(f"Spark does not report whether stage {stage} was restarted")
             time.sleep(_PAUSE_S)

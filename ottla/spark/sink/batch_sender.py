@@ -121,7 +121,7 @@ class Sender:
             for of_partition in of_topic.partition_responses:
                 self._note((of_topic.name, of_partition.index), of_partition, flight)
         if flight.batches:
-            self._again("the broker has not said how a batch fared")
+            self._again("the response does not contain every batch")
             return
         self._in_flight[address].popleft()
         if not self._in_flight[address]:
@@ -140,7 +140,7 @@ class Sender:
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
             # Sequences begin at 0 in an epoch that only this transaction has, and only one task writes to a partition.
             raise MustAbort(
-                f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent once only: somebody else"
+                f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent only once: another client"
                 " has written in its transaction"
             )
         elif code == Code.MESSAGE_TOO_LARGE:
@@ -211,6 +211,6 @@ def too_large(topic: str, records: int, size_bytes: int) -> str:
     """Return the text of the error. A batch of one record is 100 bytes larger than the record."""
     what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
-        f"{what} of {size_bytes:,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"
+        f"{what} of {size_bytes:,} bytes is larger than topic {topic!r} allows: raise the topic's max.message.bytes, or leave"
         " such records out"
     )

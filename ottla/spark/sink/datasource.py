@@ -57,5 +57,7 @@ class OttlaSourceAndSink(OttlaSource):
         given = {name.lower(): value for name, value in dict(self.options).items()}
         checkpoint = given.get(CHECKPOINT)
         if not checkpoint:
-            raise PipelineError("format('ottla') needs the option 'checkpointLocation' of its own: the mark is held against it")
+            raise PipelineError(
+                "format('ottla') needs the option 'checkpointLocation': the progress record is compared with the checkpoint"
+            )
         return StreamWriter(parse_options(given), checkpoint, schema)

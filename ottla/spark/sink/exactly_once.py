@@ -98,7 +98,7 @@ class ExactlyOnce(Generic[P]):
         certainly not written before, even if earlier batches are missing.
         """
         if not self._is_settled:
-            raise RuntimeError("start comes before a batch whose transaction may be open still")
+            raise RuntimeError("call start before a batch whose transaction may still be open")
         self._check_inputs(ends)
         mark = Mark(
             query,
@@ -141,7 +141,7 @@ class ExactlyOnce(Generic[P]):
         Raises `Fenced`, `MustAbort` and `PipelineError`. There must be a committed batch (`done`), and `is_settled` must be true.
         """
         if self._done is None or not self._is_settled:
-            raise RuntimeError("there is nothing to renew, or start comes before it")
+            raise RuntimeError("there is nothing to renew, or start was not called")
         self._is_settled = False
         try:
             self._write(self._done[0], tasks, self._done[1])
@@ -181,7 +181,7 @@ def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> Pip
     if took_ms < timeout_ms:
         return fenced
     return PipelineError(
-        f"{what} took {took_ms:,} ms, and its transaction may last {timeout_ms:,} ms: it was aborted."
+        f"{what} took {took_ms:,} ms, longer than its transaction.timeout.ms of {timeout_ms:,} ms, so its transaction was aborted."
         " Give a larger transaction.timeout.ms, or smaller batches (maxOffsetsPerTrigger)"
     )
 
@@ -190,8 +190,9 @@ def check_query(last: Mark | None, query: str, begin: str = "") -> None:
     """Raises `PipelineError` if another stream committed the last batch, unless this stream begins where that one has ended."""
     if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
-            f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
-            " or begin anew with a transactional.id of its own. If it is lost: begin at ottla.spark.committed_offsets"
+            f"the last batch under this transactional id came from another checkpoint (query {last.query}); continue with that"
+            " checkpoint,"
+            " or start over with another transactional.id. If that checkpoint is lost, start at ottla.spark.committed_offsets"
         )
 
 
@@ -221,9 +222,9 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> boo
     if last is None or last.batch == NO_BATCH:
         if batch > 0 and not may_skip:
             raise PipelineError(
-                f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"
-                " its group was deleted or has expired, or the id is another. Written now, records may be there twice. Give the"
-                " transactional.id that the checkpoint was made with, or begin anew with a checkpoint and topics of their own"
+                f"the checkpoint is at batch {batch}, and it is unknown which batches were committed under this transactional id:"
+                " its group was deleted or has expired, or the id was changed. If written now, records may be duplicated. Give the"
+                " transactional.id that the checkpoint was created with, or start over with a new checkpoint and new topics"
             )
         return False
     if last.query != mark.query:
@@ -232,24 +233,27 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> boo
     if batch > last.batch + 1 and not may_skip:
         raise PipelineError(
             f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
-            f" the group's offset was set back. Written now, records may be there twice or not at all. {_ANEW}"
+            f" the group's offset was reset. If written now, records may be duplicated or lost. {_ANEW}"
         )
     if batch < last.batch:
         raise PipelineError(
-            f"the checkpoint is at batch {batch}, and {last.batch} is committed: the checkpoint was set back. Skipped now, what it"
-            f" has read since would be lost. Bring the newer checkpoint back. {_ANEW}"
+            f"the checkpoint is at batch {batch}, and {last.batch} is committed: an older checkpoint was restored. If skipped"
+            " now, records that it"
+            f" has read since would be lost. Restore the newer checkpoint. {_ANEW}"
         )
     if batch == last.batch and last.input and mark.input and last.input != mark.input:
         raise PipelineError(
-            f"batch {batch} was committed with its input up to {last.input}, and the checkpoint has it up to {mark.input}: the"
-            f" checkpoint was set back. Skipped now, what lies between would be lost. Bring the newer checkpoint back. {_ANEW}"
+            f"batch {batch} was committed with its input up to {last.input}, but the checkpoint has it up to {mark.input}: an"
+            " older checkpoint was restored. If skipped now, the records between would be lost. Restore the newer checkpoint."
+            f" {_ANEW}"
         )
     if batch == last.batch and last.content and mark.content and last.content != mark.content:
         raise PipelineError(
-            f"batch {batch} was committed, and the checkpoint has other files in it: the checkpoint was set back. Skipped now, what"
-            f" was added since would be lost. Bring the newer checkpoint back. {_ANEW}"
+            f"batch {batch} was committed, but the checkpoint has other files for it: an older checkpoint was restored. If"
+            " skipped now, files that"
+            f" were added since would be lost. Restore the newer checkpoint. {_ANEW}"
         )
     return batch == last.batch
 
 
-_ANEW = "Else begin anew with a checkpoint, a transactional.id and topics of their own"
+_ANEW = "Otherwise start over with a new checkpoint, a new transactional.id and new topics"

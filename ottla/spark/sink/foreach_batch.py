@@ -186,7 +186,7 @@ class ExactlyOnceSink:
                 self._count_aborted(batch, error)
                 run = self._rows.whole
         if skipped:
-            logger.warning("%s. The stream goes on behind it; skipped.batches=fail would end it", skipped)
+            logger.warning("%s. The stream continues after them; set skipped.batches=fail to end it instead", skipped)
         if report.is_replay and checkpoint.keeps_state():
             # The batch is computed because that updates the state that Spark keeps between batches.
             frame.write.format("noop").mode("overwrite").save()
@@ -200,12 +200,12 @@ class ExactlyOnceSink:
             return ""
         begin, end = query.checkpoint.begin_of(skipped.start), query.checkpoint.begin_of(batch)
         text = (
-            f"nothing of {describe(skipped, begin, end)} was committed as {self._options.transactional_id!r}, and Spark has noted"
-            " that as done: the function given to foreachBatch has returned early or has not raised an error, or the progress was"
-            " deleted, or the transactional.id is another"
+            f"{describe(skipped, begin, end)}: nothing was committed as {self._options.transactional_id!r}, but Spark has recorded"
+            " this as done: the function given to foreachBatch returned early or did not raise an error, or the progress was"
+            " deleted, or the transactional.id was changed"
         )
         if not self._options.accepts_skipped:
-            raise PipelineError(f"{text}. With skipped.batches=warn the stream goes on behind it")
+            raise PipelineError(f"{text}. With skipped.batches=warn the stream continues after them")
         return text
 
     def _note(self, query: RunningQuery, report: BatchReport) -> None:
@@ -249,7 +249,7 @@ class ExactlyOnceSink:
         self.metrics = msgspec.structs.replace(self.metrics, aborted=self.metrics.aborted + 1)
         if self._gauges is not None:
             self._gauges.add_aborted()
-        logger.warning("%s, batch %d: aborted and begun again: %s", self._options.transactional_id, batch, cause_of(str(error)))
+        logger.warning("%s, batch %d: aborted and retried: %s", self._options.transactional_id, batch, cause_of(str(error)))
         self._on_abort(batch, error)
 
     def _prepared(

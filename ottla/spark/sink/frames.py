@@ -74,7 +74,7 @@ def _check_no_stream(cluster: ClusterClient, transactional_id: str) -> None:
     """Check the group, which has the progress of a stream without a record in the progress topic. Raises `PipelineError`."""
     mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
     if mark is not None and _STREAM.fullmatch(mark.query):
-        raise PipelineError(f"a stream writes as {transactional_id!r}: give write_once a transactional.id of its own")
+        raise PipelineError(f"a stream uses {transactional_id!r}: give write_once another transactional.id")
 
 
 def _check_number(name: str, number: int, expected: int) -> None:

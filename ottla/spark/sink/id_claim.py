@@ -50,10 +50,11 @@ def claim(
         # The group's offsets may have been deleted. A claim would wrongly state that nothing was committed.
         return
     if state_of(cluster, transactional_id) in ONGOING:
-        whose = "nobody has said whose" if last is None else f"of another checkpoint (query {last.query})"
+        whose = "of an unknown stream" if last is None else f"of another checkpoint (query {last.query})"
         raise PipelineError(
-            f"a transaction is open under {transactional_id!r}, {whose}, and nothing was committed yet: that stream is in its first"
-            " batch, or was killed in it. Go on with its checkpoint, give a transactional.id of its own, or wait until the"
+            f"a transaction is open under {transactional_id!r}, {whose}, and nothing has been committed yet: that stream is in"
+            " its first"
+            " batch, or was killed in it. Continue with its checkpoint, give another transactional.id, or wait until the"
             " transaction has timed out (transaction.timeout.ms)"
         )
     # The offset of the first batch later replaces this one, which states that nothing was read.

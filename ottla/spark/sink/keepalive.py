@@ -57,21 +57,29 @@ def renewed(cluster: ClusterClient, transactional_id: str, stream: ExactlyOnce[A
         standing = read_standing(cluster, group_of(transactional_id))
         has_all = standing is not None and all(str(index) in standing.ends.get(topic, {}) for topic, index in ends.offsets)
         if standing is None or not has_all or (standing.mark.query, standing.mark.batch) != (mark.query, mark.batch):
-            logger.warning("%s: the group has not what was committed with batch %d; not renewed", transactional_id, mark.batch)
+            logger.warning(
+                "%s: the group lacks what was committed with batch %d, so its progress record is not renewed",
+                transactional_id,
+                mark.batch,
+            )
             return False
         if not stream.is_settled:
             # The end of the last renewal is unknown, but the group shows that no other producer has committed since. An open
             # transaction may be another stream's, which must not be fenced.
             if state_of(cluster, transactional_id) in ONGOING:
-                logger.warning("%s: the mark was not renewed this time: a transaction is open", transactional_id)
+                logger.warning("%s: the progress record was not renewed this time: a transaction is open", transactional_id)
                 return True
             stream.start()
         stream.renew(tasks)
     except Fenced as fenced:
-        logger.warning("%s: the mark is not renewed: %s", transactional_id, fenced)
+        logger.warning("%s: the progress record is not renewed: %s", transactional_id, fenced)
         return False
     except (PipelineError, MustAbort) as error:
-        logger.warning("%s: the mark was not renewed this time: %s", transactional_id, error)
+        logger.warning("%s: the progress record was not renewed this time: %s", transactional_id, error)
         return True
-    logger.info("%s: the mark of batch %d was renewed, for nothing has come for a while", transactional_id, mark.batch)
+    logger.info(
+        "%s: the progress record of batch %d was renewed, because there were no new batches for a while",
+        transactional_id,
+        mark.batch,
+    )
     return True

@@ -58,8 +58,8 @@ class MarkPlace:
         topic = next(iter(options.topics), options.progress_topic)
         if topic is None:
             raise PipelineError(
-                f"the stream reads no topic that is at {self._cluster.bootstrap}, and its rows say themselves where they go: say by"
-                " mark.topic with which topic's offsets its mark stands"
+                f"the stream reads no topic of {self._cluster.bootstrap}, and its rows choose their topics themselves: give with"
+                " mark.topic the topic that its progress record refers to"
             )
         return topic
 
@@ -74,8 +74,9 @@ class MarkPlace:
     def _check(self, topic: str) -> None:
         if topic not in existing(self._cluster, (topic,)):
             raise PipelineError(
-                f"option 'mark.topic' is {topic!r}, which is not at {self._cluster.bootstrap}, or is internal there: create it, or"
-                " name another"
+                f"option 'mark.topic' is {topic!r}, which does not exist at {self._cluster.bootstrap}, or is internal: create it,"
+                " or"
+                " give another"
             )
 
 
@@ -103,7 +104,9 @@ def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
         which = "part of the input"
     if which:
         raise PipelineError(
-            f"the group has no offsets any more of {which}, which were committed with batch {mark.batch}: a topic was made anew, or"
-            " its offsets were deleted. Read on now, its first records would be lost. Begin anew with a checkpoint, a"
-            " transactional.id and topics of their own, or leave that topic out"
+            f"the group no longer has the offsets of {which}, which were committed with batch {mark.batch}: a topic was"
+            " recreated, or"
+            " its offsets were deleted. If the stream continued, its first records would be lost. Start over with a new"
+            " checkpoint, a"
+            " new transactional.id and new topics, or leave that topic out"
         )

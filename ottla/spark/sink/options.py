@@ -56,25 +56,27 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
     spelled: dict[str, str] = {}
     for name, value in options.items():
         if not isinstance(name, str):
-            raise PipelineError(f"the sink has no option {name!r}: options have names")
+            raise PipelineError(f"the sink has no option {name!r}: the name of an option is a text")
         plain = name.lower().removeprefix(PREFIX)
         if plain in _PARSED:
             if value is not None:
                 field, parse = _PARSED[plain]
                 if spelled.setdefault(field, name) != name:
-                    raise PipelineError(f"options {spelled[field]!r} and {name!r} are one and the same: give one of both")
+                    raise PipelineError(f"options {spelled[field]!r} and {name!r} are the same option: give one of them")
                 values[field] = parse(name, _as_spark_writes(name, value))
         elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):
             raise PipelineError(f"the sink has no option {name!r}{_meant(plain)}")
     if "transactional_id" not in values:
-        raise PipelineError("the sink needs the option 'transactional.id': a name of this stream's own, the same at each start")
+        raise PipelineError(
+            "the sink needs the option 'transactional.id': a name that no other stream uses, the same at each start"
+        )
     if "topic" in values:
         if values["topic"] not in values.get("topics", (values["topic"],)):
-            raise PipelineError(f"option 'topic' is {values['topic']!r}, which is not among the option 'topics': give one of both")
+            raise PipelineError(f"option 'topic' is {values['topic']!r}, which is not in the option 'topics': give one of them")
         values["topics"] = (values["topic"],)
     parsed = SinkOptions(connecting=Connecting.parse(options), **values)
     if parsed.progress_topic in parsed.topics:
-        raise PipelineError("option 'progress.topic' is a topic that the rows go to: progress records need one of their own")
+        raise PipelineError("option 'progress.topic' is a topic that rows are written to: progress records need another topic")
     return parsed
 
 
@@ -84,12 +86,12 @@ def _as_spark_writes(name: str, value: object) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise PipelineError(f"option {name!r} is {value!r}, and not a text")
+    raise PipelineError(f"option {name!r} is {value!r}, not a text")
 
 
 def _text(name: str, value: str) -> str:
     if not value.strip():
-        raise PipelineError(f"option {name!r} is {value!r}, and not a text")
+        raise PipelineError(f"option {name!r} is {value!r}, not a text")
     return value
 
 
@@ -100,14 +102,17 @@ def _or_none(name: str, value: str) -> str | None:
 def _names(name: str, value: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in value.split(",") if part.strip())
     if not names:
-        raise PipelineError(f"option {name!r} is {value!r}, and names nothing")
+        raise PipelineError(f"option {name!r} is {value!r}, which is empty")
     return names
 
 
 def _short(name: str, value: str) -> str:
     size_bytes = len(_text(name, value).encode())
     if size_bytes > MAX_RUN_BYTES:
-        raise PipelineError(f"option {name!r} has {size_bytes:,} bytes, and may have {MAX_RUN_BYTES}: each batch's mark holds it")
+        raise PipelineError(
+            f"option {name!r} has {size_bytes:,} bytes; at most {MAX_RUN_BYTES} are allowed, because each progress record"
+            " contains it"
+        )
     return value
 
 
@@ -122,7 +127,7 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
 
 def _milliseconds(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit()) or not 0 < int(value) <= _MAX_TIMEOUT_MS:
-        raise PipelineError(f"option {name!r} is {value!r}, and not a number of milliseconds")
+        raise PipelineError(f"option {name!r} is {value!r}, not a number of milliseconds")
     return int(value)
 
 
@@ -144,4 +149,8 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
 
 def _meant(plain: str) -> str:
     close = difflib.get_close_matches(plain, _PARSED, 1)
-    return f": is it {close[0]!r}?" if close else f"; it has {', '.join(sorted(_PARSED))}, and kafka.* of the connection"
+    return (
+        f"; did you mean {close[0]!r}?"
+        if close
+        else f"; its options are {', '.join(sorted(_PARSED))}, and kafka.* for the connection"
+    )

@@ -107,7 +107,7 @@ def listener(
                     on_progress(progress)
             except Exception:
                 # In the JVM the error would only be a line in Spark's log.
-                logger.exception("a listener has failed")
+                logger.exception("a progress listener failed")
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:
             pass

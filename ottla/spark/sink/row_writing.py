@@ -131,7 +131,7 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
     """Stop when the stream does: rows that Spark has already computed keep coming after its jobs are cancelled."""
     for number, row in enumerate(rows):
         if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
-            raise RuntimeError("the stream is being stopped")
+            raise RuntimeError("the stream is stopping")
         yield row
 
 
@@ -150,7 +150,7 @@ def _write(
         assert context is not None
         if context.attemptNumber() > 0:
             # The first attempt has used the sequences, so only a new transaction may write these records.
-            raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
+            raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
         writer = TaskWriter(connecting, producer, codec, batch_bytes)
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []

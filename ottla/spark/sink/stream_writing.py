@@ -82,7 +82,9 @@ class StreamWriter(_ArrowWriter):
                 progress.open()
             query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
             if batch is None:
-                raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
+                raise PipelineError(
+                    f"the checkpoint {self._checkpoint} has no offsets of any batch; check that it belongs to the query"
+                )
             ends = self._ends(cluster, batch)
             claim(cluster, options.transactional_id, query, batch, options.run, ends, progress)
             inputs.check(ends.topics())
@@ -109,7 +111,7 @@ class StreamWriter(_ArrowWriter):
         writer = TaskWriter(self._options.connecting, self._producer, self._options.compression, self._batch_bytes)
         try:
             if context is not None and context.attemptNumber() > 0:
-                raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
+                raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
             for batch in iterator:
                 writer.write(batch, time.time_ns() // 1_000_000)
             return Message(self._producer, self._began_s, self._ids, writer.finish())

@@ -114,7 +114,7 @@ def check_alone(written: Sequence[Written], advice: str) -> None:
     for part in written:
         where = (part.topic, part.partition)
         if where in seen:
-            raise PipelineError(f"two tasks have written to {part.topic}-{part.partition}, so the batch is aborted: {advice}")
+            raise PipelineError(f"two tasks wrote to {part.topic}-{part.partition}, so the batch is aborted: {advice}")
         seen.add(where)
 
 

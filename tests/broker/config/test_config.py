@@ -203,13 +203,13 @@ def test_bad_listeners_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"listeners": "CONTROLLER://:1"}, "none of them is for clients"),
-        ({"listeners": "SSL://:1"}, "SSL://:1 has the security protocol SSL .* serves only PLAINTEXT, without TLS and SASL"),
+        ({"listeners": "CONTROLLER://:1"}, "there is no listener for clients"),
+        ({"listeners": "SSL://:1"}, "SSL://:1 has the security protocol SSL .* supports only PLAINTEXT, without TLS and SASL"),
         ({"listeners": "SASL_SSL://a:1"}, "SASL_SSL://a:1 has the security protocol SASL_SSL .* give a PLAINTEXT listener"),
         ({"listeners": "INSIDE://:1"}, "give INSIDE:PLAINTEXT"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "more than once"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "not NAME:PROTOCOL"),
-        ({"advertised.listeners": "OUTSIDE://a:1"}, "OUTSIDE is none of listeners, which are PLAINTEXT"),
+        ({"advertised.listeners": "OUTSIDE://a:1"}, "OUTSIDE is not one of listeners, which are PLAINTEXT"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect"),
     ],
 )

@@ -58,8 +58,8 @@ def test_expired_session_is_logged_with_the_resulting_elections(controller: Simu
     with capture_logs() as lines:
         silence(controller, *brokers[1:])
     [fenced] = lines_of(lines, "broker_fenced")
-    assert (fenced["broker"], fenced["broker_epoch"]) == (1, brokers[0].epoch)
-    assert fenced["reason"] == "it sent no heartbeat for 9000 ms"
+    assert (fenced["broker_id"], fenced["broker_epoch"]) == (1, brokers[0].epoch)
+    assert fenced["reason"] == "the broker sent no heartbeat for 9000 ms"
     [elected] = lines_of(lines, "leader_elected")
     assert (elected["topic"], elected["partition"], elected["leader"], elected["previous_leader"]) == ("t", 0, 2, 1)
     assert (elected["election"], elected["leader_epoch"], elected["isr"]) == ("clean", 1, [2, 3])
@@ -74,7 +74,7 @@ def test_broker_unfenced_is_logged_once(controller: SimulatedController) -> None
         broker = Broker(controller, 1).join()
         broker.beat()
     [unfenced] = lines_of(lines, "broker_unfenced")
-    assert unfenced["reason"] == "it has read the metadata log up to its registration"
+    assert unfenced["reason"] == "the broker has read the metadata log up to its registration"
 
 
 def test_fencing_reason_is_logged(controller: SimulatedController, brokers: list[Broker]) -> None:
@@ -82,12 +82,12 @@ def test_fencing_reason_is_logged(controller: SimulatedController, brokers: list
         assert brokers[0].beat(want_shut_down=True).should_shut_down
         assert brokers[1].beat(want_fence=True).is_fenced
         controller.connect().call(UnregisterBrokerRequest(broker_id=3))
-    assert [(line["broker"], line["reason"]) for line in lines_of(lines, "broker_fenced")] == [
-        (1, "it stops"),
-        (2, "it asked for that"),
+    assert [(line["broker_id"], line["reason"]) for line in lines_of(lines, "broker_fenced")] == [
+        (1, "the broker is shutting down"),
+        (2, "the broker requested it"),
     ]
     [unregistered] = lines_of(lines, "broker_unregistered")
-    assert unregistered["reason"] == "a client asked for that"
+    assert unregistered["reason"] == "a client requested it"
 
 
 def test_replacing_process_is_fenced_first(controller: SimulatedController, brokers: list[Broker]) -> None:
@@ -133,7 +133,7 @@ def test_in_sync_change_is_logged_with_the_requesting_leader(controller: Simulat
     assert (changed["isr"], changed["previous_isr"], changed["reason"]) == (
         [1, 3],
         [1, 2, 3],
-        "the leader, broker 1, asked for that",
+        "the leader, broker 1, requested it",
     )
 
 
@@ -148,7 +148,7 @@ def test_unclean_election_is_a_warning_and_counted(controller: SimulatedControll
         controller.connect().call(request)
     [elected] = lines_of(lines, "leader_elected")
     assert (elected["election"], elected["log_level"]) == ("unclean", "warning")
-    assert elected["reason"] == "a client asked for an unclean election"
+    assert elected["reason"] == "a client requested an unclean election"
     assert values(controller)["controllerstats_uncleanleaderelections_total"] == 1
 
 
@@ -162,7 +162,7 @@ def test_an_election_of_an_eligible_replica_is_counted(controller: SimulatedCont
         brokers[partition.elr[0] - 1].join_again()
     [elected] = lines_of(lines, "leader_elected")
     assert elected["election"] == "eligible"
-    assert elected["reason"] == f"broker {partition.elr[0]} came back"
+    assert elected["reason"] == f"broker {partition.elr[0]} was unfenced"
     assert values(controller)["controllerstats_electionfromeligibleleaderreplicas_total"] == 1
 
 

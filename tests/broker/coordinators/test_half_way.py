@@ -148,7 +148,7 @@ def test_immovable_stray_directory_does_not_prevent_the_start(broker: SimulatedB
     fs.refuses = ("/ghost-0",)
     with capture_logs() as lines:
         broker.start()
-    assert "stray_directory_in_the_way" in [line["event"] for line in lines]
+    assert "stray_directory_not_set_aside" in [line["event"] for line in lines]
     with broker.connect() as client:
         client.call(
             CreateTopicsRequest(topics=[CreatableTopic(name="ghost", num_partitions=1, replication_factor=1)], timeout_ms=1000), 7
@@ -239,7 +239,7 @@ def test_stop_reports_files_that_could_not_be_written(broker: SimulatedBroker, f
     fs.refuses = (what,)
     with capture_logs() as lines:
         broker.stop()
-    reasons = [line["reason"] for line in lines if line["event"] == "not_written"]
+    reasons = [line["reason"] for line in lines if line["event"] == "file_not_written"]
     assert reasons, lines
     assert all("Read-only file system" in reason for reason in reasons)
     assert lines[-1]["event"] == "broker_stopped"
@@ -256,7 +256,7 @@ def test_housekeeping_resumes_after_the_disk_refused_writes(broker: SimulatedBro
     with broker.connect() as client, capture_logs() as lines:
         assert altered(client, TOPIC, "t", "retention.ms", "1") == 0
         broker.sleep(11 * 60_000)
-        assert {line["event"] for line in lines if line["log_level"] == "error"} == {"disk_refuses_writes"}
+        assert {line["event"] for line in lines if line["log_level"] == "error"} == {"disk_writes_failed"}
         assert broker.broker.unexpected_errors == 0
         fs.refuses = ()
         broker.sleep(11 * 60_000)

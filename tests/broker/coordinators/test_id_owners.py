@@ -47,7 +47,7 @@ def init(simulated: SimulatedBroker, client_id: str, expected: tuple[int, int] =
 
 
 def taken(lines: list[Line]) -> list[Line]:
-    return [line for line in lines if line["event"] == "transactional_id_taken_over"]
+    return [line for line in lines if line["event"] == "producer_fenced"]
 
 
 def test_new_owner_is_logged_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
@@ -56,13 +56,13 @@ def test_new_owner_is_logged_once(simulated: SimulatedBroker, lines: list[Line])
     init(simulated, "second")
     (line,) = taken(lines)
     assert line == {
-        "event": "transactional_id_taken_over",
+        "event": "producer_fenced",
         "log_level": "info",
         "transactional_id": "orders",
         "fenced_producer_id": producer_id,
-        "fenced_epoch": epoch,
+        "fenced_producer_epoch": epoch,
         "producer_id": producer_id,
-        "epoch": epoch + 1,
+        "producer_epoch": epoch + 1,
         "client_id": "second",
         "client_host": "simulated",
         "aborted_transaction": False,
@@ -84,8 +84,8 @@ def test_log_line_names_the_fenced_client_of_an_open_transaction(simulated: Simu
     codes = [init(simulated, "second")[0] for _ in range(2)]
     assert codes == [51, 0]
     (line,) = taken(lines)
-    assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "second", True)
-    assert line["epoch"] > epoch + 1
+    assert (line["fenced_producer_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "second", True)
+    assert line["producer_epoch"] > epoch + 1
 
 
 class Holding:
@@ -126,7 +126,7 @@ def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, 
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
     init(simulated, "third")
     (line,) = taken(lines)
-    assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
+    assert (line["fenced_producer_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
 
 
 def test_abort_is_forgotten_when_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
@@ -135,7 +135,7 @@ def test_abort_is_forgotten_when_its_producer_recovers(simulated: SimulatedBroke
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
     init(simulated, "second")
     (line,) = taken(lines)
-    assert (line["fenced_epoch"], line["aborted_transaction"]) == (epoch, False)
+    assert (line["fenced_producer_epoch"], line["aborted_transaction"]) == (epoch, False)
 
 
 def test_recovering_producer_fences_no_other(simulated: SimulatedBroker, lines: list[Line]) -> None:

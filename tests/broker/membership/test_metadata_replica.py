@@ -65,11 +65,11 @@ def damaged() -> bytes:
 @pytest.mark.parametrize(
     ("records", "reason"),
     [
-        (batch(1, b"a"), "offset 1 behind the log's end 0"),
-        (batch(0, b"a", epoch=5) + batch(1, b"b", epoch=4), "leader epoch 4 behind one of 5"),
+        (batch(1, b"a"), "offset 1, after the log end 0"),
+        (batch(0, b"a", epoch=5) + batch(1, b"b", epoch=4), "leader epoch 4 after one of leader epoch 5"),
         (damaged(), "is damaged"),
-        (batch(0, b"a")[:-1], "no whole batch"),
-        (b"\0" * 100, "no whole batch"),
+        (batch(0, b"a")[:-1], "no complete batch"),
+        (b"\0" * 100, "no complete batch"),
     ],
 )
 def test_records_that_do_not_continue_the_metadata_log_are_refused(observer: Observer, records: bytes, reason: str) -> None:
@@ -104,7 +104,7 @@ def test_diverging_log_is_truncated_to_a_batch_boundary(observer: Observer) -> N
 def test_committed_records_are_never_truncated(observer: Observer) -> None:
     observer.replica.append(batch(0, b"a") + batch(1, b"b"))
     observer.replica.commit(2)
-    with pytest.raises(MetadataLost, match="below 2 was committed"):
+    with pytest.raises(MetadataLost, match="below 2 were committed"):
         observer.replica.truncate(1)
     assert observer.replica.end_offset == 2
 

@@ -361,7 +361,7 @@ def test_snapshot_with_the_name_of_something_else_is_refused() -> None:
     client = world.connect()
     world.fs.write_file("/file", b"")
     for path in (SNAPSHOT, "/file"):
-        with pytest.raises(DirectoryError, match=f"{path} exists"):
+        with pytest.raises(DirectoryError, match=f"{path} already exists"):
             world.run(world.serving.snapshot(path))
     assert topics(client) == set(OLD), "the broker was not stopped for it"
     world.fs.write_file(f"{growing_snapshot('/new')}/t-0/0.log", b"of a killed process")
@@ -407,7 +407,7 @@ def test_stop_waits_for_a_replacement() -> None:
             world.serving.restore(SNAPSHOT), world.serving.stop(), world.serving.reset(), return_exceptions=True
         )
         assert restored is None
-        assert str(refused) == "the broker stops"
+        assert str(refused) == "the broker is stopping"
 
     world.run(all_at_once())
     world.close()

@@ -153,7 +153,7 @@ def test_truncated_file_takes_the_partition_offline_on_read(
     harm(tmp_path / "bad-0" / FIRST)
     with broker.connect() as client, capture_logs() as lines:
         assert read(client) == OFFLINE
-    assert [line["event"] for line in lines] == ["partition_offline"]
+    assert [line["event"] for line in lines] == ["partition_went_offline"]
     assert "cut" in lines[0]["reason"] or "bytes" in lines[0]["reason"]
     check_only_bad_is_offline(broker)
 
@@ -166,7 +166,7 @@ def test_changed_file_takes_the_partition_offline_on_append(
     broker.sleep(2_000)
     with broker.connect() as client, capture_logs() as lines:
         assert produce(client, "bad") == OFFLINE
-    assert [line["event"] for line in lines] == ["partition_offline"]
+    assert [line["event"] for line in lines] == ["partition_went_offline"]
     check_only_bad_is_offline(broker)
 
 
@@ -258,7 +258,7 @@ def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: P
         assert client.call(DescribeLogDirsRequest([]), 1).results[0].error_code == OFFLINE
     with capture_logs() as lines:
         broker.stop()
-    assert [line["event"] for line in lines] == ["not_written", "broker_stopped"]
+    assert [line["event"] for line in lines] == ["file_not_written", "broker_stopped"]
     assert sorted(tmp_path.rglob("*")) == left, "no checkpoint, no clean-shutdown file"
     broker.start()
 
@@ -331,7 +331,7 @@ def test_irregular_file_takes_the_partition_offline(
     before = target.read_bytes() if target.exists() else None
     with capture_logs() as lines:
         broker.start()
-    offline = [line for line in lines if line["event"] == "partition_offline"]
+    offline = [line for line in lines if line["event"] == "partition_went_offline"]
     assert [name in line["reason"] for line in offline] == [True]
     check_only_bad_is_offline(broker)
     broker.restart()
@@ -454,7 +454,7 @@ def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, 
     at = damage_a_header(tmp_path / f"__consumer_offsets-{index}" / FIRST, 1)
     with capture_logs() as lines:
         broker.start()
-    (offline,) = [line for line in lines if line["event"] == "partition_offline"]
+    (offline,) = [line for line in lines if line["event"] == "partition_went_offline"]
     assert f"{FIRST}: no whole batch at byte {at}, and 255 bytes with 2 whole batches" in offline["reason"]
     with broker.connect() as client:
         assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == Code.NOT_COORDINATOR

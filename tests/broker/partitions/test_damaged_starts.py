@@ -120,7 +120,7 @@ def test_coordinator_with_a_damaged_log_is_unavailable(broker: SimulatedBroker, 
         with capture_logs() as lines:
             restart()
         (line,) = [line for line in lines if line["log_level"] in ("warning", "error")]
-        assert (line["event"], path in line["reason"]) == ("partition_offline", True)
+        assert (line["event"], path in line["reason"]) == ("partition_went_offline", True)
         asked = "A = init x" if topic == TRANSACTION_TOPIC else "committed g t"
         assert told(broker, asked) == ["NOT_COORDINATOR"]
         assert raw == harmed
@@ -141,11 +141,11 @@ def test_valid_batches_after_damage_in_the_newest_segment_are_kept(broker: Simul
             restart()
         (line,) = [line for line in lines if line["log_level"] in ("warning", "error")]
         assert (line["event"], line["hint"]) == (
-            "partition_offline",
-            "restore the files, or stop the broker and run 'ottla recover'; then start it again",
+            "partition_went_offline",
+            "restore the files, or stop the broker and run 'ottla recover'; then restart the broker",
         )
         assert path in line["reason"]
-        assert "with 1 whole batches behind it" in line["reason"]
+        assert "with 1 whole batches after it" in line["reason"]
         asked = ("A = init x", "produce A t/1 plain", "fetch t/1", "produce A t plain")
         assert told(broker, *asked)[1:] == ["KAFKA_STORAGE_ERROR", "KAFKA_STORAGE_ERROR", f"NONE @{21 + attempt}"]
         assert raw == harmed
@@ -169,7 +169,7 @@ def test_recovery_point_of_0_lets_a_damaged_partition_start(broker: SimulatedBro
     write_offsets(broker.fs, checkpoint, points | {("t", 1): 0})
     with capture_logs() as lines:
         broker.start()
-    (line,) = [line for line in lines if line["event"] == "log_cut"]
+    (line,) = [line for line in lines if line["event"] == "log_tail_truncated"]
     assert line["reason"].startswith(f"{path}: the batch at offset 3 has a wrong CRC")
     assert broker.broker.partitions.get("t", 1).log.log_end_offset == 3
 

@@ -374,7 +374,7 @@ def test_failed_sync_before_compaction_fails_the_directory(fs: Slow) -> None:
 def test_file_that_cannot_be_opened_does_not_fail_other_syncs(fs: Slow, cause: str) -> None:
     broker, world = settled(fs, log_flush_offset_checkpoint_interval_ms="1000", log_cleaner_enable="false")
     fs.unopened["/data/t-0/00000000000000000000.log"] = (
-        Damaged("t", "a symbolic link is in the place of a file")
+        Damaged("t", "a symbolic link was found instead of a file")
         if cause == "link"
         else OSError(errno.EMFILE, "Too many open files")
     )
@@ -397,7 +397,7 @@ def test_sync_round_skips_or_retries_a_file_that_cannot_be_opened(world: World, 
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
     if cause == "link":
-        fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link is in the place of a file")
+        fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link was found instead of a file")
         assert perform(world, "produce B u once") == "closed"
         assert perform(world, "produce B u once") == "KAFKA_STORAGE_ERROR"
         assert broker.partitions.get("u", 0).log.is_offline
@@ -415,7 +415,7 @@ def test_decision_completes_although_another_file_of_its_sync_round_is_damaged(w
     for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
-    fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link is in the place of a file")
+    fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link was found instead of a file")
     broker.barrier.group_commit.wrote(broker.partitions.get("u", 0).log)
     perform(world, "commit A once")
     world.forget_connection()

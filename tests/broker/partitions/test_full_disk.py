@@ -145,7 +145,7 @@ def test_full_disk_and_recovery_are_logged_once_each(
     broker.sleep(1_000)
     assert health.is_sound
     assert "/elsewhere/.probe" not in disk.files
-    assert lines == ["disk_refuses_writes", "disk_takes_writes_again"]
+    assert lines == ["disk_writes_failed", "disk_writes_resumed"]
 
 
 def test_file_too_large_error_clears_after_a_write_to_the_same_partition(broker: SimulatedBroker) -> None:
@@ -189,6 +189,6 @@ def test_files_that_cannot_be_removed_are_reported_and_others_removed(broker: Si
     with capture_logs() as lines:
         broker.sleep(2_000)
     assert [name for name in "abc" if f"/data/{name}.deleted" in disk.files] == ["b"]
-    assert [line["event"] for line in lines] == ["not_removed"]
+    assert [line["event"] for line in lines] == ["file_not_removed"]
     assert lines[0]["path"] == "/data/b.deleted"
     assert broker.broker.disk.is_sound

@@ -216,7 +216,7 @@ def test_damaged_aborted_transaction_checksum_rebuilds_the_index() -> None:
         broker, world = started(disk)
     assert perform(world, "read t") == committed
     broker.close()
-    assert any(line["event"] == "checkpoint_unreadable" and ABORTED in line["reason"] for line in lines)
+    assert any(line["event"] == "checkpoint_ignored" and ABORTED in line["reason"] for line in lines)
 
 
 MADE_UP = [LARGEST_ALLOTTED_PRODUCER_ID + 1, 2**63 - 1]
@@ -308,7 +308,7 @@ def test_outdated_recovery_point_does_not_take_a_log_offline() -> None:
     assert broker.broker.partitions.get("t", 0).log.log_end_offset == 8
     told = [line["directory"] for line in lines if "the recovery point, which was" in str(line.get("rebuilt"))]
     assert {"/data/t-0", "/data/__cluster_metadata-0"} <= set(told)
-    assert not any(line["event"] == "log_cut" for line in lines)
+    assert not any(line["event"] == "log_tail_truncated" for line in lines)
     broker.close()
 
 

@@ -130,7 +130,7 @@ def test_log_damaged_after_a_clean_stop_is_offline_and_not_reported_as_lost(how:
     for restart in (broker.start, broker.restart):
         capsys.readouterr()
         restart()
-        assert capsys.readouterr().out.count("partition_offline") == 1
+        assert capsys.readouterr().out.count("partition_went_offline") == 1
         assert [p.log.name for p in broker.broker.partitions if p.log.is_offline] == ["t-1"]
         assert not broker.broker.torn, "its files may still be mended"
     broker.close()

@@ -297,7 +297,7 @@ def test_malformed_response_closes_the_connection(world: PeerWorld, how: dict[st
     world.host.accepted[0].answer(MetadataResponse(), **how)
     world.settle()
     assert world.failures == [Failure.DISCONNECTED]
-    assert "cannot be read" in world.answers[0].reason
+    assert "cannot be decoded" in world.answers[0].reason
     assert world.host.accepted[0].is_lost
 
 
@@ -308,7 +308,7 @@ def test_oversized_response_closes_the_connection() -> None:
     world.host.accepted[0].transport.write((1_001).to_bytes(4, "big"))
     world.settle()
     assert world.failures == [Failure.DISCONNECTED]
-    assert "a frame of 1001 bytes" in world.answers[0].reason
+    assert "a frame has an invalid size of 1001 bytes" in world.answers[0].reason
 
 
 def test_refused_api_versions_increases_the_backoff(world: PeerWorld) -> None:

@@ -45,13 +45,13 @@ def test_out_of_order_response_is_refused_and_changes_nothing(wrong: int) -> Non
     requests.add(request())
     requests.add(request())
     assert [sent(requests), sent(requests)] == [0, 1]
-    with pytest.raises(OutOfOrder, match=f"request {wrong} in place of 0"):
+    with pytest.raises(OutOfOrder, match=f"correlation id {wrong} instead of 0"):
         requests.awaited(wrong)
     assert len(requests) == 2
 
 
 def test_response_with_unknown_correlation_id_is_refused() -> None:
-    with pytest.raises(OutOfOrder, match="in place of none"):
+    with pytest.raises(OutOfOrder, match="instead of none"):
         Requests(RequestLimits()).awaited(0)
 
 

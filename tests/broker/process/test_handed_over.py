@@ -47,7 +47,8 @@ def refused(disk: MemoryFilesystem) -> str:
 
 def test_directory_graduated_in_place_is_refused(disk: MemoryFilesystem) -> None:
     assert refused(disk) == (
-        f"{DATA_DIR} was handed over to Apache Kafka (ottla graduate --in-place): start that on it, or take its topics into"
+        f"{DATA_DIR} was handed over to Apache Kafka (ottla graduate --in-place): start Apache Kafka on it, or import its topics"
+        " into"
         f" another directory with ottla adopt --from {DATA_DIR} --data-dir OTHER"
     )
 
@@ -55,7 +56,7 @@ def test_directory_graduated_in_place_is_refused(disk: MemoryFilesystem) -> None
 def test_directory_used_by_apache_kafka_is_refused(disk: MemoryFilesystem) -> None:
     disk.write_file(f"{DATA_DIR}/{METADATA_DIRECTORY}/{KRAFT_FILE}", b"{}")
     assert refused(disk) == (
-        f"{DATA_DIR} is Apache Kafka's, which has run on it: start that on it, or take its topics into another directory with"
+        f"{DATA_DIR} was used by Apache Kafka: start Apache Kafka on it, or import its topics into another directory with"
         f" ottla adopt --from {DATA_DIR} --data-dir OTHER"
     )
 

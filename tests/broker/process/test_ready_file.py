@@ -40,7 +40,7 @@ def test_ready_file_of_another_running_broker_is_refused(tmp_path: Path) -> None
     path = tmp_path / "ready.json"
     first, second = ReadyFile(path), ReadyFile(path)
     first.write(READY)
-    with pytest.raises(ConfigError, match="another broker that runs has it; give another name"):
+    with pytest.raises(ConfigError, match="another running broker uses it; give another path"):
         second.check()
     second.remove()
     assert path.read_text() == READY
@@ -75,11 +75,11 @@ def test_a_broker_without_a_ready_file_writes_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda path: path.write_text("num.partitions=3\n"), "is not what a broker has written"),
-        (lambda path: path.write_bytes(b"\xff\xfe"), "is not what a broker has written"),
-        (os.mkfifo, "is no plain file"),
-        (lambda path: path.mkdir(), "is no plain file"),
-        (lambda path: path.symlink_to("/dev/full"), "is no plain file"),
+        (lambda path: path.write_text("num.partitions=3\n"), "was not written by a broker"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "was not written by a broker"),
+        (os.mkfifo, "is not a regular file"),
+        (lambda path: path.mkdir(), "is not a regular file"),
+        (lambda path: path.symlink_to("/dev/full"), "is not a regular file"),
     ],
 )
 def test_other_files_are_refused_and_kept(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
@@ -94,7 +94,7 @@ def test_other_files_are_refused_and_kept(tmp_path: Path, make: Callable[[Path],
 
 
 def test_missing_directory_is_reported_before_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no directory"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         ReadyFile(tmp_path / "nowhere" / "ready.json").check()
 
 

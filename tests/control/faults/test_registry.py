@@ -207,10 +207,10 @@ def test_number_of_faults_is_limited() -> None:
     faults = Faults()
     for _ in range(MAX_FAULTS):
         faults.add(Fault(kill="after-prepare"))
-    with pytest.raises(FaultError, match="there are 200 faults already, and 200 may be; remove some"):
+    with pytest.raises(FaultError, match="there are 200 faults, and at most 200 are allowed; remove some"):
         faults.add(Fault(kill="after-prepare"))
     faults.remove(1)
-    with pytest.raises(FaultError, match="there are 199 faults already"):
+    with pytest.raises(FaultError, match="there are 199 faults, and at most 200"):
         faults.add_all([Fault(kill="after-prepare")] * 2)
     assert len(faults.all()) == MAX_FAULTS - 1, "all of them or none"
 

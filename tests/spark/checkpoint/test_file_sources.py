@@ -58,7 +58,7 @@ def test_digest_covers_every_file_source() -> None:
 
 def test_missing_checkpoint_entries_give_no_digest() -> None:
     assert digest({}, at(0)) == ""
-    with pytest.raises(PipelineError, match="notes of a source of files cannot be read"):
+    with pytest.raises(PipelineError, match="log of a file source cannot be read"):
         digest({"sources/0/0": 'v1\n{"path":'}, at(0))
 
 

@@ -102,7 +102,7 @@ def test_certificate_in_the_trust_store_is_accepted(authority: trustme.CA, certi
 def test_untrusted_certificate_is_refused(certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         line = refused(lambda: secured(address, trustme.CA()))
-    assert f"localhost:{address[1]} shows a certificate of 'the broker' by 'tests, the authority', valid until" in line
+    assert f"localhost:{address[1]} presented a certificate of 'the broker' by 'tests, the authority', valid until" in line
     assert "unable to get local issuer certificate" in line
     assert "kafka.ssl.truststore.location" in line
 
@@ -120,7 +120,7 @@ def test_certificate_of_another_host_is_refused(authority: trustme.CA) -> None:
     other = authority.issue_cert("kafka.example", "10.0.0.1")
     with listening(answering(open_broker), server_context(other)) as address:
         line = refused(lambda: secured(address, authority))
-        assert "shows a certificate of another host (kafka.example, 10.0.0.1)" in line
+        assert "presented a certificate of another host (kafka.example, 10.0.0.1)" in line
         anyway = secured(address, authority, ssl__endpoint__identification__algorithm="")
         assert ask(anyway).error_code == 0
 
@@ -134,7 +134,7 @@ def test_client_certificate_is_presented_on_request(
         mine["ssl__key__password"] = password
     with listening(answering(open_broker), server_context(certificate, authority)) as address:
         assert ask(secured(address, authority, **mine)).error_code == 0
-        assert "wants a certificate of the client" in refused(lambda: ask(secured(address, authority)))
+        assert "requires a client certificate" in refused(lambda: ask(secured(address, authority)))
         strange = {"ssl__keystore__location": store(tmp_path / "other.pem", pem_of(trustme.CA().issue_cert("x@here")))}
         assert "does not accept the client's certificate" in refused(lambda: ask(secured(address, authority, **strange)))
 
@@ -154,11 +154,11 @@ def test_unusable_stores_are_refused(authority: trustme.CA, tmp_path: Path) -> N
         for content, kind in ((b"\xfe\xed\xfe\xed\0", "is a JKS store"), (b"0\x82", "is a PKCS12 store"), (b"", "is not PEM")):
             (tmp_path / "store").write_bytes(content)
             given = {"security__protocol": "SSL", "ssl__truststore__location": str(tmp_path / "store")}
-            assert f"store {kind}, and has to be PEM: `keytool" in refused(lambda given=given: connect(address, **given))
+            assert f"store {kind}, but must be PEM: `keytool" in refused(lambda given=given: connect(address, **given))
         gone = {"security__protocol": "SSL", "ssl__truststore__location": "/nowhere.pem"}
         assert "/nowhere.pem cannot be read on this machine (No such file" in refused(lambda: connect(address, **gone))
         empty = {"security__protocol": "SSL", "ssl__truststore__certificates": "-----BEGIN CERTIFICATE-----\nx\n"}
-        assert "kafka.ssl.truststore.certificates holds no certificate" in refused(lambda: connect(address, **empty))
+        assert "kafka.ssl.truststore.certificates has no certificate" in refused(lambda: connect(address, **empty))
 
 
 def test_replaced_store_is_read_again(authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
@@ -173,28 +173,30 @@ def test_replaced_store_is_read_again(authority: trustme.CA, certificate: trustm
 def test_plaintext_listener_is_reported_to_a_tls_client() -> None:
     with listening(answering(open_broker)) as address:
         line = refused(lambda: secured(address, trustme.CA()))
-    assert "speaks no TLS on this listener, and kafka.security.protocol is SSL: give PLAINTEXT" in line
+    assert "does not use TLS on this listener, but kafka.security.protocol is SSL: give PLAINTEXT" in line
 
 
 def test_tls_listener_is_reported_to_a_plaintext_client(certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         line = refused(lambda: ask(connect(address)))
-        assert "speaks TLS on this listener, and kafka.security.protocol is PLAINTEXT: give SSL" in line
+        assert "uses TLS on this listener, but kafka.security.protocol is PLAINTEXT: give SSL" in line
         assert "kafka.security.protocol is SASL_PLAINTEXT: give SASL_SSL" in refused(lambda: authenticated(address))
 
 
 def test_sasl_listener_is_reported_to_a_client_without_sasl() -> None:
     with listening(answering(closed_broker)) as address:
         line = refused(lambda: ask(connect(address)))
-    assert "wants its clients to authenticate (PLAIN, SCRAM-SHA-512), and kafka.security.protocol is PLAINTEXT" in line
+    assert "requires clients to authenticate (PLAIN, SCRAM-SHA-512), but kafka.security.protocol is PLAINTEXT" in line
 
 
 def test_ottla_broker_refuses_sasl() -> None:
     with Broker() as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         line = refused(lambda: authenticated((host, int(port))))
-        assert "authenticates nobody on this listener, and kafka.security.protocol is SASL_PLAINTEXT: give PLAINTEXT" in line
-        assert "speaks no TLS on this listener" in refused(lambda: secured((host, int(port)), trustme.CA()))
+        assert (
+            "does not authenticate clients on this listener, but kafka.security.protocol is SASL_PLAINTEXT: give PLAINTEXT" in line
+        )
+        assert "does not use TLS on this listener" in refused(lambda: secured((host, int(port)), trustme.CA()))
 
 
 def test_user_is_authenticated_or_refused() -> None:
@@ -205,7 +207,7 @@ def test_user_is_authenticated_or_refused() -> None:
         assert line.startswith(f"authentication of 'alice' by PLAIN at {where} failed: SASL_AUTHENTICATION_FAILED: Authentication")
         assert line.endswith("failed: Invalid username or password")
         line = refused(lambda: authenticated(address, sasl__mechanism="SCRAM-SHA-256"))
-        assert line.endswith("does not take kafka.sasl.mechanism SCRAM-SHA-256, but PLAIN")
+        assert line.endswith("does not support kafka.sasl.mechanism SCRAM-SHA-256, but PLAIN")
 
 
 def test_wrong_password_is_not_retried() -> None:
@@ -273,11 +275,11 @@ def test_connection_closed_during_the_handshake_is_retriable(certificate: trustm
 @pytest.mark.parametrize(
     ("answer", "line"),
     [
-        (b"\x7f\xff\xff\xff", "an answer of 2147483647 bytes"),
-        (b"\x00\x20\x00\x00" + bytes(4), "an answer of 2097152 bytes"),
-        (b"\0\0\0\0", "an answer of 0 bytes"),
-        (b"\0\0\0\5" + b"\0\0\0\1\0", "cannot be read"),
-        (b"\0\0\0\x0c" + b"\0\0\0\1\0\0\x7f\xff\xff\xff\0\0", "cannot be read"),
+        (b"\x7f\xff\xff\xff", "a response has an invalid size of 2147483647 bytes"),
+        (b"\x00\x20\x00\x00" + bytes(4), "a response has an invalid size of 2097152 bytes"),
+        (b"\0\0\0\0", "a response has an invalid size of 0 bytes"),
+        (b"\0\0\0\5" + b"\0\0\0\1\0", "cannot be decoded"),
+        (b"\0\0\0\x0c" + b"\0\0\0\1\0\0\x7f\xff\xff\xff\0\0", "cannot be decoded"),
         (b"\0\0\0\x0a" + b"\0\0\0\7\0\0\0\0\0\0", "to another request"),
     ],
 )
@@ -289,7 +291,7 @@ def test_malformed_response_is_refused(answer: bytes, line: str) -> None:
 def test_unknown_error_code_is_reported_by_number() -> None:
     answers = {"ApiVersions": versions(), "SaslHandshake": SaslHandshakeResponse(error_code=999)}
     with listening(answering(lambda name, sent: answers[name])) as address:
-        assert "answers SaslHandshake with error 999" in refused(lambda: authenticated(address))
+        assert "refused SaslHandshake with error 999" in refused(lambda: authenticated(address))
 
 
 def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], Any]:
@@ -349,13 +351,13 @@ def test_api_versions_falls_back_to_version_0() -> None:
         line = refused(lambda: connection.call(request()))
         connection.close()
     assert seen == [3, 0]
-    assert line == f"InitProducerId 0 to 5 is needed, and the broker at localhost:{address[1]} does not serve it"
+    assert line == f"InitProducerId 0 to 5 is needed, but the broker at localhost:{address[1]} does not have this API"
 
 
 def test_too_old_broker_is_refused() -> None:
     with listening(answering(older([], Produce=9))) as address:
         connection = connect(address)
-        with pytest.raises(NotServed, match=r"Produce 12 to 12 is needed, .* at localhost:\d+ has versions 3 to 9 of it"):
+        with pytest.raises(NotServed, match=r"Produce 12 to 12 is needed, .* at localhost:\d+ has versions 3 to 9"):
             connection.send(ProduceRequest())
         connection.close()
 

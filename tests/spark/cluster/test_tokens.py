@@ -57,14 +57,14 @@ def raising() -> str:
 @pytest.mark.parametrize(
     ("function", "line"),
     [
-        (raising, "raising gives no token: it raised ValueError"),
-        (lambda: None, "gives a NoneType"),
-        (lambda: ("token",), "gives a tuple"),
-        (lambda: ("token", 1.0), "that has expired"),
-        (lambda: web_token({"exp": 1}), "that has expired"),
+        (raising, "raising returned no token: it raised ValueError"),
+        (lambda: None, "returns a NoneType"),
+        (lambda: ("token",), "returns a tuple"),
+        (lambda: ("token", 1.0), "a token that expired"),
+        (lambda: web_token({"exp": 1}), "a token that expired"),
         ("no.such.module:f", "cannot be imported on this machine"),
         (f"{HERE}:nothing", "cannot be imported on this machine"),
-        (f"{HERE}:NO_FUNCTION", "is no function"),
+        (f"{HERE}:NO_FUNCTION", "is not a function"),
     ],
 )
 def test_invalid_result_of_a_token_function_is_refused(function: Any, line: str) -> None:
@@ -123,10 +123,10 @@ def test_token_is_refreshed_before_it_expires() -> None:
 @pytest.mark.parametrize(
     ("answer", "line"),
     [
-        ((401, b"hush"), "answers with 401 Unauthorized"),
-        ((200, b"hush"), "its answer has no access_token"),
-        ((200, b"\xff"), "its answer has no access_token"),
-        ((200, b'{"access_token": 1}'), "its answer has no access_token"),
+        ((401, b"hush"), "returned 401 Unauthorized"),
+        ((200, b"hush"), "its response has no access_token"),
+        ((200, b"\xff"), "its response has no access_token"),
+        ((200, b'{"access_token": 1}'), "its response has no access_token"),
     ],
 )
 def test_token_endpoint_without_a_token_is_reported(answer: tuple[int, bytes], line: str) -> None:

@@ -26,9 +26,7 @@ def test_concurrent_writes_under_one_id_are_refused() -> None:
     try:
         assert inside.wait(60)
         with (
-            pytest.raises(
-                PipelineError, match=r"write as 'shop' at the same time: batch 4 .* batch 0 of stream a in thread 'first'"
-            ),
+            pytest.raises(PipelineError, match=r"use 'shop' at the same time: batch 4 .* batch 0 of stream a in thread 'first'"),
             notes.writing(SINK, "batch 4 of stream b"),
         ):
             pytest.fail("the block runs")

@@ -54,15 +54,15 @@ BY_GROUPS, BY_NAMES = 8, 9
 """Versions of OffsetFetch and of OffsetCommit: topics by their names."""
 REFUSALS = (
     "came from another checkpoint",
-    "nothing tells which batches were committed",
-    "the checkpoint was set back",
-    "the group's offset was set back",
-    "holds offsets of no pipeline",
+    "it is unknown which batches were committed",
+    "an older checkpoint was restored",
+    "the group's offset was reset",
+    "has offsets that no pipeline has committed",
     "does not exist",
     "KAFKA_DATA_LOSS",
     "Some data may have been lost",
     "deleted and created again since",
-    "no offsets any more of",
+    "no longer has the offsets of",
 )
 """Parts of the messages with which a stream stops."""
 

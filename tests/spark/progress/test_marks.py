@@ -83,7 +83,7 @@ def test_replanned_batch_with_more_input_is_refused() -> None:
     """Spark planned the batch again with more input: skipping it would lose the additional input."""
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
-    with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
+    with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, but the checkpoint has it up to \{"t":\{"0":12\}\}'):
         stream(transaction).write("q", 4, written, more)
     assert transaction.ends == []
 
@@ -94,7 +94,7 @@ def test_committed_batch_with_other_files_is_refused() -> None:
     last = Mark("q", 4, "before", files.text, content="one")
     assert stream(FakeTransaction([last])).write("q", 4, written, files).is_replay
     other = msgspec.structs.replace(files, content="another")
-    with pytest.raises(PipelineError, match="batch 4 was committed, and the checkpoint has other files in it"):
+    with pytest.raises(PipelineError, match="batch 4 was committed, but the checkpoint has other files for it"):
         stream(FakeTransaction([last])).write("q", 4, written, other)
     # Marks of before files were noted say nothing of them.
     assert stream(FakeTransaction([Mark("q", 4, "before", files.text)])).write("q", 4, written, other).is_replay
@@ -110,7 +110,7 @@ def test_batch_number_of_another_stream_is_refused(given: int, running: str | No
 
 
 def test_checkpoint_set_back_several_batches_is_refused() -> None:
-    with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: the checkpoint was set back"):
+    with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: an older checkpoint was restored"):
         stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written, ends(3))
 
 
@@ -132,7 +132,7 @@ def test_batch_input_is_parsed_from_the_checkpoint() -> None:
 def test_later_batch_without_progress_is_refused(batch: int) -> None:
     """The group was deleted or has expired, or another transactional id was given."""
     transaction = FakeTransaction()
-    with pytest.raises(PipelineError, match=f"is at batch {batch}, and nothing tells which batches were committed"):
+    with pytest.raises(PipelineError, match=f"is at batch {batch}, and it is unknown which batches were committed"):
         stream(transaction).write("q", batch, written, ends(batch))
     assert transaction.ends == []
 
@@ -177,7 +177,7 @@ def test_newest_progress_record_is_used() -> None:
     assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
     assert newest_mark([], "g") is None
     for foreign in (["theirs"], ["", ""], [old, "theirs"]):
-        with pytest.raises(PipelineError, match="'g' holds offsets of no pipeline"):
+        with pytest.raises(PipelineError, match="'g' has offsets that no pipeline has committed"):
             newest_mark(foreign, "g")
 
 
@@ -198,7 +198,7 @@ def test_lost_checkpoint_resumes_only_at_the_committed_offsets(begin: str, goes_
     sink = stream(transaction)
     first = InputEnds('{"t":{"0":9}}', {("t", 0): 9}, begin)
     if not goes_on:
-        with pytest.raises(PipelineError, match=r"came from another checkpoint .* begin at ottla\.spark\.committed_offsets"):
+        with pytest.raises(PipelineError, match=r"came from another checkpoint .* start at ottla\.spark\.committed_offsets"):
             sink.write("q", 0, written, first)
         assert transaction.ends == []
         return
@@ -219,7 +219,7 @@ def test_begin_offsets_are_parsed_from_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("took_s", "says"), [(59.0, "another pipeline runs as"), (61.0, "batch 0 took 61,000 ms, and its transaction")]
+    ("took_s", "says"), [(59.0, "another pipeline uses"), (61.0, "batch 0 took 61,000 ms, longer than its transaction")]
 )
 def test_timed_out_batch_is_reported_as_too_slow(took_s: float, says: str) -> None:
     clock = [0.0]

@@ -181,7 +181,7 @@ def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
 
 
 def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None:
-    with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* by progress\.topic=none"):
+    with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* with progress\.topic=none"):
         ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "no/name", "me").open()
 
 
@@ -191,7 +191,7 @@ def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
     stream = Stream(broker.bootstrap, "shared")
     stream.sink.start()
     stream.write(0)
-    with pytest.raises(PipelineError, match="a stream writes as 'shared': give write_once"):
+    with pytest.raises(PipelineError, match="a stream uses 'shared': give write_once"):
         ProgressTopic(stream.cluster, TOPIC, "shared", frames="day").read()
     for transactional_id, name in (("framed", "day"), ("framed", 'day"]'), ('fra"med', "day")):
         frames = ProgressTopic(stream.cluster, TOPIC, transactional_id, frames=name)
@@ -235,9 +235,9 @@ def test_progress_topic_option_is_parsed(broker: Broker) -> None:
     assert parse_options(options).progress_topic == "ottla-progress"
     assert parse_options(options | {"progress.topic": "none"}).progress_topic is None
     assert parse_options(options | {"mark.log.topic": "of-before"}).progress_topic == "of-before"
-    with pytest.raises(PipelineError, match=r"'mark\.log\.topic' and 'progress\.topic' are one and the same"):
+    with pytest.raises(PipelineError, match=r"'mark\.log\.topic' and 'progress\.topic' are the same option"):
         parse_options(options | {"mark.log.topic": "a", "progress.topic": "a"})
-    with pytest.raises(PipelineError, match=r"option 'progress\.topic' is a topic that the rows go to"):
+    with pytest.raises(PipelineError, match=r"option 'progress\.topic' is a topic that rows are written to"):
         parse_options(options | {"progress.topic": "t"})
 
 

@@ -68,7 +68,7 @@ def test_gap_is_refused_unless_skipping_is_allowed(committed: list[Mark]) -> Non
 
 
 def test_checkpoint_that_was_set_back_is_not_a_gap() -> None:
-    with pytest.raises(PipelineError, match="the checkpoint was set back"):
+    with pytest.raises(PipelineError, match="an older checkpoint was restored"):
         stream(FakeTransaction([Mark("q", 4, "r")])).write("q", 3, written, ends(3), may_skip=True)
 
 
@@ -77,6 +77,6 @@ def test_skipped_batches_are_reported_with_their_offsets() -> None:
     assert describe(range(3, 4), begin, {("t", 0): 12, ("t", 1): 5}) == "batch 3 (offsets of t-0: 10 to 12)"
     assert describe(range(3, 6), begin, {("t", 0): 12, ("u", 0): 7}) == "batches 3 to 5 (offsets of t-0: 10 to 12, u-0: up to 7)"
     assert describe(range(3, 4), begin, begin) == "batch 3 (no offsets were read)"
-    assert describe(range(3, 4), {}, {}) == "batch 3 (whose input has no offsets of Kafka)"
+    assert describe(range(3, 4), {}, {}) == "batch 3 (whose input has no Kafka offsets)"
     many = {("t", index): 1 for index in range(25)}
     assert describe(range(1), {}, many).endswith("t-19: up to 1, and 5 more partitions)")

@@ -43,7 +43,7 @@ def test_row_uses_its_partition_or_that_of_its_key(rows: list[tuple[str, bytes |
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (("d", b"k", None), "a row goes to topic 'd', which does not exist or is not among the option 'topics'"),
+        (("d", b"k", None), "a row goes to topic 'd', which does not exist or is not in the option 'topics'"),
         ((None, b"k", None), "a row has no topic"),
         (("a", b"k", 3), "topic 'a' has no partition 3: it has 3"),
         (("b", None, -1), "topic 'b' has no partition -1: it has 5"),

@@ -55,12 +55,12 @@ def test_topic_option_overrides_the_column(spark: Any) -> None:
     ("schema", "topic", "says"),
     [
         ("key STRING", "t", "no column 'value': it is what is written; they have key"),
-        ("val STRING", "t", "no column 'value': is it 'val'?"),
+        ("val STRING", "t", "no column 'value': did you mean 'val'?"),
         ("value STRING", None, "no column 'topic': give one, or the option 'topic'"),
-        ("value INT", "t", "column 'value' is int; the sink takes binary or string: cast it"),
-        ("value STRING, partition LONG", "t", "column 'partition' is bigint; the sink takes int"),
-        ("value STRING, topic INT", None, "column 'topic' is int; the sink takes string"),
-        ("value STRING, headers STRING", "t", "column 'headers' is string; the sink takes array<"),
+        ("value INT", "t", "column 'value' is int; the sink accepts binary or string: cast it"),
+        ("value STRING, partition LONG", "t", "column 'partition' is bigint; the sink accepts int"),
+        ("value STRING, topic INT", None, "column 'topic' is int; the sink accepts string"),
+        ("value STRING, headers STRING", "t", "column 'headers' is string; the sink accepts array<"),
     ],
 )
 def test_invalid_columns_are_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
@@ -90,7 +90,7 @@ def test_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (("b", b"k", None), "a row goes to topic 'b', which does not exist or is not among"),
+        (("b", b"k", None), "a row goes to topic 'b', which does not exist or is not in"),
         ((None, b"k", None), "a row has no topic"),
         (("a", b"k", 3), "topic 'a' has no partition 3: it has 3"),
         (("a", None, -1), "topic 'a' has no partition -1"),

@@ -113,8 +113,8 @@ def spoilt(change: dict[int, int], count: int | None = None) -> tuple[BatchHeade
     ("change", "count", "says"),
     [
         ({0: 0x7E}, None, "longer than the batch"),
-        ({0: 0x02}, None, "bytes behind its records|longer"),
-        ({}, 2, "bytes behind its records"),
+        ({0: 0x02}, None, "bytes after its records|longer"),
+        ({}, 2, "bytes after its records"),
         ({}, 4, "longer than the batch"),
         ({4: 0x7E}, None, "longer than its record"),
         ({0: 0xFF, 1: 0xFF, 2: 0xFF, 3: 0xFF, 4: 0xFF, 5: 0xFF, 6: 0xFF}, None, "more than 2 GiB"),

@@ -49,14 +49,14 @@ def test_stage_that_ran_once_is_accepted() -> None:
 
 @pytest.mark.parametrize("said", [[(1, 0, 2)], [(0, 1, 2), (1, 1, 1)], [None, (2, 2, 2)]])
 def test_repeated_stage_is_refused(said: list[tuple[int, int, int] | None]) -> None:
-    with pytest.raises(RuntimeError, match="stage 3 was begun again"):
+    with pytest.raises(RuntimeError, match="stage 3 was restarted"):
         check_attempts(spark(Tracker(*said)), [3])
 
 
 @pytest.mark.parametrize("said", [None, (0, 1, 2)])
 def test_unknown_stage_attempts_are_refused(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
-    with pytest.raises(RuntimeError, match="Spark does not tell whether stage 3 was begun again"):
+    with pytest.raises(RuntimeError, match="Spark does not report whether stage 3 was restarted"):
         check_attempts(spark(Tracker(said)), [3])
 
 
@@ -92,5 +92,5 @@ def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool)
 def test_two_tasks_for_one_partition_are_refused() -> None:
     written = [Written("a", 0, 5, 50), Written("a", 1, 5, 50), Written("b", 0, 5, 50)]
     check_alone(written, "advice")
-    with pytest.raises(PipelineError, match="two tasks have written to a-1, so the batch is aborted: advice"):
+    with pytest.raises(PipelineError, match="two tasks wrote to a-1, so the batch is aborted: advice"):
         check_alone([*written, Written("a", 1, 1, 10)], "advice")

@@ -128,12 +128,12 @@ def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "line"),
     [
-        (Code.PRODUCER_FENCED, Fenced, "another pipeline runs as 'shop'"),
-        (Code.TRANSACTION_ABORTABLE, MustAbort, "writing to t-0: the broker answered TRANSACTION_ABORTABLE"),
+        (Code.PRODUCER_FENCED, Fenced, "another pipeline uses 'shop'"),
+        (Code.TRANSACTION_ABORTABLE, MustAbort, "writing to t-0: the broker returned TRANSACTION_ABORTABLE"),
         (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, MustAbort, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (Code.TOPIC_AUTHORIZATION_FAILED, BrokerRefused, "TOPIC_AUTHORIZATION_FAILED"),
-        (Code.MESSAGE_TOO_LARGE, PipelineError, "a record of 1 bytes is more than topic 't' takes"),
-        (32_000, BrokerRefused, "the broker answered error 32000"),
+        (Code.MESSAGE_TOO_LARGE, PipelineError, "a record of 1 bytes is larger than topic 't' allows"),
+        (32_000, BrokerRefused, "the broker returned error 32000"),
     ],
 )
 def test_final_errors_are_raised_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
@@ -148,5 +148,5 @@ def test_duplicate_error_after_a_retry_is_success(clock: Clock) -> None:
 
 def test_duplicate_error_without_a_retry_is_an_error(clock: Clock) -> None:
     """Another writer wrote in this transaction: its records are stored, and ours are not."""
-    with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent once only"):
+    with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent only once"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

@@ -93,7 +93,7 @@ def test_function_may_skip_an_empty_batch(stream: Stream, caplog: pytest.LogCapt
     assert stream.written() == list(range(stream.sent))
     (warning,) = (record.getMessage() for record in caplog.records if record.name == "ottla.spark")
     assert warning.startswith(
-        "nothing of batch 0 (no offsets were read) was committed as 'numbers', and Spark has noted that as done"
+        "batch 0 (no offsets were read): nothing was committed as 'numbers', but Spark has recorded this as done"
     )
 
 
@@ -147,7 +147,7 @@ def test_repeated_batch_with_unknown_progress_is_refused(stream: Stream) -> None
     stream.run(stream.sink(progress_topic="none"))
     stream.forget_last_commit()
     stream.delete_group()
-    with pytest.raises(Exception, match="nothing tells which batches were committed"):
+    with pytest.raises(Exception, match="it is unknown which batches were committed"):
         stream.run(stream.sink(progress_topic="none"))
     assert stream.written() == list(range(stream.sent))
 
@@ -213,7 +213,7 @@ def test_input_topic_recreated_during_the_stream_is_reported(stream: Stream) -> 
             stream.add(6)
 
     stream.add(4)
-    with pytest.raises(Exception, match="deleted and created again since this stream has begun to read it: 'in'"):
+    with pytest.raises(Exception, match="deleted and created again since this stream began to read it: 'in'"):
         stream.run(recreating)
     assert stream.written() == list(range(2 * BATCH_RECORDS))
 

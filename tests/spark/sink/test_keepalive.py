@@ -95,7 +95,7 @@ def test_without_renewal_progress_expires(broker: Broker) -> None:
     broker.create_topic("forgotten", partitions=1, configs={"retention.ms": "-1"})
     Stream(broker, "forgotten").start(0).write(0)
     broker.clock.advance("8d")
-    with pytest.raises(PipelineError, match="nothing tells which batches were committed"):
+    with pytest.raises(PipelineError, match="it is unknown which batches were committed"):
         Stream(broker, "forgotten").start(1).write(1)
 
 

@@ -39,7 +39,7 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-RECREATED = r"deleted and created again since this stream has begun to read it: "
+RECREATED = r"deleted and created again since this stream began to read it: "
 
 
 class Stream:
@@ -144,7 +144,7 @@ def test_input_of_the_same_cluster_shows_its_lag(broker: Broker) -> None:
 def test_rows_with_topics_require_the_mark_topic_option(broker: Broker) -> None:
     stream = Stream(broker, "unnamed")
     for ends in (reads(far=7), InputEnds('{"logOffset":3}')):
-        with pytest.raises(PipelineError, match=r"reads no topic that is at .* say by mark\.topic"):
+        with pytest.raises(PipelineError, match=r"reads no topic of .* give with mark\.topic"):
             stream.write(0, ends)
     assert read_mark(stream.cluster, group_of("unnamed")) is None
 
@@ -153,7 +153,7 @@ def test_rows_with_topics_require_the_mark_topic_option(broker: Broker) -> None:
 def test_unusable_mark_topic_is_refused_before_any_write(broker: Broker, topic: str) -> None:
     Stream(broker, "makes-the-internal-topic", topic="out").write(0, reads(**{"in": 1}))
     stream = Stream(broker, "refused", topic="out", mark_topic=topic)
-    with pytest.raises(PipelineError, match=rf"option 'mark\.topic' is '{topic}', which is not at"):
+    with pytest.raises(PipelineError, match=rf"option 'mark\.topic' is '{topic}', which does not exist at"):
         stream.write(0, InputEnds('{"logOffset":3}'))
     assert read_mark(stream.cluster, group_of("refused")) is None
 
@@ -182,7 +182,7 @@ def test_recreated_input_topic_is_reported(broker: Broker) -> None:
             cluster.delete_topic("b-in")
             cluster.create_topic("b-in", partitions=1)
         again = Stream(broker, name, **options)
-        with pytest.raises(PipelineError, match=r"no offsets any more of 'b-in', which were committed with batch 0"):
+        with pytest.raises(PipelineError, match=r"no longer has the offsets of 'b-in', which were committed with batch 0"):
             again.write(1, reads(**{"a-in": 100, "b-in": 250}))
         # A topic that is no longer read may be deleted.
         without = Stream(broker, name, **options)
@@ -269,5 +269,5 @@ def test_partitions_named_by_a_digest_are_counted(broker: Broker) -> None:
     with KafkaClient(broker.bootstrap) as cluster:
         cluster.delete_topic("d-in")
         cluster.create_topic("d-in", partitions=1)
-    with pytest.raises(PipelineError, match="no offsets any more of part of the input"):
+    with pytest.raises(PipelineError, match="no longer has the offsets of part of the input"):
         Stream(broker, "counted", topic="out").write(1, ends)

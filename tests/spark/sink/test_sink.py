@@ -84,7 +84,7 @@ def as_text(frame: Any) -> Any:
 @pytest.mark.parametrize("writer", ["tasks", pytest.param("driver", marks=pytest.mark.full)])
 def test_rows_of_any_schema_are_written_once_to_several_topics(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))
-    with pytest.raises(Exception, match=r"its rows say themselves where they go: say by mark\.topic"):
+    with pytest.raises(Exception, match=r"its rows choose their topics themselves: give with mark\.topic"):
         numbers.run(by_parity, writer=writer, progress_topic="none")
     sink = numbers.run(by_parity, writer=writer, topics="even,odd")
     assert (sink.metrics.records, sink.metrics.by_topic) == (1_000, {"even": 500, "odd": 500})
@@ -207,7 +207,7 @@ def test_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers:
     fill(0, 300)
     run("lost")
     fill(300, 200)
-    with pytest.raises(Exception, match=r"If it is lost: begin at ottla\.spark\.committed_offsets"):
+    with pytest.raises(Exception, match=r"If that checkpoint is lost, start at ottla\.spark\.committed_offsets"):
         run("from the beginning")
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_partitions([NewPartitions("numbers", 4)]).values():
@@ -234,7 +234,7 @@ def test_file_checkpoint_that_was_set_back_is_reported(numbers: Numbers, writer:
     shutil.rmtree(checkpoint)
     kept.rename(checkpoint)
     numbers.add(*range(200, 300))
-    with pytest.raises(Exception, match="batch 1 was committed, and the checkpoint has other files in it"):
+    with pytest.raises(Exception, match="batch 1 was committed, but the checkpoint has other files for it"):
         numbers.run(as_text, topic="single", writer=writer)
     assert numbers.values("single") == list(range(200))
 
@@ -378,7 +378,7 @@ def test_frames_of_an_older_version_are_recognized_by_their_group(spark: Any, nu
     assert ottla.spark.write_once(frame, given | {"writer": writer}, "day", 2).is_replay
     stream = msgspec.structs.replace(mark, query=str(uuid.uuid4()))
     commit_plainly(cluster, group_of(f"older-{writer}"), commit_of(stream, {("single", 0): 1}), "committing")
-    with pytest.raises(ottla.spark.PipelineError, match=f"a stream writes as 'older-{writer}'"):
+    with pytest.raises(ottla.spark.PipelineError, match=f"a stream uses 'older-{writer}'"):
         ottla.spark.write_once(frame, given | {"writer": writer}, "day", 3)
     cluster.close()
 
@@ -392,7 +392,7 @@ def test_frames_require_a_progress_topic_and_exclusive_use(spark: Any, numbers: 
         ottla.spark.write_once(frame, given | {"progress.topic": "none"}, "day")
     with (
         NOTES.writing((numbers.broker.bootstrap, "frames"), "frame 0 of 'day'"),
-        pytest.raises(ottla.spark.PipelineError, match="two sinks of this process write as 'frames' at the same time"),
+        pytest.raises(ottla.spark.PipelineError, match="two sinks of this process use 'frames' at the same time"),
     ):
         ottla.spark.write_once(frame, given, "day")
     assert numbers.values("single") == []

@@ -89,7 +89,7 @@ def test_rows_without_a_valid_partition_are_refused() -> None:
         transaction.begin()
         for topics, places, says in (
             (["out", None], [0, None], "a row has no topic"),
-            (["out", "x"], [0, None], "a row goes to topic 'x', which does not exist or is not among the option 'topics'"),
+            (["out", "x"], [0, None], "a row goes to topic 'x', which does not exist or is not in the option 'topics'"),
             (["out", "out"], [0, 2], "topic 'out' has no partition 2: it has 2"),
             (["out", "out"], [1, -1], "topic 'out' has no partition -1: it has 2"),
         ):

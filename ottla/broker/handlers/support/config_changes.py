@@ -113,7 +113,7 @@ def _check_node(ports: Ports, name: str) -> None:
 def check_count(count: int) -> None:
     """Raises POLICY_VIOLATION for more than `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
     if count > MAX_CONFIGS:
-        reason = f"{count} configs of one resource, at most {MAX_CONFIGS} are taken"
+        reason = f"{count} configs of one resource; at most {MAX_CONFIGS} are allowed"
         raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
 
 
@@ -188,11 +188,11 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
         return
     kept = state.config_totals.get(resource_type, ConfigTotals())
     if (resource_type, name) not in state.configs and kept.resources >= MAX_KEPT:
-        reason = f"{MAX_KEPT} resources of this type have configs; take some back first"
+        reason = f"{MAX_KEPT} resources of this type have configs; delete some first"
         raise KafkaError(Code.POLICY_VIOLATION, reason)
     added = characters_of(name, wanted) - characters_of(name, state.config_of(resource_type, name))
     if added > 0 and kept.characters + added > MAX_KEPT_CHARACTERS:
-        reason = f"configs of this type have {MAX_KEPT_CHARACTERS} characters with their names; take some back first"
+        reason = f"configs of this type have {MAX_KEPT_CHARACTERS} characters with their names; delete some first"
         raise KafkaError(Code.POLICY_VIOLATION, reason)
 
 

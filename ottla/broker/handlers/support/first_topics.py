@@ -29,6 +29,6 @@ def create_first_topics(ports: create_topics.Ports, topics: Iterable[FirstTopic]
             steps.run(create_topics.create(ports, asked))
         except KafkaError as error:
             if error.code == Code.TOPIC_ALREADY_EXISTS:
-                log.info("first_topic_exists", topic=topic.name)
+                log.info("first_topic_skipped", topic=topic.name)
                 continue
             raise ConfigError(f"{topic.said}: {error.message or error.code.name}") from None

@@ -127,9 +127,9 @@ def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> N
                     decided[sink] = count
                     has_decided = True
         if waiting and not has_decided:
-            raise _invalid("The partitions of some repartition topics cannot be counted: the topology goes in a circle.")
+            raise _invalid("The partitions of some repartition topics cannot be counted: the topology has a cycle.")
     if any(topic.name not in decided for one in subtopologies for topic in one.repartition_source_topics):
-        raise _invalid("A repartition topic is read, and nothing writes into it.")
+        raise _invalid("A repartition topic has readers, but no subtopology writes into it.")
     counts.decided.update(decided)
 
 

@@ -251,7 +251,7 @@ class _Beat:
         if asking is None and self._request.shutdown_application:
             asking = member.member_id
         if asking is not None:
-            detail = f"Member {asking} met a fatal error, and asked for the whole application to end."
+            detail = f"Member {asking} met a fatal error, and requested a shutdown of the application."
             self._statuses.append(status(StatusCode.SHUTDOWN_APPLICATION, detail))
 
     def _add_missing_tags_status(self, member: StreamsGroupMember) -> None:
@@ -279,7 +279,7 @@ def _by_task(listed: list[TaskOffset]) -> dict[str, dict[int, int]]:
     for one in listed:
         of_subtopology = offsets.setdefault(one.subtopology_id, {})
         if one.partition in of_subtopology:
-            raise _invalid(f"Offsets of task {one.subtopology_id}_{one.partition} are there twice.")
+            raise _invalid(f"Offsets of task {one.subtopology_id}_{one.partition} occur twice.")
         of_subtopology[one.partition] = one.offset
     return offsets
 

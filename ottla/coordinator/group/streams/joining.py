@@ -47,7 +47,7 @@ def member_of(
     if static is None:
         return group.members.get(request.member_id) or StreamsGroupMember(request.member_id), None
     if static.member_epoch != STATIC_LEAVE_EPOCH:
-        message = f"Instance id {request.instance_id} is that of member {static.member_id}, which has not left."
+        message = f"Instance id {request.instance_id} belongs to member {static.member_id}, which has not left."
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
     member = msgspec.structs.replace(static, member_id=request.member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
@@ -83,7 +83,7 @@ def with_news(member: StreamsGroupMember, beat: StreamsHeartbeat) -> StreamsGrou
 def _check_size(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int) -> None:
     is_known = request.member_id in group.members or request.instance_id in group.static_members
     if len(group.members) >= max_size and not is_known:
-        message = f"Streams group {group.group_id} has {max_size} members, and may not have more."
+        message = f"Streams group {group.group_id} has {max_size} members, which is its maximum."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
 
 
@@ -92,7 +92,7 @@ def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartb
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
     if static.member_id != request.member_id:
-        message = f"Member {request.member_id} was fenced: instance id {request.instance_id} is that of member {static.member_id}."
+        message = f"Member {request.member_id} was fenced: instance id {request.instance_id} belongs to member {static.member_id}."
         raise KafkaError(Code.FENCED_INSTANCE_ID, message)
     return static
 
@@ -110,7 +110,7 @@ def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatReque
         return
     message = (
         f"The member epoch {received} is {'greater' if received > known else 'smaller'} than the member's, which is {known}."
-        " It must give up all its tasks and join again."
+        " It must abandon all its tasks and rejoin."
     )
     raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
 

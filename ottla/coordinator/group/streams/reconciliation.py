@@ -58,7 +58,7 @@ def reconciled(
             epoch += 1
         case StreamsMemberState.UNKNOWN:
             if owned is None or owned != Tasks():
-                message = "The streams group member is in an unknown state. It must give up all its tasks and join again."
+                message = "The streams group member is in an unknown state. It must abandon all its tasks and rejoin."
                 raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
             epoch = target_epoch
     return _Step(member, target_epoch, target, holders, owned).member_at(epoch)

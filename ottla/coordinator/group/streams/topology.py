@@ -75,7 +75,7 @@ def check_topic_names(sent: heartbeat.Topology) -> None:
             try:
                 check_topic_name(name)
             except KafkaError as error:
-                raise _invalid(f"{name} is no topic name: {error.message}") from error
+                raise _invalid(f"{name} is not a topic name: {error.message}") from error
 
 
 def check_topology(sent: heartbeat.Topology) -> None:
@@ -86,7 +86,7 @@ def check_topology(sent: heartbeat.Topology) -> None:
     seen: set[str] = set()
     for one in sent.subtopologies:
         if one.subtopology_id in seen:
-            raise _invalid(f"Subtopology {one.subtopology_id} is there twice.")
+            raise _invalid(f"Subtopology {one.subtopology_id} occurs twice.")
         seen.add(one.subtopology_id)
         for changelog in one.state_changelog_topics:
             if changelog.partitions != 0:
@@ -104,7 +104,7 @@ def _check_no_topic_twice(subtopology_id: str, topics: Iterable[heartbeat.TopicI
     seen: set[str] = set()
     for topic in topics:
         if topic.name in seen:
-            raise _invalid(f"Topic {topic.name} is there twice in subtopology {subtopology_id}.")
+            raise _invalid(f"Topic {topic.name} occurs twice in subtopology {subtopology_id}.")
         seen.add(topic.name)
 
 
@@ -112,7 +112,7 @@ def _check_copartition_group(subtopology: heartbeat.Subtopology, group: heartbea
     counts = len(subtopology.source_topics), len(subtopology.repartition_source_topics)
     indexes = group.source_topics, group.repartition_source_topics
     if any(not 0 <= at < count for count, named in zip(counts, indexes, strict=True) for at in named):
-        raise _invalid(f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that is not there.")
+        raise _invalid(f"A copartition group of subtopology {subtopology.subtopology_id} contains a topic that does not exist.")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -1,0 +1,53 @@
+"""The list of all texts that people see: log events, errors, output of commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.messages import LEVELS, Message, messages, python_files
+
+PRIVATE_WORDS = re.compile(r"\b(nobody|somebody|whoever|any more|(?<!there )is no [a-z]|is none of|is wanted|anew|lies in)\b")
+"""Words that CONTRIBUTING.md replaces, as far as they have no other meaning."""
+
+
+@pytest.fixture(scope="module")
+def listed() -> list[Message]:
+    return messages(python_files(["ottla"]))
+
+
+def test_known_texts_are_listed(listed: list[Message]) -> None:
+    texts = {(one.kind, one.text) for one in listed}
+    assert ("log info", "connection_closed") in texts
+    assert ("UsageError", "--key-separator must not be empty") in texts
+    assert ("UnknownTopic", "unknown topic {topic!r} at {self.bootstrap}") in texts
+
+
+def test_log_events_are_snake_case(listed: list[Message]) -> None:
+    events = {one.text.split(" ")[0] for one in listed if one.kind.startswith("log ") and "spark" not in one.file}
+    assert len(events) > 50
+    assert {event for event in events if not re.fullmatch(r"[a-z]+(_[a-z]+)+|\{\w+\}", event)} == set()
+    assert {one.kind.removeprefix("log ") for one in listed if one.kind.startswith("log ")} <= LEVELS
+
+
+def test_errors_use_the_words_of_the_glossary(listed: list[Message]) -> None:
+    assert [str(one) for one in listed if PRIVATE_WORDS.search(one.text)] == []
+
+
+def test_texts_are_read_with_their_values_in_braces(tmp_path: Path) -> None:
+    source = tmp_path / "shown.py"
+    source.write_text(
+        "class Broken(ValueError): ...\n"
+        "log.error('disk_failed', reason=f'{path}: full', path=path)\n"
+        "raise Broken(f'{name!r} is ' + ('old' if a else 'new'))\n"
+        "raise Broken(error)\n"
+        "note('done')\n"
+    )
+    found = messages([source], root=tmp_path)
+    assert [str(one) for one in found] == [
+        "shown.py:2  log error  disk_failed reason={path}: full",
+        "shown.py:3  Broken  {name!r} is old | new",
+        "shown.py:5  output  done",
+    ]
