@@ -62,7 +62,7 @@ def test_topic_that_exists_again_is_not_touched_and_the_data_gets_another_name(f
     broker = SimulatedBroker(fs=fs).start()
     new_id = make(broker, TOPIC)
     broker.stop()
-    with pytest.raises(DirectoryError, match=f"has a topic {TOPIC} already; .*--as"):
+    with pytest.raises(DirectoryError, match=f"already has a topic {TOPIC}; .*--as"):
         adopt(fs)
     adopt(fs, new_name="orders-restored")
     assert topics_on_memory(fs) == {**WHOLE, "orders-restored": 2 * RECORDS}
@@ -77,7 +77,7 @@ def test_id_that_a_topic_has_is_not_given_twice(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     adopt(fs, new_name="first")
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}", id_on(fs, "first"))
-    with pytest.raises(DirectoryError, match=f"has the topic id of {TOPIC} already, as first; give the copy a name by --as"):
+    with pytest.raises(DirectoryError, match=f"already has the topic id of {TOPIC}, as first; give the copy a name with --as"):
         adopt(fs)
 
 

@@ -145,7 +145,7 @@ def test_valid_batches_after_damage_in_the_newest_segment_are_kept(broker: Simul
             "restore the files, or stop the broker and run 'ottla recover'; then restart the broker",
         )
         assert path in line["reason"]
-        assert "with 1 whole batches after it" in line["reason"]
+        assert "with 1 whole batches follow" in line["reason"]
         asked = ("A = init x", "produce A t/1 plain", "fetch t/1", "produce A t plain")
         assert told(broker, *asked)[1:] == ["KAFKA_STORAGE_ERROR", "KAFKA_STORAGE_ERROR", f"NONE @{21 + attempt}"]
         assert raw == harmed
