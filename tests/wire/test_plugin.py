@@ -212,7 +212,7 @@ def test_failing(ottla_bootstrap):
 @pytest.mark.parametrize(
     ("marker", "told"),
     [
-        ("fresch=True", "the marker ottla has no option 'fresch'; there are settings, features, fresh, clock"),
+        ("fresch=True", "the marker ottla has no option 'fresch'; its options are settings, features, fresh, clock"),
         ("clock='still'", """the marker ottla needs clock="manual", not 'still'"""),
         ("settings=3", """the marker ottla needs settings={"num.partitions": 3}, not 3"""),
         ("True", "the marker ottla takes keyword arguments only: settings, features, fresh, clock"),
@@ -448,7 +448,7 @@ class TestOthers:
 def test_marker_of_a_module_reaches_its_fixtures_or_is_refused(tmp_path: Path) -> None:
     code, output = run(tmp_path, MODULE)
     assert (code, "1 passed, 2 errors" in output) == (1, True), output
-    told = "the fixture {} takes {}, but the marker ottla of {} needs another broker; use"
+    told = "the fixture {} uses {}, but the marker ottla of {} needs another broker; use"
     assert told.format("of_another", "ottla_session", "test_users.py") in output
     assert told.format("of_the_class", "ottla_module", "test_users.py::TestOthers") in output
 

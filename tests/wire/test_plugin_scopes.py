@@ -168,7 +168,7 @@ def test_fresh(prepared, ottla, application):
 def test_marker_of_a_test_with_a_wider_fixture_is_refused(tmp_path: Path) -> None:
     code, output = run(tmp_path, MARKED)
     assert (code, "3 passed, 4 errors" in output) == (1, True), output
-    told = "{} takes {}, but the marker ottla of test_users.py::{} needs another broker; use"
+    told = "{} uses {}, but the marker ottla of test_users.py::{} needs another broker; use"
     assert told.format("the fixture prepared", "ottla_session", "test_session") in output
     assert told.format("the fixture of_the_module", "ottla_module", "test_module") in output
     assert told.format("the test", "ottla_session", "test_nothing_else") in output
