@@ -156,6 +156,7 @@ class ManyRound(several.ClusterRound):
         cluster_handle.START_TIMEOUT_S = cluster_handle.STOP_TIMEOUT_S = cluster_handle.CHANGE_TIMEOUT_S = PATIENCE_S
         self._report = report
         self._measures = report.measures
+        self._played = directory / "played.txt"
         data_dir = directory / "data"
         self.cluster = self._of_ottla = Cluster(brokers, data_dir=data_dir, settings=SETTINGS)
         self.campaign = campaigns.Campaign(
@@ -174,6 +175,11 @@ class ManyRound(several.ClusterRound):
         began_s = time.monotonic()
         self._of_ottla.start()
         self._measure(f"start on {on}: {time.monotonic() - began_s:.1f} s")
+
+    def _note(self, what: str) -> None:
+        super()._note(what)
+        # Noted at once, because a round takes long and a run may be killed.
+        self._played.write_text("\n".join(self._report.played))
 
     def _measure(self, line: str) -> None:
         self._measures.append(line)
