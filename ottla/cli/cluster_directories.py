@@ -30,14 +30,17 @@ def rebuild_controller(
         if as_json:
             say(document({**dataclasses.asdict(rebuilt), "directory": env.fs.absolute(target)}))
             return 0
-        source = rebuilt.source or "partition directories, as no broker has a copy of the metadata"
+        source = rebuilt.source or "partition directories, because no broker has a copy of the metadata"
         say(f"cluster {rebuilt.cluster_id}, controller {rebuilt.node_id}, from {source}")
         say(f"  {rebuilt.topics} topics, {rebuilt.partitions} partitions, metadata up to offset {rebuilt.end_offset}")
         for line in rebuilt.unknown:
-            say(f"  not known: {line}")
+            say(f"  unknown: {line}")
         for note in rebuilt.notes:
             say(f"  note: {note}")
-        say(f"{target} is the controller's directory now; start it there with node.id={rebuilt.node_id}, then the brokers")
+        say(
+            f"{target} is the controller's new directory; start the controller there with node.id={rebuilt.node_id}, then the"
+            " brokers"
+        )
         return 0
 
     return carefully(work)
