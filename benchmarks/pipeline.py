@@ -15,10 +15,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -33,14 +34,18 @@ from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS,
 from ottla.pipeline.settings import STATE_STORES
 from ottla.pipeline.stream import Running, StreamOptions, asked_limits, read, source_options
 from ottla.pipeline.topics import create, fill
+from ottla.spark.rows.rows import Outgoing
 from ottla.spark.session.session import session
 
 console = Console(stderr=True)
 
-WHAT = ("reads", "sink", "small", "partitions", "large", "backlog", "keys")
+WHAT = ("reads", "sink", "small", "partitions", "large", "backlog", "keys", "nulls")
 FEW, MANY = 2, 100
 LARGE_BYTES = 5_000_000
 LARGE_RECORDS = 20
+NULL_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
+ARROW_BATCH_RECORDS = (20_000, 100_000)
+"""The records of an Arrow batch: the number of `ottla.spark.session`, and a number at which quadratic time shows."""
 WARM_UPS = 2
 """Runs of either sink that are not counted, because the JVM is still compiling."""
 
@@ -215,6 +220,42 @@ def many_keys(spark: Any, keys: int, batch_records: int, partitions: int) -> Non
             measured_run(spark, totals.JOB, options, keys, f"totals, {keys:,} keys, {store}")
 
 
+def null_lists(spark: Any, rows: int, pairs: int) -> None:
+    """Send rows without headers to Python's workers, as the sink arranges them, and with a column of null lists instead.
+
+    Arrow's writer in the JVM goes back to the last list that is not null for each null one (ListVector.setNull).
+    """
+    from pyspark.sql import functions as f
+
+    table = Table(title=f"{rows:,} rows without headers to Python, {pairs} pairs in turn: rows a second, median")
+    for column in ("Arrow batch", "no column", "null lists", "ratio", "lowest", "highest"):
+        table.add_column(column, justify="right" if column != "Arrow batch" else "left")
+    given = spark.range(rows, numPartitions=2).select(f.col("id").cast("string").alias("value"))
+    present = Outgoing("t").rows(given)
+    before = present.select("*", f.expr(NULL_HEADERS))
+
+    def to_python(frame: Any) -> None:
+        assert frame.mapInArrow(_counted, "n LONG").agg(f.sum("n")).collect()[0][0] == rows
+
+    for size in ARROW_BATCH_RECORDS:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(size))
+        for frame in (present, before):
+            to_python(frame)
+        times = []
+        for number in track(range(pairs), f"{size:,} a batch", console=console):
+            took = {}
+            for is_before in (False, True) if number % 2 else (True, False):
+                took[is_before] = seconds(lambda is_before=is_before: to_python(before if is_before else present))  # type: ignore[misc]
+            times.append((took[False], took[True]))
+        add_row(table, f"{size:,} records", rows, times)
+    Console().print(table)
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"n": [len(batch)]})
+
+
 def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: str) -> None:
     """Print the throughput, and the resident memory: after a quarter of the run, and the maximum."""
     resident: list[dict[str, int]] = []
@@ -267,6 +308,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--small-records", type=int, default=2_000)
     parser.add_argument("--backlog-rows", type=int, default=5_000_000)
     parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--null-rows", type=int, default=800_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=4)
     options = parser.parse_args(arguments)
@@ -283,6 +325,7 @@ def main(arguments: list[str]) -> None:
         "large": lambda: large_records(spark, pairs),
         "backlog": lambda: backlog(spark, options.backlog_rows, batch_records, partitions),
         "keys": lambda: many_keys(spark, options.keys, batch_records, partitions),
+        "nulls": lambda: null_lists(spark, options.null_rows, pairs),
     }
     for what in options.what:
         measures[what]()
