@@ -289,7 +289,7 @@ def test_missing_middle_segment_is_reported(root: Path, logs: Logs, how: str) ->
         "emptied": rf"{path} is damaged at byte 0, offset \d+: the file ends here, but its index continues",
         "deleted": rf"{path} is missing, but its index exists",
     }
-    with pytest.raises(PipelineError, match=named.get(how, rf"behind {before}, and the topic was never compacted")):
+    with pytest.raises(PipelineError, match=named.get(how, rf"after {before}, and the topic was never compacted")):
         offsets(root)
 
 
