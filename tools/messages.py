@@ -72,11 +72,7 @@ def _of_file(file: str, tree: ast.Module, exceptions: set[str]) -> Iterator[Mess
             yield Message(file, call.lineno, f"log {name}", " ".join([event or f"{{{ast.unparse(call.args[0])}}}", *fields]))
             continue
         if name in REPEATED and call.args and isinstance(event := getattr(call.args[0], "value", None), str):
-            levels = [
-                keyword.value.value
-                for keyword in call.keywords
-                if keyword.arg == "level" and isinstance(keyword.value, ast.Constant)
-            ]
+            levels = [text for k in call.keywords if k.arg == "level" and (text := _text(k.value)) is not None]
             reasons = [text for value in call.args[1:] if (text := _text(value)) is not None]
             yield Message(file, call.lineno, f"log {levels[0] if levels else REPEATED[name]}", " ".join([event, *reasons]))
             continue
