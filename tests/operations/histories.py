@@ -341,7 +341,8 @@ class Oracle:
             lost = ("ahead", pid, -1, where)
             self.allowed.add(lost)
             # Without the record before the decision, the transaction of a marker of the same millisecond is unknown.
-            if self._is_left(earlier.home, earlier.ongoing):
+            # A start of version 2 logs the lost completion and the addition again, so nothing is torn.
+            if self._is_left(earlier.home, earlier.ongoing) and not self._is_added_again(transaction, where):
                 self.required.add(lost)
                 if earlier.markers[where] < base_of(self._fs, where):
                     self._unread.add(lost)

@@ -71,7 +71,7 @@ searching = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], suppr
 @pytest.mark.heavy
 @settings(searching, max_examples=40)
 @histories
-def test_every_torn_transaction_is_named_and_no_whole_one(set_up: str, commands: list[Step], data: st.DataObject) -> None:
+def test_only_torn_transactions_are_reported(set_up: str, commands: list[Step], data: st.DataObject) -> None:
     check(set_up, commands, data)
 
 
