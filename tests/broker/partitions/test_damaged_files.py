@@ -154,7 +154,7 @@ def test_truncated_file_takes_the_partition_offline_on_read(
     with broker.connect() as client, capture_logs() as lines:
         assert read(client) == OFFLINE
     assert [line["event"] for line in lines] == ["partition_went_offline"]
-    assert "cut" in lines[0]["reason"] or "bytes" in lines[0]["reason"]
+    assert "truncated" in lines[0]["reason"] or "bytes" in lines[0]["reason"]
     check_only_bad_is_offline(broker)
 
 
