@@ -84,7 +84,7 @@ class Browser:
         return self.driver.execute_script(text, *arguments)
 
     def wait(self, condition: str, *arguments: Any, timeout_s: float = TIMEOUT_S) -> float:
-        """Wait until a JavaScript expression is true, and return the seconds. Raises `NotDrawn`."""
+        """Wait until a JavaScript expression is true. Return the time this took, in seconds. Raises `NotDrawn`."""
         begun_s = time.monotonic()
         while not self.script(f"return Boolean({condition})", *arguments):
             if time.monotonic() - begun_s > timeout_s:

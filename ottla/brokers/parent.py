@@ -186,7 +186,7 @@ class Parent:
         return child
 
     def _start_all(self) -> None:
-        """Raises `StartFailed`."""
+        """Raise `StartFailed`."""
         controllers = [node_id for node_id, node in self._cluster.nodes.items() if node.is_controller]
         brokers = [node_id for node_id, node in self._cluster.nodes.items() if not node.is_controller]
         for group in (controllers, brokers):

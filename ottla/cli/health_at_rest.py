@@ -36,7 +36,7 @@ def check(directory: str, *, as_json: bool) -> int:
 
 
 def _examined(fs: Filesystem, directory: str) -> tuple[DirectoryIdentity, StraySummary]:
-    """Raises `DirectoryError` if a broker uses the directory, it is not a broker's, or its identity is damaged. Raises OSError."""
+    """Raise `DirectoryError` if a broker uses the directory, it is not a broker's, or its identity is damaged. Raises OSError."""
     with locked_for_reading(directory):
         identity = read_identity(fs, directory)
         if identity is None:

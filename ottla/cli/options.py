@@ -148,7 +148,7 @@ def topic_and_partition(text: str) -> tuple[str, int | None]:
 
 
 def partition_index(text: str) -> int:
-    """Raises `BadArgument`."""
+    """Raise `BadArgument`."""
     from ottla.protocol.topic_partition import MAX_PARTITION
 
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PARTITION)) and int(text) <= MAX_PARTITION):

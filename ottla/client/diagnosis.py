@@ -99,7 +99,7 @@ class WaitingGroup:
 
 
 def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
-    """Raises `KafkaAnswered` if the group does not exist."""
+    """Raise `KafkaAnswered` if the group does not exist."""
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
     for position in described.positions:

@@ -62,6 +62,6 @@ class UnknownTopic(KafkaAnswered):
 
 
 def check(what: str, number: int, message: str | None = None) -> None:
-    """Raises `KafkaAnswered` for every code except NONE."""
+    """Raise `KafkaAnswered` for every code except NONE."""
     if number:
         raise KafkaAnswered(what, number, message)

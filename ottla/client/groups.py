@@ -99,7 +99,7 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Raises `KafkaAnswered` if the group does not exist."""
+    """Raise `KafkaAnswered` if the group does not exist."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         message = "ottla group list shows the groups"
@@ -108,7 +108,7 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
-    """Raises `KafkaAnswered` if the group does not exist."""
+    """Raise `KafkaAnswered` if the group does not exist."""
     return _describe(brokers, find(brokers, group))
 
 
@@ -194,7 +194,7 @@ def _positions(brokers: BrokerConnections, listing: GroupListing, members: list[
 
 
 def check_resting(listing: GroupListing) -> None:
-    """Raises `KafkaAnswered` for a group with members, which would continue at their positions and commit them."""
+    """Raise `KafkaAnswered` for a group with members, which would continue at their positions and commit them."""
     if listing.state not in RESTING:
         message = f"the group is {listing.state}; stop its members first"
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)

@@ -61,7 +61,7 @@ class TopicProducer:
         return self._brokers.until_final(what, attempt)
 
     def send(self, record: NewRecord) -> None:
-        """Raises `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
+        """Raise `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
         index = self._choose(record)
         waiting = self._waiting[index]
         waiting.records.append(record)

@@ -18,11 +18,11 @@ MAX_PARTITIONS_NAMED = 10
 ABORT_INTERVAL_MS: Final = 10_000
 """Interval, in ms, in which a coordinator aborts transactions that have timed out: Kafka's default of
 transaction.abort.timed.out.transaction.cleanup.interval.ms; ottla's is shorter."""
-NOBODY: Final[Mapping[str, str]] = {}
+NO_CLIENTS: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
+def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS) -> list[str]:
     """Describe the transaction that holds back the last stable offset, and what to do. ``clients`` has the clients by transactional
     id."""
     where = f"{held.topic}:{held.partition}"
@@ -77,7 +77,7 @@ def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
     return f"{duration_text(open_ms)}, {left}"
 
 
-def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
+def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NO_CLIENTS) -> list[str]:
     """Describe why a group does not reach the end of its partitions, and what to do."""
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]

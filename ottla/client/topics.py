@@ -167,7 +167,7 @@ def list_topics(brokers: BrokerConnections, *, internal: bool = False) -> list[T
 
 
 def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
-    """Raises `KafkaAnswered`, such as `UnknownTopic`."""
+    """Raise `KafkaAnswered`, such as `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for topic {name!r}", lambda: brokers.metadata([name]))
     topic = brokers.topic_of(metadata, name)
     partitions = sorted(topic.partitions, key=lambda p: p.partition_index)

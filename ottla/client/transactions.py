@@ -119,7 +119,7 @@ def list_transactions(
 
 
 def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
-    """Raises `KafkaAnswered` if the coordinator does not know the id."""
+    """Raise `KafkaAnswered` if the coordinator does not know the id."""
 
     def attempt() -> TransactionDescription:
         connection = brokers.coordinator(TRANSACTION, transactional_id)

@@ -41,7 +41,7 @@ def _row(asked: Asked, listing: GroupListing) -> dict[str, Any]:
     """
     lag, uncommitted, problem = None, 0, ""
     try:
-        # A late reading sends no more requests, because each would cost a connection.
+        # A page that is past its deadline sends no further request, because each needs a connection.
         asked.deadline.check()
         total = total_lag(client_groups.positions(asked.client.brokers, listing))
         lag, uncommitted = total.known, total.uncommitted

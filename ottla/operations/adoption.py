@@ -279,7 +279,7 @@ def carry_out(
 
 
 def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
-    """Raises `DirectoryError` if something in the target prevents the adoption.
+    """Raise `DirectoryError` if something in the target prevents the adoption.
 
     Entries of ``plan.kept`` that the target has as well are removed from the plan, and reported in its notes.
     """

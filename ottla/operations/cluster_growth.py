@@ -136,7 +136,7 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
 
 
 def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> ClusterState:
-    """Raises `DirectoryError` if the metadata is that of several brokers, or damaged."""
+    """Raise `DirectoryError` if the metadata is that of several brokers, or damaged."""
     state, _ = read_own_metadata(fs, directory, identity.node_id, read_known_ends(fs, directory))
     check_is_alone(state, directory)
     # A broker of a cluster gives its copy of the log a topic id, even before any broker has registered.

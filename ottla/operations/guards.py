@@ -75,7 +75,7 @@ def _check_whole(fs: Filesystem, directory: str) -> None:
 
 
 def check_apart(source: str, target: str) -> None:
-    """Raises `DirectoryError` if one directory is inside the other, because the operation would read what it writes."""
+    """Raise `DirectoryError` if one directory is inside the other, because the operation would read what it writes."""
     here, there = Path(source).resolve(), Path(target).resolve()
     if here == there or here in there.parents or there in here.parents:
         raise DirectoryError(f"{source} and {target} are the same directory, or one is inside the other; give one outside")
@@ -88,7 +88,7 @@ def log_dir_of(source: str) -> str:
 
 
 def check_plain_logs(directory: str) -> None:
-    """Raises `DirectoryError` if a log is not a regular file: a pipe would never end, and a link may lead anywhere."""
+    """Raise `DirectoryError` if a log is not a regular file: a pipe would never end, and a link may lead anywhere."""
     for partition in Path(directory).iterdir():
         if parse_directory_name(partition.name) is None:
             continue

@@ -27,7 +27,7 @@ class KnownEnds:
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
 
     def check_older(self, sound: SoundBatches) -> None:
-        """Raises `DirectoryError` if an older segment of a log is damaged. ``sound`` must have been read to its end."""
+        """Raise `DirectoryError` if an older segment of a log is damaged. ``sound`` must have been read to its end."""
         if not sound.is_whole:
             raise DirectoryError(f"{damage_of(sound)}; {REMEDY}")
 

@@ -19,7 +19,7 @@ NAMED = 3
 
 
 def check_is_alone(state: ClusterState, directory: str) -> None:
-    """Raises `DirectoryError` if ``state``, the metadata of the directory, is that of a cluster with several brokers."""
+    """Raise `DirectoryError` if ``state``, the metadata of the directory, is that of a cluster with several brokers."""
     if not state.is_alone:
         raise DirectoryError(
             f"{directory} belongs to a cluster of several brokers, whose metadata it shares;"
@@ -28,7 +28,7 @@ def check_is_alone(state: ClusterState, directory: str) -> None:
 
 
 def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPartition]) -> None:
-    """Raises `DirectoryError` if one of the logs has, or may have, a replica on another broker."""
+    """Raise `DirectoryError` if one of the logs has, or may have, a replica on another broker."""
     identity = read_identity(fs, directory)
     if identity is None:
         return

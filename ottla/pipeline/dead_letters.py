@@ -35,7 +35,7 @@ def room(limit: int) -> int:
 
 
 def check_limit(topic: str, limit: int) -> None:
-    """Raises `PipelineError` if a topic's limit is too small for dead letters."""
+    """Check that batches of dead letters fit a topic's ``max.message.bytes``, which is ``limit``. Raises `PipelineError`."""
     if limit < SMALLEST_LIMIT_BYTES:
         raise PipelineError(
             f"topic {topic!r} accepts batches of at most {limit:,} bytes (max.message.bytes), but dead letters need"

@@ -89,7 +89,7 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
 
 
 def check_topics(bootstrap: str, *topics: str) -> None:
-    """Raises `PipelineError` if a topic does not exist."""
+    """Check that the topics exist. Raises `PipelineError`."""
     cluster = ClusterClient(Connecting(bootstrap))
     try:
         for topic in topics:
@@ -122,7 +122,7 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
 
 
 def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
-    """Raises `PipelineError` if ``deduplicate`` has changed. The state for it must exist from a checkpoint's first batch on."""
+    """Raise `PipelineError` if ``deduplicate`` has changed. The state for it must exist from a checkpoint's first batch on."""
     kept, wanted = Checkpoint(spark, options.checkpoint), options.terms.deduplicate
     if job.has_state or not kept.has_committed() or kept.keeps_state() is wanted:
         return

@@ -63,7 +63,7 @@ def read_identity(fs: Filesystem, path: str) -> DirectoryIdentity | None:
 
 
 def check_not_kafkas(fs: Filesystem, path: str) -> None:
-    """Raises `DirectoryError` for a directory that Apache Kafka has run on, or that was handed over to it."""
+    """Raise `DirectoryError` for a directory that Apache Kafka has run on, or that was handed over to it."""
     try:
         names, beside = fs.list_dir(f"{path}/{METADATA_DIRECTORY}"), fs.list_dir(path)
     except OSError:
@@ -82,7 +82,7 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
 
 
 def check_not_a_clusters(fs: Filesystem, path: str) -> None:
-    """Raises `DirectoryError` for a directory of a whole cluster, whose nodes' directories have names like partitions."""
+    """Raise `DirectoryError` for a directory of a whole cluster, whose nodes' directories have names like partitions."""
     try:
         is_clusters = fs.read_file(f"{path}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     except OSError:
@@ -108,7 +108,7 @@ def write_identity(fs: Filesystem, path: str, identity: DirectoryIdentity, *, is
 
 
 def check_formatted(fs: Filesystem, path: str) -> None:
-    """Raises `DirectoryError` for a directory that is not formatted, if its node must join an existing cluster."""
+    """Raise `DirectoryError` for a directory that is not formatted, if its node must join an existing cluster."""
     if read_identity(fs, path) is None:
         raise DirectoryError(
             f"{path} belongs to no cluster yet; give it a {META_FILE} for this node with the cluster.id of its controller"

@@ -257,7 +257,7 @@ class Log:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} has failed")
 
     def check_directory(self) -> None:
-        """Raises `Damaged` if the path is a file or a symbolic link: the broker never writes through a link."""
+        """Raise `Damaged` if the path is a file or a symbolic link: the broker never writes through a link."""
         if self.fs.is_dir(self.directory) is False:
             raise Damaged(self.directory, "this is a link or a file instead of a directory; move the directory itself there")
 

@@ -193,7 +193,7 @@ class ProducerState:
             )
 
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
-        """Raises `KafkaError` if a data batch may not be appended.
+        """Raise `KafkaError` if a data batch may not be appended.
 
         INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a batch outside the producer's open
         transaction. ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.

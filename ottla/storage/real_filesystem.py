@@ -118,7 +118,7 @@ class RealFile:
 
 
 def _check_plain(path: str, status: os.stat_result) -> None:
-    """Raises `Damaged` for anything but a regular file."""
+    """Raise `Damaged` for anything but a regular file."""
     if not stat.S_ISREG(status.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a directory" if stat.S_ISDIR(status.st_mode) else "a device"
         raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} was found instead of a file")

@@ -140,7 +140,7 @@ def _lacks_epochs(log: Log) -> bool:
 
 
 def _check_end(log: Log, recovery_point: int, *, clean: bool) -> None:
-    """Raises `Damaged` if the log ends before its recovery point, or has no files after a clean stop."""
+    """Raise `Damaged` if the log ends before its recovery point, or has no files after a clean stop."""
     if log.log_end_offset < recovery_point or (clean and not log.segments):
         raise _other_end(log, recovery_point, clean=clean)
 
@@ -269,7 +269,7 @@ def missing_end(segment: Segment, limit: int) -> int | None:
 
 
 def _check_is_not_cut(segment: Segment, following: int) -> None:
-    """Raises `Damaged` if a segment's file lost its last batches, exactly from a batch boundary on."""
+    """Raise `Damaged` if a segment's file lost its last batches, exactly from a batch boundary on."""
     missing = missing_end(segment, following)
     if missing is not None:
         wrong = f"the segment ends at offset {missing}, but its index continues; the next segment begins at offset {following}"

@@ -55,7 +55,7 @@ def finish_replacement(fs: Filesystem, directory: str) -> None:
 
 
 def check_not_replacing(fs: Filesystem, directory: str) -> None:
-    """Raises `DirectoryError` if a replacement was interrupted, because the directory may contain only a part of its data."""
+    """Raise `DirectoryError` if a replacement was interrupted, because the directory may contain only a part of its data."""
     if fs.is_dir(f"{directory}/{REPLACEMENT_DIRECTORY}"):
         raise DirectoryError(f"a reset or restore of {directory} was interrupted; start ottla serve on it once to complete it")
 

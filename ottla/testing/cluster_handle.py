@@ -305,7 +305,7 @@ class Cluster:
         return self._questions.in_service()
 
     def _check_controls(self) -> None:
-        """Raises `ClusterFailed` in a forked process."""
+        """Raise `ClusterFailed` in a forked process."""
         if self.is_copy:
             raise ClusterFailed(self._parent.copy_error("the cluster"))
 

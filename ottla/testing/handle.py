@@ -360,7 +360,7 @@ class Broker:
         return self._remote
 
     def _check_controls(self) -> None:
-        """Raises `BrokerFailed` in a forked process."""
+        """Raise `BrokerFailed` in a forked process."""
         if self.is_copy:
             raise BrokerFailed(self._served.copy_error("the broker"))
 

@@ -45,7 +45,7 @@ LAG_MS = 10_000
 PRODUCERS = 3
 DIRECTORY = "/t-0"
 MAX_MESSAGES = 12
-NOBODY = -1
+NO_LEADER = -1
 
 
 class Anomaly(AssertionError):
@@ -383,7 +383,7 @@ class ReplicaWorld:
                 now_ms=self.now_ms,
             )
             self.advance(node)
-        elif controller.leader != NOBODY:
+        elif controller.leader != NO_LEADER:
             node.following = Following(leader_id=controller.leader, leader_epoch=controller.leader_epoch)
 
     # lives
@@ -402,7 +402,7 @@ class ReplicaWorld:
             controller.isr -= {node.id}
         self.count("kept" if keeps_all else "lost")
         if controller.leader == node.id:
-            controller.leader, controller.leader_epoch = NOBODY, controller.leader_epoch + 1
+            controller.leader, controller.leader_epoch = NO_LEADER, controller.leader_epoch + 1
             self.elect(frozenset(controller.live) if self.elects_out_of_sync else controller.isr)
 
     def lose(self, node: Node) -> None:
@@ -428,7 +428,7 @@ class ReplicaWorld:
         node.broker_epoch = self.next_epoch()
         node.open(self.now_ms)
         self.controller.live[node.id] = node.broker_epoch
-        if self.controller.leader == NOBODY:
+        if self.controller.leader == NO_LEADER:
             self.elect(self.controller.isr)
 
     # what must hold

@@ -47,7 +47,7 @@ class _InCompany:
         self.together.restart(kill=kill)
 
     def close(self) -> None:
-        raise NotImplementedError("whoever started the broker closes it")
+        raise AssertionError("the fixture that started the broker closes it")
 
     def sleep(self, ms: float) -> None:
         self.broker.sleep(ms)

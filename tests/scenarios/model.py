@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 EMPTY, ONGOING, COMMITTED, ABORTED = "Empty", "Ongoing", "CompleteCommit", "CompleteAbort"
 AT_REST = (EMPTY, COMMITTED, ABORTED)
-NOBODY = -1
+UNSET = -1
 
 Identity = tuple[int, int]
 
@@ -25,8 +25,8 @@ class Id:
     epoch: int
     state: str = EMPTY
     partitions: set[str] = field(default_factory=set)
-    before: int = NOBODY
-    early: int = NOBODY
+    before: int = UNSET
+    early: int = UNSET
     since_ms: int = 0
 
 
@@ -35,9 +35,9 @@ class Producer:
     """What a partition knows of a producer id. ``last`` is the last sequence, -1 where none is known in this epoch."""
 
     epoch: int
-    last: int = NOBODY
+    last: int = UNSET
     newest: tuple[int, int] | None = None
-    opened_at: int = NOBODY
+    opened_at: int = UNSET
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return min((p.opened_at for p in self.producers.values() if p.opened_at != NOBODY), default=len(self.log))
+        return min((p.opened_at for p in self.producers.values() if p.opened_at != UNSET), default=len(self.log))
 
     def committed(self) -> list[str]:
         return [b.value for b in self.log[: self.last_stable_offset] if b is not None and b.outcome == COMMITTED]
@@ -66,7 +66,7 @@ class Partition:
 
     def is_in_transaction(self, pid: int, epoch: int) -> bool:
         known = self.producers.get(pid)
-        return known is not None and known.epoch == epoch and known.opened_at != NOBODY
+        return known is not None and known.epoch == epoch and known.opened_at != UNSET
 
     def append(self, pid: int, epoch: int, sequence: int, value: str, *, newer: bool) -> str:
         known = self.producers.get(pid)
@@ -85,7 +85,7 @@ class Partition:
         at = len(self.log)
         if known is None or epoch > known.epoch:
             known = self.producers[pid] = Producer(epoch)
-        if known.opened_at == NOBODY:
+        if known.opened_at == UNSET:
             known.opened_at = at
         known.last, known.newest = sequence, (sequence, at)
         self.log.append(Batch(pid, value))
@@ -98,7 +98,7 @@ class Partition:
         if known is None or epoch > known.epoch:
             self.producers[pid] = Producer(epoch)
         else:
-            known.opened_at = NOBODY
+            known.opened_at = UNSET
         for batch in self.log:
             if batch is not None and batch.pid == pid and batch.outcome == ONGOING:
                 batch.outcome = outcome
@@ -166,7 +166,7 @@ class Model:
             self._finish(known, ABORTED, bump=True)
             return "CONCURRENT_TRANSACTIONS"
         if expected is None or expected[1] == known.epoch:
-            known.before = NOBODY if expected is None else known.epoch
+            known.before = UNSET if expected is None else known.epoch
             known.epoch += 1
         elif expected[1] != known.before:
             return "PRODUCER_FENCED"
@@ -256,7 +256,7 @@ class Model:
         known = self.offsets.producers.get(pid)
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"
-        if known is None or known.epoch != epoch or known.opened_at == NOBODY:
+        if known is None or known.epoch != epoch or known.opened_at == UNSET:
             joined = self._join(name, pid, epoch, self.OFFSETS, now_ms, newer=newer)
             if joined == "TRANSACTION_ABORTABLE":
                 return "INVALID_TXN_STATE"
@@ -289,7 +289,7 @@ class Model:
 
     def crash(self) -> None:
         for known in self.ids.values():
-            known.before = known.early = NOBODY
+            known.before = known.early = UNSET
 
     def tick(self, now_ms: int) -> None:
         for known in self.ids.values():

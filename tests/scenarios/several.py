@@ -102,7 +102,7 @@ class SeveralTarget:
             self.down.clear()
 
     def restart(self, *, kill: bool = False) -> None:
-        raise NotImplementedError("a case restarts single brokers")
+        raise AssertionError("transcripts restart single brokers of a cluster")
 
     def close(self) -> None:
         self.cluster.close()

@@ -160,7 +160,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
 
 
 def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
-    """Raises `ConfigError` for a value outside the broker's bounds, such as ``group.share.min.`` and ``group.share.max.`` keys."""
+    """Raise `ConfigError` for a value outside the broker's bounds, such as ``group.share.min.`` and ``group.share.max.`` keys."""
     kind, _, rest = name.partition(".")
     # The bound of streams.num.standby.replicas is group.streams.max.standby.replicas.
     rest = rest.removeprefix("num.")

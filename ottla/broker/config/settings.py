@@ -233,14 +233,14 @@ class BrokerConfig:
         connection_limits(self.settings.max_connections_per_ip_overrides)
 
     def _check_retention(self) -> None:
-        """Raises `ConfigError` for 0 and for negative values other than -1, as KafkaConfig does."""
+        """Raise `ConfigError` for 0 and for negative values other than -1, as KafkaConfig does."""
         for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
             value = self.value(name)
             if isinstance(value, int) and (value == 0 or value < -1):
                 raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
 
     def _check_groups(self) -> None:
-        """Raises `ConfigError` for an unknown assignor, or a default outside its bounds (GroupCoordinatorConfig)."""
+        """Raise `ConfigError` for an unknown assignor, or a default outside its bounds (GroupCoordinatorConfig)."""
         names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
         for name in names:
             if name not in ASSIGNORS:

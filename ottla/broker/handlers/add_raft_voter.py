@@ -22,7 +22,7 @@ def handle(ports: Ports, request: AddRaftVoterRequest, context: RequestContext) 
 
 
 def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
-    """Raises `KafkaError` for every request: ottla cannot add a voter."""
+    """Raise `KafkaError` for every request: ottla cannot add a voter."""
     check_voter(ports, "Add", request.cluster_id, request.voter_id, request.voter_directory_id)
     expected = (ports.live_config.settings.controller_listener_names or (CONTROLLER_LISTENER,))[0]
     if not any(listener.name == expected for listener in request.listeners):

@@ -69,7 +69,7 @@ def _answer(ports: Ports, topic: str, partition: ReassignablePartition) -> Reass
 
 
 def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None) -> None:
-    """Raises `KafkaError` unless the request has the current placement (ReplicationControlManager.alterPartitionReassignment)."""
+    """Raise `KafkaError` unless the request has the current placement (ReplicationControlManager.alterPartitionReassignment)."""
     known = ports.cluster.state.topics.get(topic)
     if known is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")

@@ -28,7 +28,7 @@ T = TypeVar("T")
 DELETE_WORK = 20
 """The cost of renaming a partition's directory, in units of `protocol.steps.Pace`."""
 
-NOBODY = -1
+NO_LEADER = -1
 """The leader id of a partition without a leader."""
 
 
@@ -90,7 +90,7 @@ class Partition:
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
-        self.leader_id = NOBODY
+        self.leader_id = NO_LEADER
         self.on_expansion: Callable[[InSync], None] | None = None
         """Called when a follower has caught up, with the in-sync set to request from the controller."""
         if is_led:
@@ -111,7 +111,7 @@ class Partition:
         return leader
 
     def check_leads(self) -> None:
-        """Raises `NotLeader`."""
+        """Raise `NotLeader`."""
         if self._leader is None:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
 
@@ -178,7 +178,7 @@ class Partition:
         return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
 
     def _check_replicas(self, acks: int) -> None:
-        """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS if ``acks`` requires all replicas and too few are in sync."""
+        """Raise `NotLeader`, and NOT_ENOUGH_REPLICAS if ``acks`` requires all replicas and too few are in sync."""
         leader = self.leader
         leader.min_in_sync = self.log.config.min_insync_replicas
         leader.check_may_append(acks)

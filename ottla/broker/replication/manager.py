@@ -15,7 +15,7 @@ from ottla.broker.loop.env import Env
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.partitions import NOBODY, Partition
+from ottla.broker.partitions.partitions import NO_LEADER, Partition
 from ottla.broker.peers.directory import FETCH, BrokerPeers
 from ottla.broker.peers.peer import Peer
 from ottla.broker.replication.fetcher import ReplicaFetcher
@@ -136,13 +136,13 @@ class ReplicaManager:
         self._check_directory(partition, registration)
         is_new = partition.is_led or partition.log.leader_epoch != registration.leader_epoch
         is_new = is_new or partition.leader_id != registration.leader
-        if not is_new and (partition in self._followed or registration.leader == NOBODY):
+        if not is_new and (partition in self._followed or registration.leader == NO_LEADER):
             return
         self._opens(partition, registration)
         self._stop_leading(partition)
         self._stop_following(partition)
         partition.follow(registration.leader, registration.leader_epoch)
-        if registration.leader not in (NOBODY, self.broker_id):
+        if registration.leader not in (NO_LEADER, self.broker_id):
             fetcher = self._fetcher(registration.leader)
             self._followed[partition] = fetcher
             fetcher.add(partition, Following(leader_id=registration.leader, leader_epoch=registration.leader_epoch))
@@ -152,7 +152,7 @@ class ReplicaManager:
         self._stop_leading(partition)
         self._stop_following(partition)
         self._opened.pop(partition, None)
-        partition.follow(NOBODY, partition.log.leader_epoch)
+        partition.follow(NO_LEADER, partition.log.leader_epoch)
 
     def brokers_changed(self) -> None:
         """Retry connections after brokers have registered, changed address, or were fenced."""

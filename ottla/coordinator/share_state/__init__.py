@@ -1,4 +1,6 @@
-"""The share coordinator (KIP-932), with one shard for each partition of ``__share_group_state``, and share partitions.
+"""The state machines of the share coordinator (one shard for each partition of ``__share_group_state``) and of share partitions.
+
+Both are of KIP-932. A share partition is a topic partition as one share group sees it.
 
 - `acquisition`: decides which fetched records a member acquires, and in which batches (SharePartition.acquire of Kafka).
 - `batches`: the persisted state of the records in a share partition: ranges of offsets with the same state and delivery count.

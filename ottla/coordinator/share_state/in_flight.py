@@ -15,7 +15,7 @@ import msgspec
 
 from ottla.coordinator.share_state.states import TERMINAL, RecordState, check_transition
 
-NOBODY = ""
+NO_MEMBER = ""
 NO_DEADLINE = -1
 
 
@@ -24,7 +24,7 @@ class RecordStatus(msgspec.Struct, frozen=True, gc=False):
 
     state: RecordState
     delivery_count: int
-    member_id: str = NOBODY
+    member_id: str = NO_MEMBER
     deadline_ms: int = NO_DEADLINE
 
     @property

@@ -198,7 +198,7 @@ class _Noted:
     the plans were lost."""
 
     def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
-        """Raises `PipelineError` for a group that is ahead of the plans."""
+        """Raise `PipelineError` for a group that is ahead of the plans."""
         self._options = options
         self._ends: dict[str, int] = {}
         if options.group is None:
@@ -267,7 +267,7 @@ def _topic_id(options: ExportOptions) -> str | None:
 
 
 def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str | None]) -> None:
-    """Raises `PipelineError` if the topic was recreated, because the export would continue at the offsets of the old topic."""
+    """Raise `PipelineError` if the topic was recreated, because the export would continue at the offsets of the old topic."""
     for before in known:
         if now is not None and before not in (None, now):
             raise PipelineError(

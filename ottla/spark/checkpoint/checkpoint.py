@@ -47,7 +47,7 @@ class InputEnds(msgspec.Struct, frozen=True):
 
 
 class Checkpoint:
-    """The checkpoint of a stream, on any file system that Spark supports.
+    """The checkpoint directory of one streaming query, read through Hadoop and so on any file system that Spark supports.
 
     Objects of the JVM that all reads share are looked up once, because each call to the JVM costs up to a millisecond per batch.
     All methods raise `PipelineError`.

@@ -66,7 +66,7 @@ def _running(spark: SparkSession, query_id: str | None) -> Any:
 
 
 def check_number(given: int, running: str | None) -> None:
-    """Raises `PipelineError` if ``given`` is not the number of the running batch. Committed batches are recognised by their
+    """Raise `PipelineError` if ``given`` is not the number of the running batch. Committed batches are recognised by their
     numbers."""
     if running is not None and str(given) != running:
         raise PipelineError(

@@ -154,7 +154,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
     scope: str = ""
 
     def __post_init__(self) -> None:
-        """Raises `PipelineError`."""
+        """Raise `PipelineError`."""
         check_url(f"{PREFIX}{ENDPOINT}", self.url, _CLIENT)
 
 

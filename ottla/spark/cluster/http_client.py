@@ -34,7 +34,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 def check_url(what: str, url: str, instead: str) -> None:
-    """Raises `PipelineError` for a URL that is not HTTP, or that contains a password, which errors would show. ``what`` is its name
+    """Raise `PipelineError` for a URL that is not HTTP, or that contains a password, which errors would show. ``what`` is its name
     in the error."""
     try:
         parts = urllib.parse.urlsplit(url)

@@ -55,7 +55,7 @@ class ProcessNotes:
                 del self._writing[sink]
 
     def check_first_use(self, sink: SinkKey, run: str, batch: int) -> None:
-        """Raises `PipelineError` if the sink has already written this batch in this run.
+        """Raise `PipelineError` if the sink has already written this batch in this run.
 
         A batch is one transaction, and within a run Spark runs no batch twice, so a second use is not a repeated batch.
         """
@@ -81,7 +81,7 @@ class ProcessNotes:
         self._failed[sink, query] = _Failure(batch, reason)
 
     def check_failed(self, sink: SinkKey, query: str, batch: int) -> None:
-        """Raises `PipelineError` if an earlier batch has failed. Spark continues with the next batch only if the function given to
+        """Raise `PipelineError` if an earlier batch has failed. Spark continues with the next batch only if the function given to
         foreachBatch has not raised the error."""
         failure = self._failed.get((sink, query))
         if failure is not None and failure.batch < batch:

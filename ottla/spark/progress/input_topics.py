@@ -26,7 +26,7 @@ class InputTopics:
         self.ids = {**ids, **self.ids}
 
     def check(self, topics: Iterable[str]) -> None:
-        """Raises `PipelineError` if a topic has another id than when the stream first read it.
+        """Raise `PipelineError` if a topic has another id than when the stream first read it.
 
         Forgets the ids of topics that the stream no longer reads, which may be created again.
         """

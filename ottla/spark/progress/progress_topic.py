@@ -148,7 +148,7 @@ class ProgressTopic:
         return self.last
 
     def _check_kind(self, keys: Collection[bytes]) -> None:
-        """Raises `PipelineError` if a stream and frames share a transactional id, because they would fence each other."""
+        """Raise `PipelineError` if a stream and frames share a transactional id, because they would fence each other."""
         prefix = _frames_prefix(self.transactional_id).encode()
         if self.frames is None and any(key.startswith(prefix) for key in keys):
             raise PipelineError(f"write_once has used {self.transactional_id!r}: give the stream another transactional.id")

@@ -42,7 +42,7 @@ def chosen(
 
 
 def check_topic(name: str | None, topics: Container[str]) -> None:
-    """Raises `PipelineError` if rows cannot be written to a topic."""
+    """Raise `PipelineError` if rows cannot be written to a topic."""
     if name is None:
         raise PipelineError("a row has no topic")
     if name not in topics:
@@ -50,7 +50,7 @@ def check_topic(name: str | None, topics: Container[str]) -> None:
 
 
 def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
-    """Raises `PipelineError` if a row cannot be written to a partition; None means any partition."""
+    """Raise `PipelineError` if a row cannot be written to a partition; None means any partition."""
     check_topic(topic, partitions)
     if partition is not None and topic is not None and not 0 <= partition < partitions[topic]:
         raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")

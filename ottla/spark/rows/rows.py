@@ -107,7 +107,7 @@ def written_type() -> StructType:
 
 
 def check_arranged(schema: StructType) -> None:
-    """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+    """Raise `PipelineError` for rows that `ottla.spark.arranged` has not made."""
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     wanted = {"topic": "string", "key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
     if {"headers": _HEADERS} | given != wanted:

@@ -206,7 +206,7 @@ def _parsed(schema: str) -> Any:
 
 
 def _check_package() -> None:
-    """Raises `PipelineError` if Spark was submitted without its Avro package.
+    """Raise `PipelineError` if Spark was submitted without its Avro package.
 
     Also sets the limit of texts in the driver's JVM, which runs the tasks of a local session.
     """

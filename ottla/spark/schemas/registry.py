@@ -40,7 +40,7 @@ class Registry(msgspec.Struct, frozen=True):
     token: Secret = Secret("")
 
     def __post_init__(self) -> None:
-        """Raises `PipelineError`."""
+        """Raise `PipelineError`."""
         check_url("a registry's URL", self.url, "Registry's user and password beside it")
 
 

@@ -112,7 +112,7 @@ class Directory:
             raise PipelineError(f"{gone}, and the topic was never compacted; restore its files")
 
     def view(self, topic: str, partition: int) -> View:
-        """Return the view of a partition. Raises `PipelineError`."""
+        """Return the segments of a partition as they are now. Raises `PipelineError` if the partition is missing or damaged."""
         with self.damage_told(topic, partition):
             return self._repeated(lambda: self._view(topic, partition))
 
@@ -220,7 +220,7 @@ class Directories:
     """All directories of a broker's ``log.dirs``, comma-separated. Each partition is in one of them."""
 
     def __init__(self, paths: str) -> None:
-        """Raises `PipelineError`."""
+        """Raise `PipelineError`."""
         self._paths = paths
         self._all = [Directory(path.strip()) for path in paths.split(",") if path.strip()]
 

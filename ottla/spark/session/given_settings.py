@@ -22,7 +22,7 @@ _NAMED_OPTIONS: Final = {
     "--packages": "spark.jars.packages",
     "--repositories": "spark.jars.repositories",
 }
-"""The flags of spark-submit that correspond to a setting."""
+"""Flags of spark-submit, with the Spark setting that each of them sets."""
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -187,7 +187,7 @@ def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> Pip
 
 
 def check_query(last: Mark | None, query: str, begin: str = "") -> None:
-    """Raises `PipelineError` if another stream committed the last batch, unless this stream begins where that one has ended."""
+    """Raise `PipelineError` if another stream committed the last batch, unless this stream begins where that one has ended."""
     if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query}); continue with that"

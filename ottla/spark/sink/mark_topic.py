@@ -88,7 +88,7 @@ def _kept(standing: CommittedMark | None, ends: InputEnds) -> str:
 
 
 def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
-    """Raises `PipelineError` if an input topic was deleted and created again: its offsets were deleted with the old topic, and the
+    """Raise `PipelineError` if an input topic was deleted and created again: its offsets were deleted with the old topic, and the
     stream would skip records of the new one.
 
     ``ends`` are those of the next batch, because a topic that is no longer read may be deleted.

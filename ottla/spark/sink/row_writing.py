@@ -175,13 +175,13 @@ def _write(
 
 
 def _row(row: Any) -> Row:
-    """Raises `PipelineError`."""
+    """Raise `PipelineError`."""
     headers = _headers(row.headers) if "headers" in row else []
     return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
 
 
 def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
-    """Raises `PipelineError`."""
+    """Raise `PipelineError`."""
     listed = list(headers or ())
     if any(header is None or header.key is None for header in listed):
         raise PipelineError(NULL_HEADER)

@@ -49,7 +49,7 @@ def begins_stages_once(spark: SparkSession) -> bool:
 
 
 def check_settings(spark: SparkSession) -> None:
-    """Raises `PipelineError` if Spark copies slow tasks: each copy would fail, and after four failures Spark fails the batch."""
+    """Raise `PipelineError` if Spark copies slow tasks: each copy would fail, and after four failures Spark fails the batch."""
     # Reading the context's own settings would copy them from the JVM one by one.
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise PipelineError(

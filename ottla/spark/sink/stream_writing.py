@@ -58,7 +58,7 @@ class StreamWriter(_ArrowWriter):
     """The writer of one batch. ``checkpoint`` is a path or a URI that pyarrow's file systems support."""
 
     def __init__(self, options: SinkOptions, checkpoint: str, schema: StructType) -> None:
-        """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+        """Raise `PipelineError` for rows that `ottla.spark.arranged` has not made."""
         check_arranged(schema)
         self._options = options
         self._checkpoint = checkpoint

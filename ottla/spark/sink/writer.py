@@ -109,7 +109,7 @@ class TaskWriter:
 
 
 def check_alone(written: Sequence[Written], advice: str) -> None:
-    """Raises `PipelineError` if two tasks have written to one partition, because both began its sequences at 0."""
+    """Raise `PipelineError` if two tasks have written to one partition, because both began its sequences at 0."""
     seen: set[TopicPartition] = set()
     for part in written:
         where = (part.topic, part.partition)
@@ -119,7 +119,7 @@ def check_alone(written: Sequence[Written], advice: str) -> None:
 
 
 def _check_places(rows: pa.RecordBatch) -> None:
-    """Raises `PipelineError` for a row without a partition, because its topic is unknown."""
+    """Raise `PipelineError` for a row without a partition, because its topic is unknown."""
     places = rows.column("partition")
     if places.null_count:
         check_topic(rows.column("topic")[places.is_valid().index(False).as_py()].as_py(), ())

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ottla.coordinator.group.assignors.members import (
-    NOBODY,
+    NO_OWNER,
     Assignment,
     AssignorMember,
     assignments_by_owner,
@@ -42,7 +42,7 @@ class _Draft:
         """Each member's number of partitions of all topics together."""
         for owners in self.owners.values():
             for owner in owners:
-                if owner != NOBODY:
+                if owner != NO_OWNER:
                     self.sizes[owner] += 1
 
 
@@ -71,7 +71,7 @@ def _hardest_first(subscribers: Mapping[bytes, list[int]], partition_counts: Map
 
 def _assign_without_owner(draft: _Draft, topic_id: bytes) -> None:
     owners = draft.owners[topic_id]
-    without_owner = [partition for partition, owner in enumerate(owners) if owner == NOBODY]
+    without_owner = [partition for partition, owner in enumerate(owners) if owner == NO_OWNER]
     if without_owner:
         least_loaded = _least_loaded(draft, sorted(draft.subscribers[topic_id], key=draft.sizes.__getitem__))
         for partition in without_owner:

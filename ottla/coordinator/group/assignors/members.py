@@ -10,7 +10,7 @@ import msgspec
 Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
-NOBODY = -1
+NO_OWNER = -1
 """The owner of a partition without an owner."""
 
 
@@ -53,28 +53,28 @@ def have_equal_subscriptions(members: Mapping[str, AssignorMember]) -> bool:
 
 
 def owners_before(members: Sequence[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[bytes, list[int]]:
-    """Return each partition's previous owner as an index into ``members``, or `NOBODY` if it no longer subscribes to the topic.
+    """Return each partition's previous owner as an index into ``members``, or `NO_OWNER` if it no longer subscribes to the topic.
 
     Two members may have the same partition if a group was converted from the classic protocol and its clients used their own
     assignor. Then the first member keeps the partition.
     """
-    owners = {topic_id: [NOBODY] * count for topic_id, count in partition_counts.items()}
+    owners = {topic_id: [NO_OWNER] * count for topic_id, count in partition_counts.items()}
     for index, member in enumerate(members):
         for topic_id, partitions in member.assigned.items():
             if topic_id in member.subscribed:
                 topic_owners = owners[topic_id]
                 for partition in partitions:
-                    if partition < len(topic_owners) and topic_owners[partition] == NOBODY:
+                    if partition < len(topic_owners) and topic_owners[partition] == NO_OWNER:
                         topic_owners[partition] = index
     return owners
 
 
 def assignments_by_owner(member_ids: Sequence[str], owners: Mapping[bytes, Sequence[int]]) -> dict[str, Assignment]:
-    """Convert the owner of each partition, an index into ``member_ids`` or `NOBODY`, into assignments by member id."""
+    """Convert the owner of each partition, an index into ``member_ids`` or `NO_OWNER`, into assignments by member id."""
     assigned: list[dict[bytes, list[int]]] = [{} for _ in member_ids]
     for topic_id, topic_owners in owners.items():
         for partition, owner in enumerate(topic_owners):
-            if owner != NOBODY:
+            if owner != NO_OWNER:
                 assigned[owner].setdefault(topic_id, []).append(partition)
     return {
         member_id: {topic_id: frozenset(partitions) for topic_id, partitions in by_topic.items()}

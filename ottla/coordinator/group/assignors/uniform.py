@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.coordinator.group.assignors import different_subscriptions
 from ottla.coordinator.group.assignors.members import (
-    NOBODY,
+    NO_OWNER,
     Assignment,
     AssignorMember,
     assignments_by_owner,
@@ -41,7 +41,7 @@ def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: M
     above_share: list[list[tuple[bytes, int]]] = [[] for _ in member_ids]
     for topic_id, topic_owners in owners.items():
         for partition, owner in enumerate(topic_owners):
-            if owner == NOBODY:
+            if owner == NO_OWNER:
                 without_owner.append((topic_id, partition))
             elif room[owner]:
                 room[owner] -= 1
@@ -58,7 +58,7 @@ def _partition_counts_of_members(owners: Mapping[bytes, Sequence[int]], member_c
     counts = [0] * member_count
     for topic_owners in owners.values():
         for owner in topic_owners:
-            if owner != NOBODY:
+            if owner != NO_OWNER:
                 counts[owner] += 1
     return counts
 
