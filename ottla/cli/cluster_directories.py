@@ -7,7 +7,8 @@ from collections.abc import Callable
 from os.path import normpath
 from pathlib import Path
 
-from ottla.cli.directories import Bar, carefully, counted, document
+from ottla.cli.directories import Bar, advancing, carefully, document
+from ottla.client.wording import counted
 
 
 def rebuild_controller(
@@ -32,7 +33,8 @@ def rebuild_controller(
             return 0
         source = rebuilt.source or "partition directories, because no broker has a copy of the metadata"
         say(f"cluster {rebuilt.cluster_id}, controller {rebuilt.node_id}, from {source}")
-        say(f"  {rebuilt.topics} topics, {rebuilt.partitions} partitions, metadata up to offset {rebuilt.end_offset}")
+        contents = f"{counted(rebuilt.topics, 'topic')}, {counted(rebuilt.partitions, 'partition')}"
+        say(f"  {contents}, metadata up to offset {rebuilt.end_offset}")
         for line in rebuilt.unknown:
             say(f"  unknown: {line}")
         for note in rebuilt.notes:
@@ -61,7 +63,7 @@ def grow(
         if not Path(directory).is_dir():
             raise DirectoryError(f"{directory} is no directory; name the data directory of a stopped broker")
         with locked(env.fs, directory):
-            on_read = counted(Bar("reading"), data_bytes(env.fs, directory))
+            on_read = advancing(Bar("reading"), data_bytes(env.fs, directory))
             grown = grow(env.fs, directory, brokers, replication_factor, env.random_uuid, env.now_ms(), on_read)
         if as_json:
             say(document({**dataclasses.asdict(grown), "directory": env.fs.absolute(directory)}))
@@ -69,8 +71,8 @@ def grow(
         if grown.was_interrupted:
             say("a growth that was interrupted is complete now, with the options that it was begun with")
         say(f"cluster {grown.cluster_id}, brokers 1 to {grown.brokers}; broker 1 has the data")
-        replicas = "1 replica" if grown.replication_factor == 1 else f"{grown.replication_factor} replicas"
-        say(f"  {grown.topics} topics, {grown.partitions} partitions with {replicas} each")
+        partitions, replicas = counted(grown.partitions, "partition"), counted(grown.replication_factor, "replica")
+        say(f"  {counted(grown.topics, 'topic')}, {partitions} with {replicas} each")
         for note in grown.notes:
             say(f"  note: {note}")
         say(f"start it with: ottla serve --data-dir {directory} --brokers {grown.brokers}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import msgspec
 
+from ottla.client.wording import counted
 from ottla.process import print_error
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Bar:
             self._out.write(f"{self._title}: {total:,} bytes\n")
 
 
-def counted(bar: Bar, total: int) -> Callable[[int], None]:
+def advancing(bar: Bar, total: int) -> Callable[[int], None]:
     """Return a callable that advances the bar by a number of bytes. The bar stops at its end, because files may have grown since
     ``total`` was counted."""
     done = 0
@@ -113,7 +114,7 @@ def graduate(
     def work() -> int:
         plan = plan_graduation(reading, source, features or {})
         with locked_for_writing(fs, source):
-            check(reading, source, plan, counted(Bar("checking"), plan.size_bytes))
+            check(reading, source, plan, advancing(Bar("checking"), plan.size_bytes))
             if not as_json:
                 _report(plan, say)
             if in_place:
@@ -166,7 +167,10 @@ def _graduated(plan: GraduationPlan, directory: str | None) -> dict[str, Any]:
 def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
     say(f"cluster {plan.identity.cluster_id}, node {plan.identity.node_id}")
     topics = len(plan.state.topics)
-    say(f"{topics} topics, {plan.partition_count} partitions, {len(plan.directories)} with data, {plan.size_bytes:,} bytes")
+    say(
+        f"{counted(topics, 'topic')}, {counted(plan.partition_count, 'partition')}, {len(plan.directories):,} with data,"
+        f" {counted(plan.size_bytes, 'byte')}"
+    )
     for topic in _handed_over(plan):
         say(topic.line)
     for note in plan.notes:
@@ -237,8 +241,7 @@ def adopt(
             say(topic.line)
         for note in plan.notes:
             say(f"  note: {note}")
-        count = "1 topic" if len(adopted) == 1 else f"{len(adopted)} topics"
-        say(f"{count} adopted; serve them with: ottla serve --data-dir {target}")
+        say(f"{counted(len(adopted), 'topic')} adopted; serve them with: ottla serve --data-dir {target}")
         return 0
 
     return carefully(work)
@@ -256,7 +259,7 @@ def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] =
     def work() -> int:
         with locked_for_reading(directory):
             check_plain_logs(directory)
-            report = audit_directory(fs, directory, counted(Bar("reading"), size_bytes(fs, directory)))
+            report = audit_directory(fs, directory, advancing(Bar("reading"), size_bytes(fs, directory)))
         code = NOT_WHOLE if report.torn or report.unreadable else 0
         if as_json:
             torn = [msgspec.structs.asdict(transaction) for transaction in report.torn]
@@ -303,7 +306,7 @@ def recover(
             raise DirectoryError(f"{directory} is not a directory; give the data directory of a stopped broker")
         with locked_for_writing(fs, directory) if discards else locked_for_reading(directory):
             check_plain_logs(directory)
-            damaged = examine(fs, directory, partitions, counted(Bar("reading"), size_bytes(fs, directory)))
+            damaged = examine(fs, directory, partitions, advancing(Bar("reading"), size_bytes(fs, directory)))
             if discards and not is_only_replica:
                 check_only_replicas(fs, directory, {segment.where for segment in damaged if segment.may_be_changed})
             left = 0

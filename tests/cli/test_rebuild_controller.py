@@ -33,7 +33,7 @@ def test_rebuild_reports_source_and_unknown_records(brokers: Path, capsys: pytes
     assert rebuild(brokers) == 0
     said = capsys.readouterr().out
     assert f"controller 3000, from {brokers}/broker-1/{COPY}" in said
-    assert "1 topics, 2 partitions" in said
+    assert "1 topic, 2 partitions" in said
     assert "unknown: records of the lost controller" in said
     assert (brokers / "controller" / COPY / f"{0:020}.log").stat().st_size > 0
     assert "node.id=3000" in (brokers / "controller" / "meta.properties").read_text()
