@@ -23,11 +23,11 @@ pytest_plugins = [
     "tests.support.sharing",
 ]
 
-# Every state that a test brings about is checked as a whole.
+# Check the whole state, not only the changed part of it, after every change that a test makes.
 CHECKED.whole_states = True
 
-# One run is as good as the next: a change is refused for what it did. `make search` draws other examples.
-# What hypothesis times is the machine, too: how long an example takes says nothing where others are at work.
+# Tests draw the same examples in every run, so that only a change of the code can make one fail; `make search` draws others. An
+# example has no deadline, because its duration depends on the load of the machine.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", UNTIMED, derandomize=True)
 settings.register_profile("searching", UNTIMED, print_blob=True)
@@ -41,7 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what the brokers answer into the scenario files")
 
 
-# Collecting makes a million objects that live until the end: looking for garbage among them takes a third of that time.
+# Collection creates about a million objects that live until the end of the run. Garbage collection would add a third to the
+# duration.
 gc.disable()
 
 
@@ -54,7 +55,7 @@ RUN = pytest.StashKey[keeping.Run | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # With xdist it is the controller's run, which the workers find in their environment.
+    # With xdist this process is the controller. Its workers find the run in their environment.
     config.stash[RUN] = keeping.Run.begun()
 
 
@@ -65,9 +66,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """A long value is named by its beginning and its length.
+    """Shorten the id of a long parameter to its beginning and its length.
 
-    pytest puts a test's id into the environment, PYTEST_CURRENT_TEST, and Linux starts no process with a variable above 128 KiB.
+    pytest stores a test's id in the environment variable PYTEST_CURRENT_TEST, and Linux cannot start a process whose environment
+    has a variable of more than 128 KiB.
     """
     if isinstance(val, str | bytes) and len(val) > MAX_ID_LENGTH:
         begin = val[:BEGIN_LENGTH]
@@ -77,7 +79,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.fixture(params=["lines", pytest.param("ms", marks=pytest.mark.nightly)])
 def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """Measures how long the event loop is held, in lines of Python, and under ``make nightly`` in ms."""
+    """Meter of how long a test holds the event loop: in lines of Python, and under ``make nightly`` in ms as well."""
     if request.param == "ms":
         return TimeMeter()
     monkeypatch.setattr(steps, "WORK_A_STEP", steps.WORK_A_STEP // SCALE)
@@ -86,13 +88,13 @@ def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Me
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark session for all tests of a process: starting it takes longer than most of them."""
+    """Spark session for all tests of a process. Starting a session takes longer than most of the tests."""
     pytest.importorskip("pyspark")
     from ottla.spark.session.session import session
     from tests.support import quick_java
     from tools import kafka
 
-    # pyspark.testing brings pandas-on-Spark along, which warns without it.
+    # pyspark.testing imports pandas-on-Spark, which logs a warning if this variable is unset.
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in quick_java.environment().items():

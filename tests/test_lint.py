@@ -1,4 +1,4 @@
-"""The repository holds itself to its own rules."""
+"""The source code follows the repository's own rules: imports, file lengths, asserts, generated structs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.xdist_group("lint")
-"""One process parses the sources once for all tests."""
+"""Runs all of these tests in one process, which parses the sources only once."""
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
@@ -21,7 +21,7 @@ OUTSIDE_OF = {
     "ottla/broker/http/http_requests.py": {"socket", "time"},
     "ottla/broker/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},
-    # A fault may end the process, and has random numbers by its own seed.
+    # A fault may end the process, and draws random numbers with a seed of its own.
     "ottla/control/faults/added_fault.py": {"random"},
     "ottla/control/faults/registry.py": {"os"},
     "ottla/control/clock.py": {"time"},
@@ -29,11 +29,11 @@ OUTSIDE_OF = {
     "ottla/control/pages.py": {"threading"},
     "ottla/control/faults/remote_faults.py": {"time"},
 }
-"""The only modules of the broker's rooms that may reach the outside world."""
+"""I/O modules that a file of the broker's packages may import; all other files may import none of `OUTSIDE`."""
 MAX_LINES = 420
 ROOMS = tuple(f"ottla/{name}" for name in ("protocol", "storage", "coordinator", "operations", "broker", "control"))
 LINKS = ("broker", "coordinator", "protocol", "storage")
-"""Folders of the package that the top level names as well."""
+"""Packages of ottla that have a symbolic link in the top-level directory."""
 
 
 def sources(*rooms: str) -> list[Path]:
@@ -42,7 +42,7 @@ def sources(*rooms: str) -> list[Path]:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """The nodes of a module's syntax tree in the order of ast.walk."""
+    """Return the nodes of a module's syntax tree in the order of ast.walk."""
     return list(ast.walk(ast.parse(path.read_text())))
 
 
@@ -67,7 +67,8 @@ def test_files_stay_below_the_line_limit() -> None:
 
 
 STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "broker", "control", "spark", "pipeline"))
-"""Rooms whose values are made for each request, batch or record, or travel to another process (docs/internals/recipes.md)."""
+"""Packages whose values are created for each request, batch or record, or are sent to another process (docs/internals/recipes.md).
+"""
 
 
 def test_value_types_of_busy_packages_are_structs() -> None:
@@ -95,11 +96,11 @@ def test_imports_have_no_cycles() -> None:
 
 
 LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_owing", "keys", "values"}
-"""Functions that an assert may call, because they only read. With ``python -O`` asserts do not run."""
+"""Functions without side effects, which an assert may call. With ``python -O`` asserts do not run."""
 
 
 def acts(module: Sequence[ast.AST]) -> list[str]:
-    """Return calls, assignments and awaits with side effects in asserts."""
+    """Return the calls, assignments and awaits with side effects inside asserts."""
     acting: list[str] = []
     for statement in module:
         if not isinstance(statement, ast.Assert):
@@ -127,7 +128,7 @@ MESSAGES = "ottla.protocol.messages"
 
 
 def generated_structs() -> dict[str, set[str]]:
-    """The names of the structs in each module of ottla/protocol/messages."""
+    """Return the names of the structs in each module of ottla/protocol/messages."""
     modules = (path for path in (ROOT / MESSAGES.replace(".", "/")).glob("*.py") if path.stem != "__init__")
     return {path.stem: set(re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)) for path in modules}
 
@@ -136,9 +137,10 @@ GENERATED = generated_structs()
 
 
 def built_by_position(tree: Sequence[ast.AST]) -> list[str]:
-    """Calls of generated structs with an unpacked argument or with more than one that has no name.
+    """Return the calls of generated structs that have an unpacked argument or more than one positional argument.
 
-    A struct is known by how it is imported: by itself from its module, or as an attribute of the module.
+    A struct is recognised by its import: either the struct itself is imported, or its module is and the struct is an attribute of
+    the module.
     """
     structs: set[str] = set()
     modules: dict[str, str] = {}
@@ -164,7 +166,7 @@ def built_by_position(tree: Sequence[ast.AST]) -> list[str]:
 
 @pytest.mark.heavy
 def test_generated_structs_are_built_by_keyword() -> None:
-    """The order of a generated struct's fields is that of Kafka's schema, and Kafka inserts fields in the middle."""
+    """A generated struct has its fields in the order of Kafka's schema, and Kafka inserts new fields in the middle."""
     who_imports = [path for path in sources("ottla", "tests", "tools", "benchmarks") if MESSAGES in path.read_text()]
     assert len(who_imports) > 100
     built = {path: built_by_position(nodes(path)) for path in who_imports}
@@ -191,8 +193,10 @@ def test_top_level_links_name_the_packages(name: str) -> None:
 
 @pytest.mark.heavy
 def test_no_imports_through_top_level_links() -> None:
-    """A module has one name, that in the package: under two there would be two of each class."""
-    # Few lines look as if they did, and only their files are worth a syntax tree.
+    """A module must be imported by its name in the package only: imported by two names, it would exist twice, with two copies of
+    each class.
+    """
+    # Only files with a line that looks like such an import are parsed, because parsing takes long.
     links = "|".join(LINKS)
     looks = re.compile(rf"^\s*(?:from\s+(?:{links})\b|import\s.*\b(?:{links})\b)", re.MULTILINE)
     who_may = [path for path in sources("ottla", "tests", "tools", "benchmarks") if looks.search(path.read_text())]

@@ -1,4 +1,4 @@
-"""The numbers on the pages that people read are those of the code."""
+"""Numbers in the README and in the documentation are equal to those in the code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLAIMS = [
     (r"at most ([\d,]+) records are named", MAX_RECORD_ERRORS, ("docs/differences.md",)),
     (r"transaction\.version 0 to (\d+)", SUPPORTED_FEATURES["transaction.version"][1], ("README.md", "docs/features.md")),
 ]
-"""A sentence with digits, the number, and the pages that contain it."""
+"""Regular expression that captures a number in a sentence, the expected number, and the pages that must contain the sentence."""
 
 
 @pytest.mark.parametrize(("pattern", "number", "pages"), CLAIMS, ids=[pattern for pattern, _, _ in CLAIMS])

@@ -1,4 +1,4 @@
-"""The text of code, help and documentation uses the words of the field, and not the private ones that it once used.
+"""Code, help and documentation use the words of the field, and not the private words that they once used.
 
 The list of words is the glossary of CONTRIBUTING.md. It is not a list to search and replace: a sentence that needs one of these
 words usually has to be written again.
@@ -28,10 +28,10 @@ WORDS = {
     r"neighbou?rs?": "other broker, adjacent",
     r"told": "answered, notified, reported",
 }
-"""Regular expressions of words that code and pages do not use, with words to use."""
+"""Regular expressions of refused words, with the words to use instead."""
 GENERATED = ROOT / "ottla/protocol/messages"
 LONE_CLAUSE = re.compile(r"(?:Until|Those|What|Who|Where|Once|As long as)\b")
-"""The beginning of a docstring that is half a sentence, which the name would have to finish."""
+"""First words of a docstring that is only half a sentence and continues the function's name."""
 
 
 class Text(NamedTuple):
@@ -66,7 +66,7 @@ def pages() -> list[Path]:
 
 
 def without_code(text: str) -> str:
-    """The text without names of the code, paths and anchors."""
+    """Return the text without code, paths and anchors."""
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return re.sub(r"``?[^`\n]*``?|\]\([^)]*\)|<a id=[^>]*>|https?://\S+", "", text)
 

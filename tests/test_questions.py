@@ -1,4 +1,4 @@
-"""Tests for the waiting helpers, without a broker."""
+"""Tests of `wait_for` in ottla.testing, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The docstring of a package names each of its modules, so that a reader finds a module from the tree."""
+"""The docstring of a package names each of its modules, so that a reader of the directory finds a module's purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMED_BY_A_LIST = {
     "ottla/protocol/codegen": "generates ottla/protocol/messages",
     "ottla/protocol/messages": "the messages of Kafka",
 }
-"""Packages whose modules are named after the entries of a list."""
+"""Packages whose modules correspond to the entries of a list, such as Kafka's APIs, so that the docstring need not name them."""
 PACKAGES = sorted(
     str(path.parent.relative_to(ROOT))
     for path in (ROOT / "ottla").rglob("__init__.py")

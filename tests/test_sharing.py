@@ -1,4 +1,4 @@
-"""Tests of one xdist group run in one process (tests/conftest.py)."""
+"""The ids that tests get in a run with xdist."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import pytest
 
 @pytest.mark.xdist_group("sharing")
 def test_xdist_groups_are_known_to_the_scheduler(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist writes a test's group into its id. Without that each process starts what only one of them needs."""
+    """With ``--dist loadgroup`` pytest-xdist appends a test's group to its id; otherwise it ignores the groups.
+
+    Without groups, each worker would start a broker or Spark session that one worker could start for all of the group's tests.
+    """
     is_shared = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@sharing") == is_shared
 
 
 def test_ids_fit_into_an_environment_variable(request: pytest.FixtureRequest) -> None:
-    """pytest hands it to every process that a test starts, in PYTEST_CURRENT_TEST."""
+    """pytest stores the id of the running test in PYTEST_CURRENT_TEST, which every process that the test starts inherits."""
     assert max(len(item.nodeid) for item in request.session.items) < 2_000

@@ -1,4 +1,6 @@
-"""A test that was unstable three times is a bug: it fails here until its cause is fixed and its entry removed."""
+"""A test that was unstable three times is a bug. This file fails until its cause is fixed and its entry in unstable.json is
+removed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import json
 from tools.test_run import UNSTABLE
 
 MAX_COUNT = 2
-"""Upper bound on how often a test may have been unstable. A third time is no coincidence."""
+"""Highest number of times that a test may have been unstable. A third time is no coincidence."""
 
 
 def test_no_test_was_unstable_three_times() -> None:

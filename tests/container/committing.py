@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, Producer
 
 
 def commit(bootstrap: str) -> list[bytes]:
-    """Return what a read-committed consumer sees of a transaction committed after an aborted one."""
+    """Abort a transaction, commit another one, and return the values that a read-committed consumer then reads."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders"})
     producer.init_transactions(60)
     for value, ends in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):

@@ -1,6 +1,7 @@
-"""A stand-in for a container engine: as much of Docker's HTTP API as Testcontainers ask, with containers of `running`.
+"""A stand-in for a container engine: the part of Docker's HTTP API that Testcontainers use, with containers of `running`.
 
-Every image's name stands for ottla's image. What is not known is answered with 404 and noted, so that a test says what was missing.
+Every image name stands for ottla's image. An unknown request is answered with 404 and recorded in `Engine.unknown`, so that a
+failed test reports which request is missing.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that disconnects during a request is not an error; other errors are shown as usual."""
+        """Ignore the error of a client that disconnects during a request; report other errors as usual."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class Engine:
-    """Serves at `address` while it is entered, and removes its containers at the end."""
+    """A server that listens on `address` while it is used as a context manager, and removes its containers at the end."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -69,7 +70,7 @@ class Engine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment for Testcontainers of all languages: address of the engine, and no companion containers."""
+        """Environment variables for Testcontainers in all languages: the address of the engine, and no companion containers."""
         off = ("TESTCONTAINERS_RYUK_DISABLED", "TESTCONTAINERS_CHECKS_DISABLE")
         where = {"DOCKER_HOST": self.address, "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1"}
         return {**where, "DOCKER_API_VERSION": API_VERSION, **dict.fromkeys(off, "true")}
@@ -95,7 +96,7 @@ class Engine:
 
 
 class Exec(msgspec.Struct):
-    """A command that is run in a container."""
+    """A command that a client runs in a container (``docker exec``)."""
 
     container: Container
     command: list[str]
@@ -103,7 +104,7 @@ class Exec(msgspec.Struct):
 
 
 class Created:
-    """The configuration with which a client created a container."""
+    """A container, and the configuration with which a client created it."""
 
     def __init__(self, container: Container, name: str, wanted: dict[str, Any]) -> None:
         self.container = container
@@ -112,7 +113,7 @@ class Created:
         self.is_removed = False
 
     def described(self) -> dict[str, Any]:
-        """ContainerInspect."""
+        """Return the response of ContainerInspect."""
         container = self.container
         ports = {f"{port}/tcp": [{"HostIp": "0.0.0.0", "HostPort": str(at)}] for port, at in container.published.items()}
         status = "running" if container.is_running else "created" if not container.was_started else "exited"
@@ -230,12 +231,13 @@ class _Asked(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD" and status != 204:
-            # The client has disconnected and needs no response.
+            # A client that has disconnected needs no response.
             with suppress(OSError):
                 self.wfile.write(body)
 
     def _logs(self, logs: list[Log], made: Created, *, follow: bool) -> None:
-        """The output as a multiplexed stream: each piece follows its stream and size, until the container ends."""
+        """Send the output as a multiplexed stream until the container ends. A header before each chunk names its stream and size.
+        """
         self.send_response(200)
         self.send_header("Content-Type", "application/vnd.docker.multiplexed-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -253,7 +255,7 @@ class _Asked(BaseHTTPRequestHandler):
                     time.sleep(LOG_TICK_S)
 
     def _run(self, run: Exec) -> None:
-        """Exec's start, with the connection as the stream of its output."""
+        """Respond to ExecStart: run the command, and send its output on the connection."""
         done = run.container.run(*run.command)
         run.exit_code = done.returncode
         if "Upgrade" in self.headers:
@@ -325,7 +327,7 @@ def _is(status: int, value: Any) -> Route:
 
 
 def _listed(engine: Engine, made: Created | None, query: dict[str, str], body: bytes) -> Answer:
-    """ContainerList; of the filters the one that is used, by the id."""
+    """Return the response of ContainerList. Only the filter by id is supported."""
     filters = json.loads(query.get("filters", "{}"))
     wanted = [*filters.get("id", [])]
     listed = []

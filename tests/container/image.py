@@ -1,7 +1,7 @@
-"""The image without a container engine: what the steps of the Dockerfile's last stage leave, in a directory.
+"""Builds the image's root directory without a container engine, by executing the steps of the Dockerfile's last stage.
 
-Debian and Python are this machine's, which `inside` binds into the root; all else comes from the Dockerfile. A step that is not
-known here raises, so that the image is not tested without it.
+Debian and Python are those of this machine: `inside` bind-mounts them into the root. Everything else comes from the Dockerfile. An
+unknown step raises an exception, so that no step of the image is left untested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ OF_THE_MACHINE = [
     *(str(path) for path in Path("/usr").iterdir() if path.is_dir() and path.name not in ("local", "sbin")),
     *(str(path) for path in Path("/usr/local").iterdir() if path.is_dir() and path.name != "bin"),
 ]
-"""What the root has of this machine. Into the others come files of the image, and of those who start it."""
+"""Directories of this machine that are bind-mounted into the root. The excluded directories hold files of the image, or files that
+users of the image copy into it.
+"""
 
 ROOT = Path(__file__).parent.parent.parent
 DOCKERFILE = ROOT / "Dockerfile"
@@ -30,11 +32,11 @@ USER_ID = 1000
 
 
 class Image(msgspec.Struct):
-    """A root directory, and what the engine has to know of an image."""
+    """A root directory, and the image configuration that an engine reads from a Dockerfile."""
 
     root: Path
     owned: list[str] = []
-    """Paths in the root that belong to the image's user."""
+    """Paths inside the root that belong to the image's user."""
     environment: dict[str, str] = {}
     workdir: str = "/"
     command: list[str] = []
@@ -63,7 +65,7 @@ def build(root: Path, dockerfile: Path = DOCKERFILE) -> Image:
 
 
 def _as_python_slim(image: Image) -> None:
-    """What the base image brings: accounts, the linker's cache, and Python and ottla on the PATH."""
+    """Create the contents of the base image: accounts, the linker's cache, and Python and ottla on the PATH."""
     image.at("etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
     image.at("etc/group").write_text("root:x:0:\n")
     shutil.copy("/etc/ld.so.cache", image.at("etc/ld.so.cache"))

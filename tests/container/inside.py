@@ -1,7 +1,7 @@
-"""Becomes process 1 of a container: ``python inside.py SPECIFICATION``, in namespaces of its own (`running`).
+"""Becomes process 1 of a container: ``python inside.py SPECIFICATION``, run in new namespaces by `running`.
 
-It imports nothing of the project, so that whatever Python there is can run it. Published ports are sockets that it has got from
-outside; a child hands their connections on to the network inside.
+It imports nothing of the project, so that any Python can run it. Published ports are listening sockets inherited from the process
+outside; a child process forwards their connections to the container's network.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def forward(published: list[tuple[int, int]]) -> None:
             try:
                 inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
-                # As an engine's proxy does before the container listens.
+                # Close the connection, as an engine's proxy does before the container listens.
                 writer.close()
                 return
             await asyncio.gather(pipe(reader, inner_writer), pipe(inner_reader, writer))
@@ -91,7 +91,7 @@ def main(specification: dict[str, object]) -> None:
         os.setgroups([])
         os.setgid(user_id)
         os.setuid(user_id)
-        # A change of user takes back what `unshare --kill-child` has asked for.
+        # A change of the user resets the parent-death signal, which `unshare --kill-child` had set.
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     environment: dict[str, str] = specification["environment"]  # type: ignore[assignment]
     command: list[str] = specification["command"]  # type: ignore[assignment]

@@ -1,6 +1,6 @@
-"""How libraries start Kafka's images: what a container is given, the script that comes into it, and the line that is waited for.
+"""How libraries start Kafka's images: environment, start script, and the log line that the library waits for.
 
-Each is one row of docs/containers.md, step by step and in our words.
+Each launch corresponds to a row of docs/containers.md, and reproduces the library's steps in our own words.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ CONTROLLER = ",CONTROLLER://0.0.0.0:9094"
 
 
 class Where(msgspec.Struct, frozen=True):
-    """Facts that a library knows when it writes its script."""
+    """Facts that a library knows when it writes its start script."""
 
     mapped_port: int
     hostname: str
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """``runs_by`` the shell that runs the script; an empty one executes it. ``waiting`` is said before the script is there."""
+    """One way to start a container of Kafka.
+
+    ``runs_by`` is the shell that runs the script; if it is empty, the script is executed directly. ``waiting`` is printed before
+    the script exists.
+    """
 
     name: str
     port: int
@@ -55,7 +59,7 @@ class Launch(msgspec.Struct, frozen=True):
     waiting: str = ""
     cluster_id: str | None = CLUSTER_ID
     waits_for_ports: tuple[int, ...] = ()
-    """Ports that it looks for inside the container, by commands there."""
+    """Ports that the library probes with commands inside the container."""
 
     @property
     def entrypoint(self) -> list[str] | None:
@@ -86,7 +90,7 @@ def zookeeper_first(file: str = "zookeeper.properties") -> list[str]:
 
 
 def formatted(cluster_id: str) -> list[str]:
-    """The image's own steps changed: nothing about ZooKeeper, and the directory formatted."""
+    """Return commands that edit the image's own steps: they remove the ZooKeeper setting and format the log directory."""
     configure = "/etc/confluent/docker/configure"
     return [
         f"sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' {configure}",

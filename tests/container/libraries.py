@@ -1,4 +1,4 @@
-"""Testcontainers themselves, in their languages: fetched once as their users do, and programs that start their Kafka containers."""
+"""Testcontainers in several languages: downloaded as their users do, with programs that start their Kafka containers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tools.kafka import Unavailable, cache_dir
 
 PROGRAMS = Path(__file__).parent / "testcontainers"
 JAVA = {"2.0.5": "testcontainers-kafka", "1.21.4": "kafka"}
-"""The artifact of each major release of Testcontainers for Java."""
+"""Artifact of each major release of Testcontainers for Java."""
 PYTHON_PACKAGES = ("testcontainers==4.15.0", "docker==7.2.0", "packaging")
 NODE_PACKAGE = "@testcontainers/kafka@11.14.0"
-"""The last major release that runs on Node 20."""
+"""Package of the last major release that runs on Node 20."""
 FETCH_TIMEOUT_S = 300
 
 
 def _fetched(name: str, fetch: Callable[[Path], None]) -> Path:
-    """A folder of the cache, filled at first. Raises `Unavailable`."""
+    """Return a folder of the cache, which the first call fills. Raises `Unavailable` if the download fails."""
     target = cache_dir() / name
     if not (target / "complete").exists():
         target.mkdir(parents=True, exist_ok=True)
@@ -83,10 +83,10 @@ STARTED = {
     "node": ["kraft-8.0.0", "kraft-7.3.0", "zookeeper-7.3.0"],
     "go": ["kraft"],
 }
-"""The containers that each program starts, one after the other."""
+"""Containers that each program starts, one after the other."""
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
-    """Return the environment of this process, without the address of a container engine."""
+    """Return the environment of this process with ``more``, but without settings of Docker, Testcontainers and Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TESTCONTAINERS_", "PYTHON"))}
     return {**kept, **more}

@@ -1,4 +1,4 @@
-"""Containers of the image without an engine: namespaces of their own, published ports, files from outside, log lines."""
+"""Containers of the image without an engine: new namespaces, published ports, copied files, log lines."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ STARTED_TIMEOUT_S = 60
 
 @cache
 def unshare() -> tuple[str, ...]:
-    """The command that begins namespaces. Raises `Unavailable` where this machine gives none."""
+    """Return the command that starts a process in new namespaces. Raises `Unavailable` if this machine does not support them."""
     program = shutil.which("unshare")
     if sys.platform != "linux" or program is None:
         raise Unavailable("containers need Linux and unshare")
-    # Whoever is not root becomes it in a namespace of users, where there is no other user.
+    # A user who is not root becomes root in a user namespace. That namespace has no other user.
     command = (program, *(() if os.getuid() == 0 else ("--map-root-user",)), *NAMESPACES)
     done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -48,14 +48,14 @@ def _runs(process: int) -> bool:
 
 
 class Log(NamedTuple):
-    """An output stream of a container, by its number in the engine's API."""
+    """An output stream of a container, with its number in the engine's API."""
 
     number: int
     path: Path
 
 
 class Container:
-    """One container: created, started once, and removed."""
+    """A container that is created, started once, and removed."""
 
     def __init__(
         self,
@@ -123,11 +123,13 @@ class Container:
 
     @property
     def text(self) -> str:
-        """All that was written, to stdout first."""
+        """Everything that the container has written: stdout, then stderr."""
         return "".join(log.path.read_text(errors="replace") for log in self.logs.values())
 
     def wait_for(self, expression: str) -> str:
-        """The first log line in which the expression is found. Raises AssertionError where the container ends without it."""
+        """Wait for a log line that matches the expression, and return it. Raises AssertionError if the container ends without such
+        a line.
+        """
         deadline = time.monotonic() + STARTED_TIMEOUT_S
         while True:
             has_ended = not self.is_running
@@ -145,7 +147,7 @@ class Container:
             time.sleep(0.05)
 
     def put(self, path: str, text: str, *, mode: int) -> None:
-        """Copies a file into the container, as the engine does: whole, and as root."""
+        """Copy a file into the container as an engine does: atomically, and owned by root."""
         target = self.image.at(path)
         unfinished = target.with_name(f".{target.name}.part")
         unfinished.write_text(text)
@@ -153,7 +155,7 @@ class Container:
         unfinished.rename(target)
 
     def _first_process(self) -> int:
-        """Process 1, by its number outside."""
+        """Return the pid of the container's process 1 outside its namespace."""
         assert self._process is not None
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         deadline = time.monotonic() + STARTED_TIMEOUT_S
@@ -163,7 +165,7 @@ class Container:
         return int(numbers[0])
 
     def run(self, *command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-        """Runs a command in the container, as ``docker exec`` does."""
+        """Run a command in the container, as ``docker exec`` does."""
         first = str(self._first_process())
         entered = ["nsenter", "--target", first, "--mount", "--net", "--uts", "--pid", "--root", "--wd"]
         as_user = ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups"] if self._user_id else []
@@ -185,7 +187,7 @@ class Container:
         return self._process.wait(STARTED_TIMEOUT_S)
 
     def remove(self) -> None:
-        """Kills all that runs in it: process 1 takes the others of its namespace along."""
+        """Kill all processes of the container. Its process namespace ends with process 1."""
         if self.is_running:
             assert self._process is not None
             first = self._first_process()

@@ -39,12 +39,12 @@ def test_listeners_are_derived_from_advertised_ones(advertised: str, listeners: 
     assert prepared({"KAFKA_ADVERTISED_LISTENERS": advertised}, {})["KAFKA_LISTENERS"] == listeners
 
 
-def test_given_listeners_set_no_advertised_ones() -> None:
-    """Their names and ports need not be those of the defaults."""
+def test_configured_listeners_add_no_default_advertised_listeners() -> None:
+    """The names and ports of the configured listeners may differ from those of the default advertised listeners."""
     assert prepared({"KAFKA_LISTENERS": "IN://:1"}, {}) == {"KAFKA_LISTENERS": "IN://:1", "KAFKA_LOG_DIRS": "/data"}
 
 
-def test_lists_may_be_empty_or_end_with_commas() -> None:
+def test_empty_list_entries_are_ignored() -> None:
     environment = {"KAFKA_LISTENERS": " A://:1 ,, ", "KAFKA_ADVERTISED_LISTENERS": ""}
     assert prepared(environment, {}) == {"KAFKA_LISTENERS": "A://:1", "KAFKA_LOG_DIRS": "/data"}
 
@@ -53,7 +53,7 @@ def test_mounted_file_overrides_the_defaults() -> None:
     assert prepared({}, {"listeners": "PLAINTEXT://:9094", "log.dirs": "/var/lib/kafka/data"}) == {}
 
 
-def test_controller_only_node_has_only_its_listener(tmp_path: Path) -> None:
+def test_controller_only_node_gets_no_default_listener(tmp_path: Path) -> None:
     assert prepared({"KAFKA_PROCESS_ROLES": "controller"}, {}) == {"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LOG_DIRS": "/data"}
     arguments, _ = launch({"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LISTENERS": "CONTROLLER://:9094"}, tmp_path / "none")
     assert arguments == ["serve"]
@@ -102,7 +102,7 @@ def test_failed_start_is_explained_in_one_line(
 
 
 def test_formatted_directory_starts_like_a_new_one() -> None:
-    """No checkpoint of it is missed, and it was not left by a crash."""
+    """Starting on the directory reports neither a missing checkpoint nor an earlier crash."""
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
     format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
@@ -239,7 +239,7 @@ def test_misspelt_variable_is_reported_as_written() -> None:
     assert variable_near("KAFKA_CFG_LISTNERS") == "KAFKA_CFG_LISTENERS"
 
 
-def test_variables_of_both_prefixes_may_be_mixed() -> None:
-    """As in the image that has both, ``KAFKA_CFG_`` wins."""
+def test_kafka_cfg_variable_overrides_kafka_variable() -> None:
+    """A variable with the prefix ``KAFKA_CFG_`` takes precedence, as in the Bitnami image, which supports both prefixes."""
     config, _ = load(None, {"KAFKA_CFG_NODE_ID": "7", "KAFKA_NODE_ID": "3"}, [], {})
     assert config.settings.node_id == 7

@@ -1,4 +1,4 @@
-"""The image's entry points, driven in the image's root as each library does, and a transaction through the published port."""
+"""Start the image as each library does, without a container engine, and commit a transaction through the published port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Started = Callable[..., Container]
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Started]:
-    """Starts containers, which are removed at the end."""
+    """Function that creates and starts a container. All of its containers are removed when the test ends."""
     try:
         unshare()
     except Unavailable as missing:
@@ -52,7 +52,7 @@ def ready(container: Container) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
-def test_every_library_starts_the_image(started: Started, launch: Launch) -> None:
+def test_image_starts_and_commits_when_launched_by_each_library(started: Started, launch: Launch) -> None:
     container = started(command=launch.command, entrypoint=launch.entrypoint, environment=launch.environment, ports=(launch.port,))
     if launch.waiting:
         container.wait_for(launch.waiting)
@@ -71,13 +71,13 @@ def test_every_library_starts_the_image(started: Started, launch: Launch) -> Non
 
 
 def _listening(container: Container) -> str:
-    """The port of the first listener, which the health check asks."""
+    """Return the port of the first listener, to which the health check connects."""
     return str(next(iter(ready(container)["listening"].values()))).rpartition(":")[2]
 
 
 @pytest.mark.smoke
 def test_default_run_serves_the_published_port_and_exits_cleanly(started: Started) -> None:
-    """As ``docker run -p 9092:9092`` and ``docker stop``: process 1 takes the signal, and the data are there again."""
+    """As with ``docker run -p 9092:9092`` and ``docker stop``: process 1 handles SIGTERM and shuts down cleanly."""
     container = started(ports=(9092,))
     container.wait_for("Kafka Server started")
     assert ready(container)["bootstrap"] == "localhost:9092"
@@ -114,7 +114,7 @@ def test_configuration_error_ends_the_container_with_one_line(started: Started) 
 
 
 def test_controller_and_brokers_form_one_cluster(tmp_path: Path) -> None:
-    """As in compose files with a container each: what joins them is CLUSTER_ID and the controller's address."""
+    """As in compose files with one container per node: the nodes share CLUSTER_ID and the controller's address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         controller = f"127.0.0.1:{taken.getsockname()[1]}"
     cluster = {

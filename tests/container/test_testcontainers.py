@@ -1,4 +1,4 @@
-"""Testcontainers' own classes start the image on a stand-in for the container engine."""
+"""Testcontainers' own container classes start the image on a stand-in for the container engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a mutant into a module's text."""
+"""Applies a mutant to the source of a module."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tests.mutants.mutants import Mutant
 
 
 class Unmatched(Exception):
-    """The code that a mutant names is not there, or is there more than once."""
+    """The code that a mutant replaces does not occur in the module, or occurs more than once."""
 
 
 def broken(source: str, mutant: Mutant) -> str:
-    """Return the module's source with the mutant, generated from its syntax tree. Raises `Unmatched`."""
+    """Return the module's source with the mutant applied, generated from the syntax tree. Raises `Unmatched`."""
     tree = ast.parse(source)
     old, new = ast.parse(mutant.old).body, ast.parse(mutant.new).body
     scope = _scope(tree, mutant.function)
@@ -57,7 +57,7 @@ class _ChangeExpression(ast.NodeTransformer):
 
 
 class _ChangeStatements(ast.NodeTransformer):
-    """Statements that follow one another in one block."""
+    """Replaces a sequence of consecutive statements of one block."""
 
     def __init__(self, old: list[ast.stmt], new: list[ast.stmt]) -> None:
         self._old = [ast.dump(statement) for statement in old]

@@ -1,4 +1,4 @@
-"""Rules of the protocol, broken on purpose one at a time. The scenarios must notice each (``make mutants``)."""
+"""Mutants: rules of the protocol, each deliberately broken. The scenarios must fail for each mutant (``make mutants``)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Mutant:
-    """The code ``old``, an expression or statements, becomes ``new``; a scenario of one of the rules in ``caught_by`` must fail.
+    """A change of the code ``old``, an expression or statements, to ``new``. A scenario of a rule in ``caught_by`` must then fail.
 
-    ``old`` is compared as a syntax tree, so that line breaks, parentheses and comments do not count, and stands once in
-    ``function`` of ``file``: "Log.append", or "" for the whole module. Statements that become "" are left out.
+    ``old`` is compared as a syntax tree, so line breaks, parentheses and comments do not matter. It must occur exactly once in
+    ``function`` of ``file``, where ``function`` is a path such as "Log.append", or "" for the whole module. If ``new`` is "", the
+    statements are removed.
     """
 
     name: str

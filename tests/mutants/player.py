@@ -1,7 +1,8 @@
-"""``python -m tests.mutants.player MODULE ENTRIES``: plays scenarios on an ottla of which one module has another text.
+"""``python -m tests.mutants.player MODULE ENTRIES``: runs scenarios against an ottla in which one module has another source.
 
-The text comes by stdin, encoded in UTF-8; an empty one leaves the module as it is. ENTRIES are rules of docs/rules.md, divided by
-commas. Every other module is the tree's own, with the bytecode that it has on the disk, so that a mutant costs one second, not ten.
+The source is read from stdin as UTF-8; an empty input leaves the module unchanged. ENTRIES are rules of docs/rules.md, separated by
+commas. All other modules are imported from the working tree with their cached bytecode, so a mutant takes one second instead of
+ten.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from pathlib import Path
 from types import ModuleType
 
 NOTICED = 3
-"""Exit code: a scenario was answered otherwise than its file says. 0 is none was; any other code is a player that broke."""
+"""Exit code if a response differs from the scenario's file. Exit code 0 means no difference; any other code is a failure of the
+player.
+"""
 
 
 class Changed:
-    """Finds one module by its name, and gives it another text. One for ``sys.meta_path``."""
+    """A finder for ``sys.meta_path`` that loads one module from another source."""
 
     def __init__(self, name: str, text: str) -> None:
         self._name = name
@@ -32,15 +35,15 @@ class Changed:
         return spec
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """The usual one."""
+        """Return None, so that the import system creates the module as usual."""
 
     def exec_module(self, module: ModuleType) -> None:
         exec(compile(self._text, str(module.__file__), "exec"), module.__dict__)
 
 
 def first_difference(entries: Iterable[str]) -> str | None:
-    """Play the scenarios of these rules until one is answered otherwise than its file says; what differs, if anything does."""
-    # Imported here, so that the changed module is the one that all of them get.
+    """Run the scenarios of these rules up to the first response that differs from their files. Returns that difference, or None."""
+    # Imported only now, so that all of these modules import the changed module.
     from ottla.invariants import CHECKED
     from ottla.protocol.errors import KafkaError
     from tests.scenarios.brokers import Target, start
@@ -60,7 +63,7 @@ def first_difference(entries: Iterable[str]) -> str | None:
                     brokers[scenario.broker] = start("simulated", scenario.broker, Path())
                 played = play(scenario, case, brokers[scenario.broker], "simulated", f"m{number}-{at}-")
                 compare(scenario, case, "simulated", played)
-            # A scenario that waits in vain has noticed the mutant as well.
+            # A wait that times out has detected the mutant as well.
             except (Differs, KafkaError, ConditionNotMet) as difference:
                 return f"{type(difference).__name__}: {difference}"
     return None

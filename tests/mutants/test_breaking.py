@@ -1,4 +1,4 @@
-"""A mutant replaces exactly its code, however that code is formatted."""
+"""A mutant replaces exactly the code that it names, however that code is formatted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each mutant of ottla must fail the scenarios: a rule that can be broken unnoticed is not held by any test."""
+"""Each mutant of ottla must make a scenario fail. A rule that can be broken without a failure is not covered by any test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def play(entries: Iterable[str], file: str = MUTANTS[0].file, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Play these entries' scenarios in a process of its own, on an ottla in which ``file`` has this text."""
+    """Run the scenarios of these entries in a new process, on an ottla in which ``file`` has the source ``text``."""
     module = file.removesuffix(".py").replace("/", ".")
     command = [sys.executable, "-m", "tests.mutants.player", module, ",".join(entries)]
     return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, encoding="utf-8", timeout=120, check=False)

@@ -1,7 +1,7 @@
-"""Brokers that replicate over a simulated network, without coordinators and without a controller's process.
+"""Brokers that replicate over a simulated network, without coordinators and without a controller process.
 
-What runs on each machine is the broker's own replication: connections, Fetch, the replica manager, logs and checkpoints. The
-metadata is that of a controller's state in this process, and reaches each broker when the test, or a seed, says so.
+Each machine runs the broker's own replication: connections, Fetch, the replica manager, logs and checkpoints. The controller's
+state lives in this process. Each broker learns the metadata only when the test, or a seed, delivers it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ LOG_CONFIG = LogConfig(segment_bytes=3_000, index_interval_bytes=200)
 
 
 class ReplicaServer:
-    """What runs on a machine: all that a broker's replication needs of `BrokerServer`."""
+    """The server on a machine: the parts of `BrokerServer` that replication needs."""
 
     def __init__(self, world: ReplicaBrokersWorld, env: Env, config: BrokerConfig) -> None:
         self._world = world
@@ -139,7 +139,7 @@ class ReplicaServer:
         return self.lifecycle.unexpected_errors
 
     def bug(self) -> None:
-        """Called in an ``except`` block."""
+        """Raise the exception that is being handled. Called in an ``except`` block."""
         error = sys.exception()
         assert error is not None
         raise error
@@ -165,7 +165,7 @@ class ReplicaServer:
 
     def _repeat(self, name: str, interval_ms: Callable[[Any], int], task: Callable[[], Any]) -> None:
         def begin() -> None:
-            # As `Housekeeping`: what the disk refuses is tried again.
+            # Like `Housekeeping`, repeat the task after the interval if the disk refuses an operation.
             with suppress(OSError):
                 steps = task()
                 if steps is not None:
@@ -181,7 +181,7 @@ class ReplicaServer:
     # metadata
 
     def learn(self, records: list[LogRecord]) -> None:
-        """Apply records of the metadata: followers first, then leaders."""
+        """Apply metadata records, and start replication of the changed partitions: followers first, then leaders."""
         for record in records:
             self.state.replay(record, self.applied)
             self.applied += 1
@@ -220,7 +220,7 @@ class ReplicaServer:
     def produce(
         self, value: bytes, then: Callable[[ProduceResponse], None], *, acks: int = -1, timeout_ms: int = 3_000, index: int = 0
     ) -> None:
-        """Send one batch, without a socket. ``then`` may be called at once."""
+        """Send one batch, without a socket. ``then`` may be called before this method returns."""
         batch = build_batch([(None, value)], self.env.now_ms())
         data = PartitionProduceData(index=index, records=memoryview(batch))
         request = ProduceRequest(
@@ -338,12 +338,12 @@ class ReplicaBrokersWorld:
         return self.server(broker_id).partitions.replica(TOPIC, index)
 
     def _crashed(self, node: Node) -> None:
-        """Nothing starts a machine again but the test."""
+        """Leave a crashed machine stopped until the test starts it again."""
 
     def start(self, node: Node, *, previous_epoch: int = -1) -> None:
-        """Start a machine. Its broker registers, and is unfenced once it has read the metadata.
+        """Start a machine. Its broker registers, and is unfenced after it has read the metadata.
 
-        ``previous_epoch``: that of its clean stop, as `shut_down` returns it.
+        ``previous_epoch`` is the broker epoch before a clean stop, as returned by `shut_down`.
         """
         node.start()
         assert node.is_up, "a machine that does not start"
@@ -373,7 +373,7 @@ class ReplicaBrokersWorld:
         self.nodes[broker_id].crash(power_cut=power_cut)
 
     def shut_down(self, broker_id: int) -> int:
-        """Stop a broker cleanly, after it has given its leaderships away; returns its epoch."""
+        """Stop a broker cleanly after moving its leaderships to other brokers. Returns its broker epoch."""
         epoch = self.state.registrations.brokers[broker_id].broker_epoch
         self.fence(broker_id)
         self.tell_all()
@@ -381,7 +381,7 @@ class ReplicaBrokersWorld:
         return epoch
 
     def fence(self, broker_id: int) -> None:
-        """The controller expires a broker's session: others lead its partitions where they may."""
+        """Expire a broker's session at the controller, which elects other leaders for its partitions where possible."""
         broker = self.state.registrations.brokers[broker_id]
         if not broker.is_fenced:
             self.log(*heartbeats.fenced(self.state, broker))
@@ -394,7 +394,7 @@ class ReplicaBrokersWorld:
             self.metadata.append(record)
 
     def tell(self, broker_id: int) -> None:
-        """A broker reads the metadata up to its end."""
+        """Deliver all metadata records to a broker."""
         server = self.server(broker_id)
         with self.nodes[broker_id].at_work():
             server.learn(self.metadata[server.applied :])
@@ -404,7 +404,7 @@ class ReplicaBrokersWorld:
             self.tell(broker_id)
 
     def move_leader(self, to: int, index: int = 0) -> None:
-        """Elect an in-sync replica."""
+        """Elect an in-sync replica as leader."""
         topic = self.state.topics[TOPIC]
         before = topic.partitions[index]
         assert to in before.isr
@@ -415,7 +415,9 @@ class ReplicaBrokersWorld:
         return self.state.topics[TOPIC].partitions[index]
 
     def asked(self, server: ReplicaServer, message: alter_partition.AlterPartitionRequest, then: Then) -> None:
-        """AlterPartition: takes a while either way, and may be lost."""
+        """Process AlterPartition at the controller. Request and response are each delayed. If the controller is silent, the request
+        times out.
+        """
         env = server.env
 
         def arrives() -> None:
@@ -455,7 +457,7 @@ class ReplicaBrokersWorld:
         self.scheduler.advance(ms)
 
     def settle(self, ms: float = 1_500) -> None:
-        """Let everybody learn everything, and let replicas catch up."""
+        """Deliver all metadata to all brokers, and let the replicas catch up."""
         for _ in range(3):
             self.tell_all()
             self.wait(ms / 3)

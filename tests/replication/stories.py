@@ -1,4 +1,6 @@
-"""Random stories of replicating brokers, by a seed: kills, cuts and elections, with invariants checked throughout."""
+"""Random histories of replicating brokers, determined by a seed: kills, network partitions and elections, with invariants checked
+throughout.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from tests.replication.brokers import ReplicaBrokersWorld, ReplicaServer
 from tests.support.logs import stored
 
 POWER_EVERY = 4
-"""Every so manieth seed plays with ``ottla.durability=power``, where machines lose power in place of processes being killed."""
+"""Every fourth seed uses ``ottla.durability=power``; instead of killed processes it has power cuts of machines."""
 
 
 class Anomaly(AssertionError):
-    """Something that replication must never do."""
+    """A violation of a guarantee of replication."""
 
 
 def held(condition: object, what: str) -> None:
@@ -25,7 +27,9 @@ def held(condition: object, what: str) -> None:
 
 
 class Story:
-    """One seed's story. ``elects_out_of_sync`` is a fault of the controller's."""
+    """A history determined by a seed. With ``elects_out_of_sync`` the controller has a fault: it elects replicas that are not in
+    sync.
+    """
 
     def __init__(self, seed: int, *, elects_out_of_sync: bool = False) -> None:
         self.rng = random.Random(f"{seed}/story")
@@ -77,7 +81,7 @@ class Story:
             self._wait(1_500)
 
     def _produce_some(self, broker_id: int) -> None:
-        """Some batches, one shortly after the other: followers then have come to different ends."""
+        """Send up to three batches at short intervals, so that followers' logs end at different offsets."""
         for _ in range(self.rng.randrange(1, 4)):
             self.world.scheduler.call_later(self.rng.random() * 4, lambda: self._produce(broker_id))
 
@@ -154,7 +158,7 @@ class Story:
             self.check()
 
     def _heal(self) -> None:
-        """End all faults. Then all replicas become one, with all that was acknowledged."""
+        """End all faults, and check that all replicas then have the same log with every acknowledged record."""
         world = self.world
         world.links.slowness = 1.0
         self._wait(4_000)
@@ -201,13 +205,14 @@ class Story:
         held(log.high_watermark >= shown, f"{broker_id}: the high watermark goes back from {shown} to {log.high_watermark}")
         self._shown[server] = log.high_watermark
         for header, raw in stored(log):
-            # What a power cut may take from the disk is committed before it is synced, and acknowledged only afterwards.
+            # With power cuts, a batch may be committed before it is synced and then be lost. It is acknowledged only after the
+            # sync.
             if header.next_offset <= log.high_watermark and not self.has_power_cuts:
                 known = self.committed.setdefault(header.base_offset, raw)
                 held(known == raw, f"{broker_id} shows another batch at {header.base_offset} than was committed")
 
     def _check_in_sync(self, broker_id: int, acknowledged: dict[int, bytes]) -> None:
-        """A replica that the controller has for in sync may be elected at any time. So it must have all that was acknowledged."""
+        """Check that an in-sync replica has every acknowledged record, because the controller may elect it at any time."""
         if broker_id not in self.world.registration().isr:
             return
         partition = self.world.server(broker_id).partitions.known("t", 0)

@@ -1,4 +1,6 @@
-"""Acknowledged records outlive the leader's disk, by the settings of the server and of the topic alike."""
+"""Acknowledged records survive the loss of the leader's unsynced data, with min.insync.replicas set for the server or for the
+topic.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ MIN_INSYNC = {"min.insync.replicas": "2"}
 
 @pytest.mark.parametrize("is_topics_own", [False, True])
 def test_acknowledged_records_survive_a_power_cut_of_the_last_leader(is_topics_own: bool) -> None:
-    """Both followers stop cleanly, the leader's power is cut, and all start again (KIP-966)."""
+    """Both followers stop cleanly, the leader loses power, and all three brokers start again (KIP-966)."""
     world = ReplicaBrokersWorld(5, min_in_sync=2, settings={} if is_topics_own else MIN_INSYNC)
     world.log(*world.state.set_features({"eligible.leader.replicas.version": 1}).records)
     if is_topics_own:

@@ -1,4 +1,4 @@
-"""Replication invariants hold in random stories on a network, and a planted fault is detected."""
+"""Replication invariants hold in random histories over a network, and each planted fault is detected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REACHED = (
     "moved the leader",
     "truncated",
 )
-"""States that some story has to reach, or the stories show nothing."""
+"""States that at least one history must reach, because otherwise the test would cover too little."""
 
 
 def test_acknowledged_records_survive_and_logs_converge() -> None:
@@ -139,6 +139,6 @@ def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) 
         try:
             Story(seed, **given).play(STEPS)
         except (AssertionError, UnexpectedOffset):
-            # An `Anomaly` of the story, an assert where state changes, or a follower that sees that it cannot go on.
+            # The history raises `Anomaly`, an assert of a state change fails, or a follower detects an unexpected offset.
             return
     pytest.fail(f"{SEEDS_TO_CATCH} seeds do not notice it")

@@ -1,4 +1,4 @@
-"""Replication invariants hold in random stories, and a planted fault is detected."""
+"""Replication invariants hold in random histories without brokers, and each planted fault is detected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REACHED = (
     "too few in sync",
     "truncated",
 )
-"""States that some story has to reach, or the stories show nothing."""
+"""States that at least one history must reach, because otherwise the test would cover too little."""
 
 
 def test_committed_records_survive_and_logs_converge() -> None:
@@ -118,6 +118,6 @@ def test_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) 
         try:
             play(seed, **given)
         except (AssertionError, UnexpectedOffset):
-            # An `Anomaly` of the world, an assert where state changes, or a follower that sees that it cannot go on.
+            # The world raises `Anomaly`, an assert of a state change fails, or a follower detects an unexpected offset.
             return
     pytest.fail(f"{SEEDS_TO_CATCH} seeds do not notice it")

@@ -1,7 +1,9 @@
-"""One partition on several brokers, by a seed: logs in memory, the decisions of leader and followers, a controller and a network.
+"""A partition with several replicas, determined by a seed: logs in memory, the decision logic of leader and followers, a controller
+and a network.
 
-Messages are delivered late, in any order, or never. Brokers die with the unsynced end of their log, come back in a new life, and
-believe for a while that they still lead. After each step `ReplicaWorld.check` holds every log against what was committed.
+Messages are delayed, reordered or lost. Brokers crash and lose the unsynced end of their log, restart with a new broker epoch, and
+for a while still act as leader after another broker was elected. After each step `ReplicaWorld.check` compares every log with the
+committed records.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ NO_LEADER = -1
 
 
 class Anomaly(AssertionError):
-    """Something that replication must never do."""
+    """A violation of a guarantee of replication."""
 
 
 def held(condition: object, what: str) -> None:
@@ -70,7 +72,7 @@ class Controller:
 
 @dataclass(slots=True)
 class Node:
-    """A broker: its disk, its log in this life, and what it takes itself for."""
+    """A broker: its disk, its log since the last restart, and its current role as leader or follower."""
 
     id: int
     fs: MemoryFilesystem = field(default_factory=MemoryFilesystem)
@@ -99,7 +101,7 @@ class Node:
 
 @dataclass(slots=True)
 class Acknowledgement:
-    """A batch that a producer waits for."""
+    """A batch whose producer waits for an acknowledgement."""
 
     node: Node
     leader: Leader
@@ -198,7 +200,7 @@ class ReplicaWorld:
         self.advance(node)
 
     def advance(self, node: Node, high_watermark: int | None = None) -> None:
-        """Move a leader's high watermark, note what is committed by it, and answer producers."""
+        """Advance a leader's high watermark, record the batches that this commits, and answer waiting producers."""
         log, leader = node.log, node.leader
         assert leader is not None
         if high_watermark is None:
@@ -357,7 +359,7 @@ class ReplicaWorld:
         self.count("elected")
 
     def learn(self, node: Node) -> None:
-        """Bring the metadata log's present state to a broker (Partition.makeLeader, makeFollower)."""
+        """Deliver the current metadata to a broker (Partition.makeLeader, makeFollower)."""
         controller = self.controller
         node.live.clear()
         node.live.update(controller.live)
@@ -389,7 +391,9 @@ class ReplicaWorld:
     # lives
 
     def crash(self, node: Node) -> None:
-        """A broker dies. The last one in sync keeps its log, as after a kill; others lose any part that was not synced."""
+        """Crash a broker. The last in-sync replica keeps its whole log, as after a kill; other replicas lose a part of their
+        unsynced data.
+        """
         controller = self.controller
         others = controller.isr & set(controller.live) - {node.id}
         keeps_all = node.id in controller.isr and not others
@@ -406,7 +410,7 @@ class ReplicaWorld:
             self.elect(frozenset(controller.live) if self.elects_out_of_sync else controller.isr)
 
     def lose(self, node: Node) -> None:
-        """Cut the log's files somewhere behind what was synced, in the middle of a batch as well."""
+        """Truncate the log's files at a random offset after the synced data, possibly in the middle of a batch."""
         log, cut = node.log, self.rng.randrange(node.synced, node.log.log_end_offset + 1)
         for segment in list(log.segments):
             path = segment.path(LOG_SUFFIX)

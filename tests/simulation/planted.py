@@ -1,7 +1,8 @@
-"""Faults planted into a broker, which a simulated world must catch: ``python -m tests.simulation.planted NAME``.
+"""Plants a fault into a broker, which a simulated world must detect: ``python -m tests.simulation.planted NAME``.
 
-Says which seed catches the fault, and what it found: the one that did so last time, or else the first that does. Those of
-`tests.mutants` are used where a world of one broker can tell; the others are of syncs and crashes, which no scenario has.
+Prints the seed that detects the fault and what it found. The search begins with the seed that detected the fault last time. Faults
+of `tests.mutants` are used if a world with one broker can detect them. `OWN` adds faults of syncs and crashes, which no scenario
+covers.
 """
 
 from __future__ import annotations
@@ -75,14 +76,15 @@ CAUGHT_BEFORE_BY = {
     "whoever waits at a leader that was replaced is told that it is committed": 14,
     "the high watermark moves with too few in sync": 10,
 }
-"""The first seed that catches a fault, of those that more than a few seeds miss. A change of ottla may make it another."""
+"""First seed that detects a fault, for faults that most seeds miss. A change of ottla may move it to another seed."""
 PLANTED = [*(mutant for mutant in MUTANTS if mutant.name in OF_SCENARIOS), *OWN, *CLUSTER]
 
 
 def catching_seed(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None:
-    """A seed that finds something in a broker with the fault in it, and what. Once for a process.
+    """Return a seed whose world detects the fault, and its first finding. Call this only once in a process, as it replaces a
+    module.
 
-    The seed of `CAUGHT_BEFORE_BY` is tried before all others: most of a search is worlds in which the fault has no effect.
+    The seed in `CAUGHT_BEFORE_BY` is tried before all others, because the fault has no effect in most worlds.
     """
     module = mutant.file.removesuffix(".py").replace("/", ".")
     assert module not in sys.modules, f"{module} is there already, without the fault"

@@ -1,4 +1,4 @@
-"""Faults planted into the brokers of a cluster and into their controller, which a world of several brokers must catch."""
+"""Faults planted into the brokers and the controller of a cluster, which a world of several brokers must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker of histories is checked itself: a sound story passes, and each planted fault is named by its rule."""
+"""The checker of histories accepts a valid history, and reports each planted fault by the rule that the fault breaks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def attempt(name: str, number: int, records: list[WrittenRecord], *, ended: str,
 
 
 def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ended: str, at_s: float) -> Attempt:
-    """A transaction that makes of each input offset a record."""
+    """Return a transaction that copies each input offset in ``sources`` to a record in the partition at the same index of
+    ``where``.
+    """
     records = [WrittenRecord(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
     made = attempt("pipe", number, records, ended=ended, at_s=at_s)
     made.group, made.offsets = GROUP, {INPUT: sources[-1] + 1}
@@ -39,7 +41,9 @@ def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ende
 
 @pytest.fixture
 def history() -> History:
-    """The feeder commits, aborts, commits; the piper aborts, commits over two partitions, and misses its last response."""
+    """The feeder commits, aborts and commits. The piper aborts, commits in two partitions, and never receives its last commit
+    response.
+    """
     return History(
         attempts=[
             attempt("feed", 1, [WrittenRecord(INPUT, "f1"), WrittenRecord(INPUT, "f2")], ended="committed", at_s=1),
@@ -65,7 +69,7 @@ def marker(offset: int, producer_id: int, *, commit: bool) -> Stored:
 
 @pytest.fixture
 def seen() -> Observation:
-    """The observation that follows from the history, in which the unknown commit succeeded."""
+    """The final state that matches the history, in which the commit without a response succeeded."""
     return Observation(
         committed={INPUT: [(0, "f1"), (1, "f2"), (5, "f4")], LEFT: [(2, "p/2/0"), (4, "p/3/0")], RIGHT: [(2, "p/2/1")]},
         uncommitted={
@@ -107,7 +111,7 @@ def test_valid_history_passes(history: History, seen: Observation) -> None:
     assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
 
 
-def test_unknown_commit_may_be_missing(history: History, seen: Observation) -> None:
+def test_unknown_commit_may_turn_out_aborted(history: History, seen: Observation) -> None:
     seen.committed[LEFT].pop()
     seen.stored[LEFT][-1].commit = False
     seen.offsets[GROUP][INPUT] = 2
@@ -115,7 +119,7 @@ def test_unknown_commit_may_be_missing(history: History, seen: Observation) -> N
 
 
 def test_non_transactional_records_may_be_partly_present(history: History, seen: Observation) -> None:
-    """Unacknowledged records of an idempotent producer may be missing; acknowledged ones must all be present."""
+    """Unacknowledged records of an idempotent producer may be missing; acknowledged records must all be present."""
     alone = attempt("solo", 1, [WrittenRecord(RIGHT, "s1"), WrittenRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
     history.attempts.append(alone)
@@ -130,7 +134,7 @@ def test_non_transactional_records_may_be_partly_present(history: History, seen:
 
 
 def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observation) -> None:
-    """Records whose offset was acknowledged and is below the log start."""
+    """A record below the log start offset may be missing although it was acknowledged."""
     alone = attempt(
         "solo",
         1,
@@ -152,7 +156,7 @@ def test_deleted_records_are_not_reported_as_lost(history: History, seen: Observ
 
 
 def test_producer_epochs_decide_which_session_fenced_the_other(history: History, seen: Observation) -> None:
-    """Two InitProducerId responses may arrive in another order than the coordinator gave them."""
+    """Two InitProducerId responses may arrive in a different order than the coordinator assigned the epochs."""
     for session in history.sessions:
         session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
     history.sessions.append(ProducerSession("feed", "feed#2", 1, 2.5, (-1, 0)))
@@ -327,8 +331,8 @@ def test_every_rule_has_a_planted_fault() -> None:
     assert {rule for _, rule, _ in FAULTS} == {rule.__name__ for rule in RULES}
 
 
-def test_notes_of_a_killed_client_are_read_back(tmp_path: Path) -> None:
-    """Without a commit request it is aborted, without a response unknown; an incomplete line is ignored."""
+def test_history_of_a_killed_client_is_read_with_its_outcomes(tmp_path: Path) -> None:
+    """A transaction without a commit request is aborted, and one without a response is unknown. An incomplete line is ignored."""
     scribe = Scribe(tmp_path / "history-x", "pipe#1", "pipe", GROUP)
     scribe.note("initialised", session=1)
     for number, events in enumerate([["commit asked", "committed"], ["ended"], ["commit asked"], []], 1):

@@ -1,4 +1,4 @@
-"""Several brokers and their controller in a simulated world: they replicate and commit, and a seed is one world each time."""
+"""Several brokers and their controller in a simulated world replicate and commit, and a seed always produces the same world."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.simulation.test_seeds import failures
 from tests.support.budgets import WithinBudget
 
 SELDOM = ("a coordinator tells COORDINATOR_LOAD_IN_PROGRESS", "a crash of a paused process", "a crash while it stops")
-"""States that a hundred seeds may miss, and thousands do not."""
+"""States that a hundred seeds may miss. Thousands of seeds reach them."""
 SEEDS = int(os.environ.get("SIMULATED_CLUSTERS", "100"))
-"""Number of seeds that are played unless a budget ends the test earlier."""
+"""Number of seeds to run, unless the time budget ends the test earlier."""
 SEEDS_A_STEP = 10
 
 

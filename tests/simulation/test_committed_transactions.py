@@ -1,4 +1,4 @@
-"""Each rule of `CommittedTransactions` is kept by what is right, and finds what is wrong."""
+"""Each rule of `CommittedTransactions` accepts valid logs and reports violations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRODUCER, EPOCH = 7, 3
 
 
 class Logs:
-    """Committed logs, which grow by one batch at a time."""
+    """Committed logs to which a test appends one batch at a time."""
 
     def __init__(self) -> None:
         self.findings: list[str] = []

@@ -1,4 +1,4 @@
-"""The disk of a simulated broker: a crash inside an operation, what a power cut leaves, a full disk, a sync that fails."""
+"""The disk of a simulated broker: a crash during an operation, the state after a power cut, a full disk, and a failed sync."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def content(disk: Disk, path: str) -> bytes:
     return bytes(disk.files.get(path, b""))
 
 
-def test_kill_inside_an_append_leaves_a_part_of_it() -> None:
+def test_kill_during_an_append_leaves_a_prefix_of_its_bytes() -> None:
     left = set()
     for seed in range(40):
         disk = Disk(random.Random(seed))
@@ -35,7 +35,7 @@ def test_kill_inside_an_append_leaves_a_part_of_it() -> None:
     assert b"beforewholetorn" not in left
 
 
-def test_only_operations_on_the_named_paths_are_counted() -> None:
+def test_power_cut_counts_only_operations_on_the_named_paths() -> None:
     disk = Disk(random.Random(1))
     disk.cut_power_in(0, "/b-")
     disk.fs.open("/d/a-0/log").append(b"1")
@@ -60,7 +60,7 @@ def test_power_cut_keeps_synced_data() -> None:
     assert len(left) > 2
 
 
-def test_crash_state_is_the_start_of_the_next_crash() -> None:
+def test_data_of_two_crashed_runs_are_kept() -> None:
     disk = Disk(random.Random(1))
     disk.fs.open("/d/log").append(b"one")
     disk.crash(power_cut=False)
@@ -85,7 +85,7 @@ def test_full_disk_refuses_writes_and_keeps_data() -> None:
     assert content(disk, "/d/log") == b"3"
 
 
-def test_sync_fails_once() -> None:
+def test_failed_sync_leaves_data_unsynced_and_the_next_sync_succeeds() -> None:
     disk = Disk(random.Random(1))
     disk.fs.open("/d/log").append(b"1")
     disk.fail_next_sync()

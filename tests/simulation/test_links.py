@@ -1,4 +1,4 @@
-"""The simulated network: ordered connections, cuts that delay bytes, and nodes that are down."""
+"""The simulated network: ordered connections, partitions that delay bytes, and nodes without power."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_bytes_stay_in_order_only_within_a_connection() -> None:
     assert overtaken
 
 
-def test_bytes_may_arrive_in_pieces() -> None:
+def test_one_write_may_arrive_as_several_reads() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -92,7 +92,7 @@ def test_bytes_may_arrive_in_pieces() -> None:
     assert ground.accepted[0].pieces > 200
 
 
-def test_cut_delays_one_direction_and_delivers_in_order_afterwards() -> None:
+def test_one_way_partition_delays_bytes_and_keeps_their_order() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -110,7 +110,7 @@ def test_cut_delays_one_direction_and_delivers_in_order_afterwards() -> None:
     assert bytes(there.data) == b"123"
 
 
-def test_close_during_a_cut_leaves_the_other_side_open() -> None:
+def test_close_during_a_partition_reaches_the_other_side_after_it() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -127,7 +127,7 @@ def test_close_during_a_cut_leaves_the_other_side_open() -> None:
     assert bytes(there.data) == b"last"
 
 
-def test_powered_off_node_is_silent_and_resets_connections_later() -> None:
+def test_powered_off_node_resets_connections_only_after_its_return() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -156,7 +156,7 @@ def test_killed_process_closes_its_connections() -> None:
     assert ground.refused == 1
 
 
-def test_connecting_through_a_cut_gets_no_response() -> None:
+def test_connecting_during_a_partition_gets_no_response() -> None:
     ground = Ground()
     ground.links.cut(THERE, HERE)
     side = ground.dial()

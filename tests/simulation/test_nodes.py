@@ -1,4 +1,4 @@
-"""Brokers of a simulated world reach each other over its network, with its delays and cuts."""
+"""Brokers of a simulated world reach each other over its network, with its delays and network partitions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_broker_gets_a_response_from_another() -> None:
 
 
 @pytest.mark.parametrize("way", [("broker-0", "broker-1"), ("broker-1", "broker-0")])
-def test_cut_in_either_direction_blocks_responses_until_healed(way: tuple[str, str]) -> None:
+def test_one_way_partition_blocks_responses_until_it_ends(way: tuple[str, str]) -> None:
     ground = Ground()
     ground.links.cut(*way)
     ground.ask()
@@ -85,7 +85,7 @@ def test_cut_in_either_direction_blocks_responses_until_healed(way: tuple[str, s
     assert isinstance(ground.answers[1], MetadataResponse)
 
 
-def test_cut_of_an_open_connection_is_a_timeout() -> None:
+def test_partition_of_an_open_connection_ends_in_a_timeout() -> None:
     ground = Ground()
     ground.ask()
     ground.wait(500)

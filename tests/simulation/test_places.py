@@ -1,4 +1,6 @@
-"""Each planted fault still has its place in the code, so that the slow test plants what it says."""
+"""The code that each planted fault replaces still exists. The tests that plant the faults are slow and run only under `make
+nightly`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each planted fault is caught by a seed, or the simulation would find nothing in a broker that has it."""
+"""Each planted fault is detected by a seed. A fault that no seed detects would also go unnoticed if ottla itself had it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds of a simulated world have no findings, former failures stay fixed, and failing plans are shrunk."""
+"""Seeds of a simulated world have no findings, plans that once failed no longer fail, and failing plans are shrunk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_seeds_have_no_findings(first: int) -> None:
 def test_many_seeds_have_no_findings_and_reach_every_rare_state(
     capsys: pytest.CaptureFixture[str], within_budget: WithinBudget
 ) -> None:
-    """A run that is cut short by its budget may miss rare states."""
+    """A run that its time budget ends early may miss rare states."""
     report = Report()
     for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=60, floor=3):
         report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), processes=2))
@@ -59,7 +59,7 @@ def test_formerly_failing_plan_has_no_findings(path: Path) -> None:
 
 @pytest.mark.smoke
 def test_lost_addition_plan_detects_a_missing_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A power cut keeps a batch and takes the record that adds its partition; no seed below 810 has that."""
+    """In this plan a power cut keeps a batch and loses the record that adds its partition. No seed below 810 does so."""
     monkeypatch.setattr(LostAdditions, "find", lambda self, shards: None)
     (path,) = [path for path in REGRESSIONS if path.stem.startswith("a-batch-outlives")]
     assert judge(decode(path.read_bytes())).findings
@@ -96,7 +96,7 @@ def test_plan_is_an_immutable_value() -> None:
 
 
 def test_failing_plan_is_shrunk() -> None:
-    """Down to the one fault, on the right actor, without which it does not fail."""
+    """The shrunk plan has only the fault and the actor that make it fail."""
     plan = next(plan for plan in map(draw, range(100)) if any(fault.kind == plans.PAUSE for fault in plan.faults))
     (paused, *_) = [fault for fault in plan.faults if fault.kind == plans.PAUSE]
     needed = plan.actors[paused.actor]

@@ -8,7 +8,7 @@ from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Promise, Steps, Task
 
 
-def test_actor_sleeps_and_waits() -> None:
+def test_actor_resumes_after_its_sleep_and_with_the_value_of_its_promise() -> None:
     scheduler, seen, promise = Scheduler(0), list[object](), Promise()
 
     def steps() -> Steps[None]:
@@ -41,7 +41,7 @@ def test_error_of_a_promise_is_raised_in_the_waiting_actor() -> None:
     assert seen == ["went on"]
 
 
-def test_paused_actor_does_nothing() -> None:
+def test_paused_actor_resumes_when_woken_and_ends_when_killed() -> None:
     scheduler, seen = Scheduler(0), list[int]()
 
     def steps() -> Steps[None]:

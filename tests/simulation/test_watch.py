@@ -1,4 +1,5 @@
-"""Invariants checked after each step also hold over crashes: an acknowledged identity survives a power cut."""
+"""Invariants that are checked after each step also hold across crashes: an acknowledged producer id and epoch survive a power cut.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ottla.simulation.watch import Watch
 
 
 class Coordinator:
-    """A broker with one shard of transactional ids, which a test sets."""
+    """A broker with one shard of transactional ids, whose state a test sets."""
 
     def __init__(self) -> None:
         self.ids: dict[str, TxnMetadata] = {}

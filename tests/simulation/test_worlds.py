@@ -1,4 +1,4 @@
-"""A simulated world is the same each time for a seed, whatever the hash of a string is in this process."""
+"""A seed always produces the same simulated world, whatever Python's hash seed is."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_calls_of_one_time_run_in_schedule_order() -> None:
 
 
 def test_overridden_settle_is_used_while_time_advances() -> None:
-    """Tests that measure how long the broker holds the loop replace ``settle``."""
+    """Tests that measure how long the broker holds the event loop override ``settle``."""
 
     class Counting(SimulatedEnv):
         settled = 0

@@ -1,1 +1,1 @@
-"""What tests of several packages share: levels and results of a run, clients, worlds and waiting."""
+"""Helpers that tests of several packages share: levels and results of a run, clients, test worlds and waiting."""

@@ -1,4 +1,4 @@
-"""The side of a connection that another broker or a controller would have, played by a test."""
+"""The server side of a connection, implemented by a test in place of another broker or a controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ottla.protocol.codec import api, decode_body, read_client_id, response_part
 
 
 class AcceptedConnection(asyncio.BufferedProtocol):
-    """An accepted connection. A subclass handles each request in `received`, and responds at once, later or never."""
+    """A connection that was accepted from a broker under test. A subclass handles each request in `received`, and responds at once,
+    later or never.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray(1 << 12)

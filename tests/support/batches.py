@@ -1,4 +1,4 @@
-"""Batches that no client builds, byte by byte."""
+"""Batches that no Kafka client builds, such as malformed ones, built byte by byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.protocol.records import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERH
 
 
 def varint(value: int) -> bytes:
-    """Zigzag, as records have it."""
+    """Return the zigzag varint encoding that records use."""
     coded = (value << 1) ^ (value >> 63)
     out = bytearray()
     while coded > 0x7F:
@@ -29,7 +29,7 @@ def record(
     tail: bytes = b"",
     length: int | None = None,
 ) -> bytes:
-    """Return one encoded record; its lengths may be wrong on purpose."""
+    """Return one encoded record. Its lengths may deliberately be wrong."""
     parts = [b"\0", varint(timestamp_delta_ms), varint(delta)]
     for data, said in ((key, key_length), (value, value_length)):
         parts += [varint(said if said is not None else -1 if data is None else len(data)), data or b""]
@@ -48,7 +48,7 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     magic: int = 2,
 ) -> bytes:
-    """A v2 batch with a right CRC around any payload."""
+    """Return a v2 batch with a valid CRC around any payload."""
     delta = count - 1 if last_offset_delta is None else last_offset_delta
     raw = bytearray(HEADER_BYTES)
     length = HEADER_BYTES - LENGTH_OVERHEAD + len(payload)

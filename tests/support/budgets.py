@@ -1,9 +1,10 @@
 """Time budgets for tests that sample a large space: crash states, mutants, kills, fuzzing, simulated worlds.
 
-``@pytest.mark.budget("mutants", seconds=90, floor=10)`` says that the tests of this name together may take 90 seconds of a run with
-``--budgets``, and that at least 10 of them run, however slow the machine is. The rest is skipped; pytest-randomly chooses which
-by the seed of the run. `BUDGETS` gives the same to whole files. A test that loops over cases itself takes them, from the first on,
-from the fixture `within_budget`. Without ``--budgets``, as in ``make nightly`` and where a test is named, everything runs.
+``@pytest.mark.budget("mutants", seconds=90, floor=10)`` limits the tests of the budget "mutants" to 90 seconds together in a run
+with ``--budgets``, but at least 10 of them run, however slow the machine is. The remaining tests are skipped; pytest-randomly
+orders the tests by the seed of the run, so each run skips others. `BUDGETS` gives whole files such a budget. A test that itself
+loops over cases gets as many cases as its budget allows from the fixture `within_budget`. Without ``--budgets``, as in ``make
+nightly`` or when a test is named on the command line, everything runs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HAS_RUN = pytest.StashKey[bool]()
 class Budget(NamedTuple):
     name: str
     pattern: str
-    """A regular expression for the beginning of the node ids, below ``tests/``."""
+    """Regular expression that matches the beginning of node ids, without the leading ``tests/``."""
     seconds: int
     floor: int
 
@@ -67,7 +68,7 @@ BUDGETS = (
     Budget("share groups under faults", r"chaos/share/test_campaign\.py", 60, 1),
     Budget("truncation states", r"crash/test_truncation_states\.py", 30, 4),
 )
-"""What the parts of ``make test-all`` that take longest may take together, in seconds summed over the processes of a run."""
+"""Time budgets of the slowest groups of tests in ``make test-all``, in seconds summed over all processes of a run."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _spent_file(config: pytest.Config, name: str) -> Path:
-    """The file to which all processes of a run append the seconds of each test of a budget."""
+    """Return the file to which all processes of a run append the durations of the budget's tests, in seconds."""
     worker = getattr(config, "workerinput", None)
     run = worker["testrunuid"] if worker is not None else getattr(config, "budget_run", "")
     return Path(tempfile.gettempdir()) / f"ottla-budget-{run}-{name}"
@@ -107,7 +108,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        # A test that was skipped for another reason is not one of the floor.
+        # A test that was skipped for another reason does not count towards the floor.
         if item.stash.get(HAS_RUN, False):
             with file.open("a") as spent:
                 spent.write(f"{time.monotonic() - began_s:.3f}\n")
@@ -132,7 +133,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class WithinBudget(Protocol):
-    """``for case in within_budget(cases, seconds=60, floor=20)`` takes cases until the time is over, and at least ``floor``."""
+    """Type of the fixture: ``for case in within_budget(cases, seconds=60, floor=20)`` yields cases until 60 seconds are over, but
+    at least 20.
+    """
 
     def __call__(self, cases: Iterable[Case], *, seconds: float, floor: int) -> Iterator[Case]: ...
 

@@ -1,11 +1,12 @@
-"""Measures how long one piece of work holds the event loop.
+"""Measures for how long one piece of work holds the event loop.
 
-The measure is the number of lines of Python that the work runs: it is the same on a busy machine, so it can decide over a change.
-A request of a twentieth of the largest size, in steps of a twentieth of the usual length (`ottla.protocol.steps`), shows an array
-that is not worked off in steps as clearly as the largest request does, and takes a twentieth of the time.
+The measure is the number of lines of Python that the work executes. It does not depend on the load of the machine, so it can decide
+whether a change is accepted. The tests use requests of a twentieth of the maximum size, and `ottla.protocol.steps` with a twentieth
+of the usual work per step. Such a request shows an array that is not processed in steps as clearly as the largest request does, in
+a twentieth of the time.
 
-Lines say nothing about the work of one C function: inflating, checksums, copies, patterns. So the same tests run under
-``make nightly`` with the largest requests and processor time as the measure.
+Lines do not measure the work of one call into C: decompression, checksums, copies, regular expressions. So ``make nightly`` runs
+the same tests with the largest requests, and measures processor time.
 """
 
 from __future__ import annotations
@@ -22,45 +23,48 @@ from ottla.protocol import steps
 T = TypeVar("T")
 
 SCALE = 20
-"""Factor by which requests and steps are smaller when lines are counted."""
+"""Factor by which requests and steps are smaller than usual when lines are counted."""
 IMPORT = sys.modules["_frozen_importlib"]._find_and_load.__code__
-"""The code of a module's first import, which happens once in the life of a process."""
+"""Code object of the function that imports a module for the first time in a process. Its lines are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Longest time the event loop may be held, by each measure; ``ms`` is for an ordinary machine."""
+    """Longest time that the event loop may be held, in each measure. ``ms`` applies to a machine of ordinary speed."""
 
     lines: int
     ms: float
 
     def with_lines(self, lines: int) -> Limit:
-        """The same limit for a request that needs more, or fewer, lines than others."""
+        """Return the same limit with another number of lines."""
         return Limit(lines, self.ms)
 
 
 class Meter(Protocol):
-    """Measures work on the event loop. ``longest`` is the longest stretch since the start, or since `forget`."""
+    """Measures work on the event loop.
+
+    ``longest`` is the cost of the longest call of `run` since the meter was created, or since a test set it to 0.
+    """
 
     longest: float
     attempts: int
-    """Number of times a test measures the same work; the best result counts."""
+    """Number of times that a test measures the same work. The best result counts."""
 
     def size(self, largest: int) -> int:
-        """The number of elements of a request that has ``largest`` of them where it is as large as possible."""
+        """Return the number of elements for a request whose maximum is ``largest`` elements."""
         ...
 
     def run(self, work: Callable[[], T]) -> T:
-        """Call ``work`` and measure it as one stretch."""
+        """Call ``work``, measure it, and return its result."""
         ...
 
     def exceeds(self, limit: Limit) -> str:
-        """Return the cost of the longest stretch if it exceeds the limit, else an empty text."""
+        """Return the cost of the longest call as text if it exceeds the limit, else an empty string."""
         ...
 
 
 class LineMeter:
-    """Counts lines of Python. The lines of imports do not count."""
+    """Counts executed lines of Python, without those that run during an import."""
 
     attempts = 1
 
@@ -104,7 +108,9 @@ class LineMeter:
 
 
 class TimeMeter:
-    """Measures the thread's processor time in ms. What other processes take meanwhile does not count, but they slow this one."""
+    """Measures the thread's processor time in ms. Processor time of other processes does not count, but load on the machine still
+    slows this thread down.
+    """
 
     attempts = 3
 
@@ -127,7 +133,7 @@ class TimeMeter:
 
 
 USUAL_S = 0.004
-"""The time that `slowness` measures on a machine of the speed that the limits assume."""
+"""Seconds of processor time that `slowness` measures on a machine of ordinary speed."""
 MAX_SLOWNESS = 3.0
 
 
@@ -144,13 +150,15 @@ def slowness() -> float:
 
 
 def check(meter: Meter, limit: Limit, what: str = "the work") -> None:
-    """Raises AssertionError where the longest stretch is above the limit."""
+    """Raise AssertionError if the longest call exceeds the limit."""
     exceeded = meter.exceeds(limit)
     assert not exceeded, f"{what} held the loop for {exceeded}"
 
 
 def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> None:
-    """Make a few attempts, each with its number, until one is below the limit. Raises AssertionError where none is."""
+    """Call ``attempt`` up to ``meter.attempts`` times with the number of the attempt. Raise AssertionError if every attempt exceeds
+    the limit.
+    """
     for number in range(meter.attempts):
         meter.longest = 0.0
         attempt(number)
@@ -160,7 +168,11 @@ def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> 
 
 
 def run_steps(meter: Meter, work: steps.Steps[T]) -> tuple[T, int]:
-    """The result of all steps, and how many of them ran beside the loop: those are not measured, as they do not hold it."""
+    """Run all steps.
+
+    Returns the result, and the number of blocking calls that a step left to another thread. Those calls are not measured, as they
+    do not hold the event loop.
+    """
     aside = 0
     result: list[T] = []
 

@@ -1,4 +1,5 @@
-"""Batches that differ only in what the format of their compression leaves to the writer, by name. All hold the same `RECORDS`."""
+"""Batches that hold the same `RECORDS` and differ only in details of their compression format that the format leaves to the writer.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def _lz4(**options: object) -> bytes:
 
 
 def _with_descriptor(descriptor: bytes, frame: bytes) -> bytes:
-    """A frame of a two-byte descriptor with another one, and the checksum that it needs."""
+    """Return a frame that had a two-byte descriptor with ``descriptor`` in its place, and the matching header checksum."""
     return frame[:4] + descriptor + bytes((lz4_frames.header_checksum(descriptor),)) + frame[7:]
 
 
@@ -93,7 +94,7 @@ def _stored(data: bytes) -> bytes:
 
 
 def gzip_member(data: bytes, flags: int = 0, fields: bytes = b"", *, method: int = 8, level: int = 6) -> bytes:
-    """A member with the given flags, and the bytes of the fields that belong to them."""
+    """Return a gzip member with these flags and with the header fields that belong to the flags."""
     stream = zlib.compressobj(level, wbits=-15)
     head = b"\x1f\x8b" + bytes((method, flags)) + bytes(4) + b"\0\xff" + fields
     return head + stream.compress(data) + stream.flush() + struct.pack("<II", zlib.crc32(data), len(data))
@@ -147,10 +148,11 @@ def _with_header_checksum(data: bytes, flags: int, fields: bytes) -> bytes:
 
 
 def _ending_before_the_buffer(left: int) -> bytes:
-    """Two members. The deflated data of the first ends ``left`` bytes before the end of Java's buffer of 8 KiB."""
+    """Return two gzip members. The deflated data of the first member ends ``left`` bytes before the end of Java's buffer of 8 KiB.
+    """
     records = [record(delta=i, value=b"%04d" % i) for i in range(COUNT)]
     wanted = 8_192 - left
-    # Level 0 adds five bytes for a block of up to 65,535.
+    # Level 0 adds five bytes to a block of up to 65,535 bytes.
     for size in range(wanted - 40, wanted):
         filler = RANDOM_LIKE[:size]
         head = record(delta=0, value=filler)
@@ -208,7 +210,7 @@ def _zstd_framings() -> Iterator[tuple[str, bytes]]:
         return bytes(zstd.compress(data, options=wanted))
 
     def streamed(data: bytes, **options: int) -> bytes:
-        """A frame that does not say how much it holds."""
+        """Return a frame whose header does not contain the content size."""
         wanted = {getattr(zstd.CompressionParameter, name): value for name, value in options.items()}
         stream = zstd.ZstdCompressor(options=wanted)
         return bytes(stream.compress(data[:10]) + stream.compress(data[10:]) + stream.flush())
@@ -250,7 +252,7 @@ def _wider(frame: bytes, window_log: int) -> bytes:
 
 
 def _by_the_broker(codec: int) -> bytes:
-    """The payload as compaction writes it, in several parts."""
+    """Return the payload as the broker's compaction compresses it, in several chunks."""
     deflated = Deflated(codec)
     for at in range(0, len(PLAIN), 70_000):
         deflated.add(PLAIN[at : at + 70_000])
@@ -268,10 +270,10 @@ def _all() -> dict[str, tuple[int, bytes]]:
 
 
 FRAMINGS = _all()
-"""Codec and payload by name."""
+"""Compression codec and payload by name."""
 
 
 def framed(name: str) -> bytes:
-    """The batch of `COUNT` records in one of the framings."""
+    """Return the batch of `COUNT` records in the named framing."""
     codec, payload = FRAMINGS[name]
     return batch(payload, count=COUNT, attributes=codec, timestamp_ms=TIMESTAMP_MS)

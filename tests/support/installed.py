@@ -1,4 +1,4 @@
-"""Skips the test files that need what ``make check`` does not install."""
+"""Skips the test files that need packages which ``make check`` does not install."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USERS_OF_SPARK = frozenset({"pipeline", "spark", "test_numbers.py", "test_walk_m
 
 
 class NotInstalled(pytest.Module):
-    """A test file that is skipped as a whole, without being imported."""
+    """A test file that is skipped as a whole and is not imported."""
 
     def collect(self) -> list[pytest.Item]:
         pytest.skip("needs pyspark")

@@ -2,13 +2,13 @@
 
 | level | make target | which tests |
 |---|---|---|
-| check | ``make check`` | pure tests: no broker process, no Java, no heavy load |
+| check | ``make check`` | tests without a broker process, Java or heavy load |
 | smoke | ``make test`` | marked ``smoke``: one short test per stock client, command line, console and Spark |
 | full | ``make test-all`` | marked ``full``, ``wire``, ``java`` or ``heavy`` |
-| nightly | ``make nightly`` | marked ``nightly``: measures time, or takes many minutes |
+| nightly | ``make nightly`` | marked ``nightly``: tests that measure time or take many minutes |
 
-``--level check,smoke`` runs the tests of these levels. Without the option all tests but those of the level nightly run, so that a
-file or a test can be named without a thought about its level.
+``--level check,smoke`` runs the tests of these levels. Without the option all tests except those of the level nightly run, so a
+file or a test on the command line needs no level.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hypothesis import settings
 
 CHECK, SMOKE, FULL, NIGHTLY = LEVELS = ("check", "smoke", "full", "nightly")
 NOT_PURE = frozenset({"full", "wire", "java", "heavy"})
-"""Markers of tests that are too slow, or need too much of the machine, for the level check."""
+"""Markers of tests that are too slow or too demanding for the level "check"."""
 QUICK_EXAMPLES = 30
-"""Examples of a property test below the level full, where Hypothesis tries 100."""
+"""Number of examples of a property test below the level "full". Hypothesis's default is 100."""
 FOLDERS_OF_PROCESSES = frozenset({"chaos", "mutants", "wire"})
-"""Folders without a test of the level check. Importing them takes a third of the time of finding all tests."""
+"""Folders without a test of the level "check". Importing them would take a third of the time of a collection."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,14 +41,15 @@ def _wanted(config: pytest.Config) -> frozenset[str]:
 
 
 def seeds(count: int, *, in_check: int) -> list[Any]:
-    """The seeds below ``count`` as parameters: the first ``in_check`` of them keep the test's level, the others are ``full``."""
+    """Return the seeds below ``count`` as parameters. The first ``in_check`` seeds keep the test's level; the others are ``full``.
+    """
     return [seed if seed < in_check else pytest.param(seed, marks=pytest.mark.full) for seed in range(count)]
 
 
 def level_of(item: pytest.Item) -> str:
-    """The level of a test. Markers of its parameters win over those of its function, module and class.
+    """Return the level of a test. Markers of its parameters take precedence over markers of its function, class and module.
 
-    Among markers of one place ``nightly`` wins over ``smoke``, and ``smoke`` over ``full``.
+    Among markers of the same place ``nightly`` takes precedence over ``smoke``, and ``smoke`` over ``full``.
     """
     callspec = getattr(item, "callspec", None)
     of_parameters = {mark.name for mark in callspec.marks} if callspec is not None else set()

@@ -1,4 +1,4 @@
-"""Logs for tests: made, opened again, and fed with small batches."""
+"""Helpers for partition logs: create and reopen them, and append small batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ class Logs:
     def open(
         self, *, clean: bool, recovery_point: int | None = None, start: int | None = None, config: LogConfig = SMALL
     ) -> tuple[Log, RecoveryReport]:
-        """Without ``recovery_point`` a clean stop keeps that of the log opened last, and a crash has none."""
+        """Open the log again, with recovery. Returns the log and the recovery report.
+
+        If ``recovery_point`` is not set, a clean start uses the recovery point of the log that was opened last, and a start after a
+        crash uses 0.
+        """
         if recovery_point is None:
             recovery_point = self.latest.recovery_point if clean and self.latest is not None else 0
         log = self.new(config)
@@ -39,7 +43,7 @@ class Logs:
 
 
 def append(log: Log, raw: bytearray, now_ms: int = NOW_MS, *, implicit_add: bool = False) -> Appended:
-    """Append a client's batch to a log that is its partition's only replica."""
+    """Append a producer's batch to a partition that has only this replica, and advance the high watermark."""
     appended = log.append_as_leader(raw, check_produced(raw), now_ms, implicit_add=implicit_add)
     log.move_high_watermark(log.log_end_offset)
     return appended
@@ -76,7 +80,7 @@ def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: 
 def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[object, ...]:
     """Return the state that must be equal after reopening a log: offsets, producers, aborted transactions.
 
-    Of each producer ``last_batches`` are compared.
+    Only the ``last_batches`` latest batches of each producer are compared.
     """
     producers = {
         e.producer_id: (
@@ -101,7 +105,7 @@ def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
 
 
 def busy(log: Log, steps: int = 150, seed: int = 3, first_pid: int = 0) -> None:
-    """Interleaved transactions and plain batches over several segments."""
+    """Append interleaved transactions and plain batches that fill several segments."""
     rng = random.Random(seed)
     sequences: dict[int, int] = {}
     opened: set[int] = set()

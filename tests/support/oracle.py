@@ -1,9 +1,10 @@
-"""Waits for named conditions of a broker that answers a change before all of its parts know of it, above all of Apache Kafka.
+"""Waits for named conditions of a broker that responds before a change takes effect in all of its components, above all of Apache
+Kafka.
 
-Apache Kafka's controller answers a request when its own log has the change. The brokers replay that log later: one after the
-other they show the change in their metadata, open the partitions, load the coordinators, and apply the configs. So a test waits
-for what its next request needs. Every wait has a condition with a name and the same generous limit, which only guards against
-hanging, and fails with the name of the condition, the broker and the last value seen.
+Apache Kafka's controller responds to a request when the change is in its own log. The brokers replay that log later: one after the
+other they list the change in their metadata, open the partitions, load the coordinators, and apply the configs. So a test waits for
+the state that its next request needs. Every wait has a named condition and the same generous limit, which only guards against
+hanging. A wait that fails reports the condition, the broker and the last value.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ T = TypeVar("T")
 LIMIT_S = 60.0
 PAUSE_S = 0.02
 MAX_VALUE_LENGTH = 2_000
-"""Characters of the last value that a message shows."""
+"""Maximum number of characters of the last value in an error message."""
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-"""The kinds of keys that FindCoordinator looks for."""
+"""Key types of FindCoordinator."""
 BROKER_CONFIG, TOPIC_CONFIG, GROUP_CONFIG = 4, 2, 32
-"""The kinds of resources that DescribeConfigs describes."""
+"""Resource types of DescribeConfigs."""
 _VERSIONS = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
-"""Apache Kafka refuses a request without the client's name."""
+"""Apache Kafka refuses an ApiVersions request without the client's software name and version."""
 SET_CONFIGS = {1, 3, 8}
-"""The sources of configs that are set for a topic, for all brokers, or for a group."""
+"""Sources of configs that are set for a topic, for all brokers, or for a group, as DescribeConfigs encodes them."""
 NOT_READY = frozenset(
     {
         Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -45,7 +46,7 @@ NOT_READY = frozenset(
         Code.LEADER_NOT_AVAILABLE,
     }
 )
-"""The errors that say "not yet"."""
+"""Error codes of a broker that is not ready yet."""
 
 
 class Client(Protocol):
@@ -55,7 +56,7 @@ class Client(Protocol):
 
 
 class Clock(Protocol):
-    """The clock by which a broker lives, which is a simulated one where the broker is simulated."""
+    """The clock of a broker: a simulated clock if the broker is simulated."""
 
     def now_ms(self) -> int: ...
 
@@ -76,7 +77,7 @@ class Brokers(Protocol):
 
 
 class ConditionNotMet(AssertionError):
-    """A condition that a test has waited for is not met. The message names the condition, the broker and the last value."""
+    """A condition that a test waited for was not met in time. The message names the condition, the broker and the last value."""
 
 
 class RealClock:
@@ -100,9 +101,10 @@ def wait_for(
     limit_s: float = LIMIT_S,
     not_yet: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> T:
-    """Look again until the value holds, and return that value. Raises `ConditionNotMet`.
+    """Call ``look`` until ``holds`` accepts its value, and return that value. Raises `ConditionNotMet` after the limit.
 
-    ``at`` is the broker that is asked. The exceptions of ``not_yet`` count as a value that does not hold; any other one is raised.
+    ``at`` is the broker's address for the message. An exception in ``not_yet`` counts as a value that is not accepted; other
+    exceptions are raised.
     """
     values: list[T] = []
     last = ""
@@ -125,7 +127,7 @@ def wait_for(
 
 
 def final_value(look: Callable[[], T], holds: Callable[[T], bool], *, clock: Clock = REAL, limit_s: float = LIMIT_S) -> T:
-    """Look again until the value holds or the limit is over, and return the last value, for callers that compare it."""
+    """Call ``look`` until ``holds`` accepts its value or the limit is over. Returns the last value, which the caller compares."""
     deadline_ms = clock.now_ms() + limit_s * 1000
     while True:
         value = look()
@@ -135,18 +137,18 @@ def final_value(look: Callable[[], T], holds: Callable[[T], bool], *, clock: Clo
 
 
 def wait_until(condition: str, look: Callable[[], T], *, at: str = "", limit_s: float = LIMIT_S) -> T:
-    """Wait for a condition of a cluster, which is not met while a request to the cluster fails."""
+    """Wait for a condition of a cluster. A `ClientError` raised by ``look`` means that the condition is not met yet."""
     return wait_for(condition, look, at=at, limit_s=limit_s, not_yet=ClientError)
 
 
 def _wait(client: Client, condition: str, look: Callable[[], T], holds: Callable[[T], bool]) -> T:
-    """Wait by the clock of the client, where it has one, and name the address of its broker, where it knows it."""
+    """Wait with the client's clock and broker address if it has them."""
     at, clock = getattr(client, "bootstrap", type(client).__name__), getattr(client, "clock", REAL)
     return wait_for(condition, look, holds, at=at, clock=clock)
 
 
 def ready(client: Client, request: Any, version: int | None, codes: Callable[[Any], Sequence[int]]) -> Any:
-    """Send a request again while one of the error codes of its response says "not yet". Returns the first other response."""
+    """Send a request until its response contains no error code of `NOT_READY`. Returns that response."""
     answered: list[Any] = []
 
     def look() -> list[str]:
@@ -170,7 +172,7 @@ def names(codes: Sequence[int]) -> list[str]:
 
 
 def topic_known(client: Client, topic: str, partitions: int = 1) -> None:
-    """Wait until the broker shows the topic with so many partitions, each with a leader."""
+    """Wait until the broker's metadata lists the topic with this number of partitions, each with a leader."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
 
     def look() -> list[str]:
@@ -186,7 +188,7 @@ def topic_known(client: Client, topic: str, partitions: int = 1) -> None:
 
 
 def topic_gone(client: Client, topic: str) -> None:
-    """Wait until the broker shows the topic no longer."""
+    """Wait until the broker's metadata no longer lists the topic."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     _wait(
         client,
@@ -197,7 +199,9 @@ def topic_gone(client: Client, topic: str) -> None:
 
 
 def leaders_lead(client: Client, topic: str, partitions: int = 1) -> None:
-    """Wait until the broker leads the topic's partitions: Apache Kafka shows a leader before it leads."""
+    """Wait until the broker accepts requests for the topic's partitions as leader. Apache Kafka lists a leader in its metadata
+    before that broker accepts requests.
+    """
     topic_known(client, topic, partitions)
     _lead(client, topic, range(partitions))
 
@@ -217,17 +221,19 @@ def _lead(client: Client, topic: str, indexes: Sequence[int]) -> None:
 
 
 def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
-    """Wait until the broker acts on all changes that it shows; with ``brokers``, which a client for several asks, until each does.
+    """Wait until the broker has applied all changes that its metadata lists.
 
-    A broker applies the records of its controller in their order. When it leads a topic that is created now, it shows everything
-    that the controller has acknowledged before, and has applied what it showed before.
+    With ``brokers``, the client must be connected to several brokers, and each of ``brokers`` must have applied them.
+
+    The wait creates a topic: a broker applies the controller's records in order, so when it leads a topic that is created now, it
+    has applied everything that the controller acknowledged before.
     """
     topic = f"up-to-date-{uuid.uuid4().hex[:8]}"
     assigned = [CreatableReplicaAssignment(partition_index=index, broker_ids=[broker]) for index, broker in enumerate(brokers)]
     number = -1 if assigned else 1
     created = CreatableTopic(name=topic, num_partitions=number, replication_factor=number, assignments=assigned)
     request = CreateTopicsRequest(topics=[created], timeout_ms=int(LIMIT_S * 1000))
-    # A broker that was paused is fenced until its next heartbeat, and no replica is placed on it before.
+    # A broker that was paused is fenced until its next heartbeat, and no replica is placed on a fenced broker.
     answer = _wait(
         client,
         f"brokers {list(brokers)} are not fenced",
@@ -241,7 +247,7 @@ def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
 
 
 def config_shown(client: Client, kind: int, name: str, wanted: Mapping[str, str | None]) -> None:
-    """Wait until the broker shows the configs that are set. None is a config that is not set."""
+    """Wait until DescribeConfigs returns these values of set configs. None stands for a config that is not set."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(wanted))
 
     def look() -> dict[str, str | None]:
@@ -253,7 +259,7 @@ def config_shown(client: Client, kind: int, name: str, wanted: Mapping[str, str 
 
 
 def feature_shown(client: Client, levels: Mapping[str, int]) -> None:
-    """Wait until the broker shows these levels of the features."""
+    """Wait until ApiVersions returns these levels of the features."""
 
     def look() -> dict[str, int]:
         shown = {entry.name: entry.max_version_level for entry in client.call(_VERSIONS, 4).finalized_features}
@@ -263,7 +269,7 @@ def feature_shown(client: Client, levels: Mapping[str, int]) -> None:
 
 
 def coordinator_known(client: Client, key: str, kind: int) -> None:
-    """Wait until the broker names a coordinator. Looking for the first one creates the internal topic."""
+    """Wait until the broker finds the key's coordinator. The first FindCoordinator request creates the internal topic."""
     _wait(
         client,
         f"the coordinator of {key!r} (key type {kind}) is known",
@@ -276,12 +282,12 @@ def coordinator_known(client: Client, key: str, kind: int) -> None:
 
 
 def in_service(cluster: Brokers, brokers: Sequence[int]) -> None:
-    """Wait until clients see exactly these brokers; the others are fenced."""
+    """Wait until clients see exactly these brokers, and all other brokers are fenced."""
     _cluster(cluster, f"brokers {list(brokers)} are in service, and no others", cluster.in_service, list(brokers).__eq__)
 
 
 def in_sync(cluster: Brokers, topic: str, brokers: Sequence[int], partition: int = 0) -> None:
-    """Wait until exactly the replicas on these brokers are in sync."""
+    """Wait until the in-sync replicas are exactly those on these brokers."""
     condition = f"in-sync replicas of {topic}/{partition} are {list(brokers)}"
     _cluster(cluster, condition, lambda: cluster.in_sync(topic, partition), list(brokers).__eq__)
 

@@ -1,4 +1,4 @@
-"""Spark's JVM for tests, which live for seconds: its classes come from an archive, and it does without its second compiler."""
+"""Faster start of Spark's JVM for tests: classes come from a class-data archive, and the optimising compiler C2 is disabled."""
 
 from __future__ import annotations
 
@@ -29,39 +29,44 @@ def java_home() -> str:
 
 
 def plain() -> dict[str, str]:
-    """The environment without the archive. All share one Spark home, because an archive depends on paths."""
+    """Return the environment without the archive. All tests share one SPARK_HOME, because the archive depends on paths."""
     return {"JAVA_HOME": java_home(), "SPARK_HOME": str(SPARK_HOME), "JDK_JAVA_OPTIONS": OPTIONS}
 
 
 @cache
 def from_archive() -> str:
-    """Options that have a JVM take Spark's classes from the archive, which is made the first time; none where it cannot be."""
+    """Return JVM options that load Spark's classes from the archive, or an empty string if no archive can be created.
+
+    The first call creates the archive.
+    """
     jars = sorted((SPARK_HOME / "jars").glob("*.jar"))
     return " ".join(options(class_archive(kafka.java(), kafka.cache_dir() / "spark-classes", jars, _archive_classes)))
 
 
 def environment() -> dict[str, str]:
-    """Environment for a driver; it halves the processor time until the first batch."""
+    """Return the environment for a driver. The archive halves the driver's processor time until the first batch."""
     return {**plain(), "SPARK_SUBMIT_OPTS": from_archive()}
 
 
 def of_a_cluster(settings: Mapping[str, str] = {}) -> dict[str, str]:
-    """Environment for a cluster's master and workers, and for a driver whose executors they start.
+    """Return the environment for a cluster's master and workers, and for a driver whose executors they start.
 
-    ``settings`` are those of Spark's that a user has, as `submitted` has them.
+    ``settings`` are additional Spark settings, see `submitted`.
     """
     submitting = shlex.join([*submitted(settings), "pyspark-shell"])
     return {**environment(), "SPARK_DAEMON_JAVA_OPTS": from_archive(), "PYSPARK_SUBMIT_ARGS": submitting}
 
 
 def submitted(settings: Mapping[str, str] = {}) -> list[str]:
-    """Flags of spark-submit."""
+    """Return flags of spark-submit: the archive's options for executors, and the Spark settings in ``settings``."""
     given = {"spark.executor.extraJavaOptions": from_archive(), **settings}
     return [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
 
 
 def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
-    """Create it by a driver that writes a few purchases. On a machine that is too slow, tests run without it."""
+    """Create the archive by running a driver that writes a few purchases. On a machine that is too slow, tests run without the
+    archive.
+    """
     from ottla import Broker
     from ottla.pipeline.generate import Workload
     from tests.pipeline.kills.shopping import Shopping
@@ -72,12 +77,13 @@ def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
             shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
             shopping.open()
             with shopping.start() as driver:
-                # The JVM ends after its driver, and writes the archive then. While the broker lived it was seen to wait for ever.
+                # The JVM writes the archive when it exits, which is after the Python driver. It once hung while the broker still
+                # ran.
                 is_made = _has_ended(driver, ENDED_S) and driver.returncode == 0
                 if not is_made:
                     _kill(driver.pid)
         if not is_made or not _has_gone(driver.pid, ENDED_S):
-            # The archive only makes tests quicker. What is wrong with a driver, the tests of drivers show.
+            # The archive only makes tests faster. A broken driver is detected by the tests of drivers.
             _kill(driver.pid)
             archive.unlink(missing_ok=True)
 
@@ -89,7 +95,7 @@ def _has_ended(process: subprocess.Popen[str], within_s: float) -> bool:
 
 
 def _has_gone(group: int, within_s: float) -> bool:
-    """Whether all processes of a process group have ended."""
+    """Whether all processes of a process group have ended, after a wait of at most ``within_s`` seconds."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""A request-level client for tests: any request at any version, over a plain socket."""
+"""A request-level client for tests. It sends any request at any version over a plain socket."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.support import oracle
 T = TypeVar("T")
 
 TIMEOUT_S = 60.0
-"""Limit for a connection and for each read, in seconds. It only guards against hanging."""
+"""Time-out for connecting and for each read, in seconds. It only guards against hanging."""
 
 
 class RawClient:
-    """One connection. ``call(request, version)`` sends a message of protocol.messages and returns the response."""
+    """A client with one connection. ``call(request, version)`` sends a message of protocol.messages and returns the response."""
 
     def __init__(self, bootstrap: str, client_id: str | None = "raw") -> None:
         self.bootstrap = bootstrap
@@ -29,7 +29,7 @@ class RawClient:
         self._correlation_id = 0
 
     def send(self, request: Any, version: int) -> tuple[int, int]:
-        """Send without waiting; what `receive` needs to read the answer."""
+        """Send a request without waiting. Returns the API key and version, which `receive` needs."""
         key = api_key(request)
         self._correlation_id += 1
         self.send_bytes(request_frame(key, version, self._correlation_id, self._client_id, request))
@@ -40,7 +40,9 @@ class RawClient:
         return message
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """Raises `Closed`. The newest stable version is the default."""
+        """Send a request and return its response; the default is the newest stable version. Raises `Closed` if the broker closes
+        the connection.
+        """
         return self.receive(self.send(request, newest(request) if version is None else version))
 
     def send_bytes(self, raw: bytes) -> None:
@@ -62,7 +64,7 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Whether the broker closed this connection without a response."""
+        """Whether the broker has closed this connection without a response. Waits for the next byte."""
         try:
             self._read(1)
         except Closed:
@@ -81,7 +83,7 @@ class RawClient:
 
 
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
-    """Create a topic and wait until its leaders lead; ``_`` in a config's name stands for ``.``."""
+    """Create a topic and wait until its leaders accept requests; ``_`` in a config's name stands for ``.``."""
     wanted = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
     answer = client.call(
         CreateTopicsRequest(

@@ -1,4 +1,4 @@
-"""The results of a run as files: what each test did (``--results``), and which rules hold (``--scoreboard``)."""
+"""The results of a run as files: what each test did (``--results``), and which rules are met (``--scoreboard``)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 RESULTS: dict[str, dict[str, Any]] = {}
-"""Results by test id: ``outcome``, ``duration_s``, ``reason`` of a failure or skip, and ``when``, the failed phase."""
+"""Results by test id: ``outcome``, ``duration_s``, ``reason`` of a failure or skip, and ``when`` for the phase that failed."""
 RULES: list[dict[str, Any]] = []
 MAX_REASON_LENGTH = 300
-"""Characters of a reason."""
+"""Maximum number of characters of a reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Attach to each test the rules of docs/rules.md that it is about, and the broker that it asks."""
+    """Attach to each test the rules of docs/rules.md that it covers, and the broker under test."""
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         scenario = params.get("scenario")
@@ -46,7 +46,7 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def _add(report: pytest.TestReport | pytest.CollectReport, duration_s: float) -> None:
-    # xdist appends the group of a test to the ids that its workers report.
+    # xdist appends a test's group to the ids that its workers report.
     name = report.nodeid.rpartition("@")[0] or report.nodeid if hasattr(report, "node") else report.nodeid
     result = RESULTS.setdefault(name, {"outcome": "passed", "duration_s": 0.0, "reason": "", "when": ""})
     result["duration_s"] += duration_s
@@ -55,7 +55,7 @@ def _add(report: pytest.TestReport | pytest.CollectReport, duration_s: float) ->
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """A file that cannot be imported, or is skipped as a whole, counts as one test."""
+    """Record a file that cannot be imported, or is skipped as a whole, as one test."""
     if report.outcome != "passed":
         _add(report, 0.0)
 
@@ -69,13 +69,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Record a worker of xdist that has crashed. The tests that it had still to run may have no result."""
+    """Record a worker of xdist that crashed. Tests that were assigned to it may have no result."""
     if error:
         RESULTS[f"worker {node.gateway.id}"] = {"outcome": "failed", "duration_s": 0.0, "reason": str(error), "when": "crash"}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # With xdist the reports of all workers come to the controller, which alone writes.
+    # With xdist only the controller writes the files, because it receives the reports of all workers.
     if hasattr(session.config, "workerinput"):
         return
     for option, results in (("--results", RESULTS), ("--scoreboard", RULES)):

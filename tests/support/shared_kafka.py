@@ -1,8 +1,9 @@
-"""Apache Kafka brokers that all tests of a run share, also those of several xdist workers: one broker for each kind.
+"""Apache Kafka brokers that all tests of a run share, including tests in several xdist workers: one broker for each set of
+settings.
 
-The first test that needs a kind starts its broker, and later ones find it in the directory of the run (`tools.keeping`), whose end
-also ends the broker. So each test uses names of its own, and changes nothing that belongs to the whole broker. A test that stops,
-kills or reconfigures its Apache Kafka, or that asks about everything in it, starts one of its own.
+The first test that needs such a broker starts it, and later tests find it in the directory of the run (`tools.keeping`). The broker
+ends when the run ends. So each test uses its own topic and group names, and changes nothing that affects the whole broker. A test
+that stops, kills or reconfigures Apache Kafka, or that lists all topics or groups, starts its own broker.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from tools.kafka import ORACLE_VERSION, ApacheKafka, Unavailable
 
 ORACLE_SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    # As ottla has it: members of consumer groups learn of each other within half a second.
+    # Like ottla, let members of consumer groups learn of changes within half a second.
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
     **SET_UPS["model"].settings,
 }
-"""The settings of the broker for tests without particular needs: groups change at once, and transactions are aborted in time."""
+"""Settings for tests without particular needs: short heartbeat intervals, and prompt aborts of timed-out transactions."""
 _started: list[ApacheKafka] = []
-"""The brokers that this process has started. Their objects are kept, because the processes outlive this one."""
+"""Brokers started by this process. The references are kept because the brokers outlive the process."""
 
 
 class SharedKafka(msgspec.Struct, frozen=True):
-    """A broker that runs for the whole run. ``missing`` says why it cannot be started on this machine, and is else empty."""
+    """A broker that runs until the end of the run. ``missing`` is the reason why this machine cannot start the broker, or an empty
+    string.
+    """
 
     bootstrap: str
     cluster_id: str
@@ -40,7 +43,10 @@ class SharedKafka(msgspec.Struct, frozen=True):
 
 
 def shared_kafka(settings: Mapping[str, str] = ORACLE_SETTINGS) -> SharedKafka:
-    """The broker with these settings. Skips the test where Apache Kafka cannot be had. Raises `tools.kafka.StartFailed`."""
+    """Return the shared broker with these settings, and start it first if necessary.
+
+    Skips the test if Apache Kafka is not available. Raises `tools.kafka.StartFailed`.
+    """
     run = keeping.current()
     assert run is not None, "tests/conftest.py begins the run"
     kind = json.dumps([ORACLE_VERSION, sorted(settings.items())])

@@ -1,4 +1,4 @@
-"""Which tests share a process, and in which order they begin, where several processes share a run (``--dist loadgroup``)."""
+"""Groups and order of tests in a run with several processes (``--dist loadgroup``)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Put tests that start the same thing into one group: the broker of a set-up, a Spark session, else what a file starts.
+    """Put tests that need the same broker or Spark session into one group, so that only one process starts it.
 
-    Tests marked ``long`` and simulated scenarios, which start nothing, are on their own. The Apache Kafka that a run shares is
-    shared by all processes.
+    Other tests are grouped by file. Tests marked ``long`` and simulated scenarios, which start no process, have no group. All
+    processes of a run share one Apache Kafka.
     """
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if params.get("target") == "simulated":
@@ -35,9 +35,9 @@ def _group(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort long tests first, then tests with brokers, which wait for most of their time, then heavy ones, then the rest.
+    """Sort long tests first, then tests with brokers, which mostly wait, then heavy tests, then all other tests.
 
-    Within a kind the largest group comes first, so that no process is left alone with one at the end.
+    Within each of these kinds the largest group comes first, so that no process is left with a large group at the end.
     """
     sizes = Counter(_group(item) for item in items)
 

@@ -1,4 +1,4 @@
-"""A directory in memory with the stray directories of a topic, as after a deletion whose renames the disk has refused."""
+"""A log directory in memory with stray directories of a topic, as left by a deletion whose renames failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS = 3
 
 
 def stray(index: int, unique: str = "a") -> str:
-    """The name of a partition's stray directory."""
+    """Return the name of a partition's stray directory."""
     return f"{TOPIC}-{index}.{unique * 32}{STRAY_SUFFIX}"
 
 
@@ -30,7 +30,7 @@ def produce(client: SimulatedClient, topic: str, index: int) -> None:
 
 
 def make(broker: SimulatedBroker, topic: str) -> bytes:
-    """Create a topic with records in each partition; returns its id."""
+    """Create a topic with records in each partition. Returns the topic id."""
     broker.broker.cluster.create_topic(topic, PARTITIONS, {})
     with broker.connect() as client:
         for index in range(PARTITIONS):
@@ -39,7 +39,9 @@ def make(broker: SimulatedBroker, topic: str) -> bytes:
 
 
 def with_strays(fs: MemoryFilesystem) -> bytes:
-    """Leave a stopped broker's directory with a topic ``kept``, and stray directories of `TOPIC`; returns the id of `TOPIC`."""
+    """Leave the log directory of a stopped broker with a topic ``kept``, and stray directories of `TOPIC`. Returns the id of
+    `TOPIC`.
+    """
     broker = SimulatedBroker(fs=fs).start()
     make(broker, "kept")
     topic_id = make(broker, TOPIC)

@@ -1,4 +1,4 @@
-"""Waiting for a named condition of a broker, without a broker."""
+"""Waiting for a named condition, with scripted responses in place of a broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Broker:
-    """A client of a broker with scripted responses. The last response is repeated."""
+    """A client whose broker returns scripted responses. The last response is repeated."""
 
     bootstrap = "127.0.0.1:9092"
 

@@ -35,7 +35,7 @@ if sys.stdin.readline():
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> tuple[subprocess.Popen[str], Path, int]:
-    """A process that has begun a run, the directory of the run, and a process of the run."""
+    """A process that has begun a run, the directory of the run, and the pid of a process that must end with the run."""
     monkeypatch.delenv(keeping.VARIABLE)
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, *SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
@@ -89,7 +89,7 @@ def test_workers_of_a_run_belong_to_its_first_process() -> None:
 @pytest.mark.full
 @pytest.mark.java
 def test_processes_of_a_run_share_one_broker() -> None:
-    """Both ask at once, as xdist workers do. Whichever is first starts it."""
+    """Two processes request the shared broker at the same time, as xdist workers do, and get the same broker."""
     ask = "from tests.support.shared_kafka import shared_kafka; print(shared_kafka().bootstrap)"
     with subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:
         kafka = shared_kafka()

@@ -1,4 +1,4 @@
-"""Waiting for what another process is about to do."""
+"""Helpers that wait for another process: for a condition, or for lines in a broker's log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAUSE_S = 0.01
 
 
 def wait_until(is_so: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-    """Raises AssertionError when it is not so in time."""
+    """Wait until the condition is true. Raises AssertionError after the time-out."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline
@@ -21,12 +21,10 @@ def wait_until(is_so: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
 
 
 def logged(broker: Broker, text: str, count: int = 1) -> list[str]:
-    """The lines of the broker's log with ``text``, once there are ``count`` of them.
+    """Wait for ``count`` lines with ``text`` in the broker's log, and return them. Raises AssertionError after the time-out.
 
-    A living broker's lines are read by a thread, so an answer can be here before the line that was logged ahead of it.
-    A broker that has ended has all its lines in ``broker.loop.logs``.
-
-    Raises AssertionError when there are not so many in time.
+    A thread reads the lines of a running broker, so a response can arrive before a line that was logged earlier. After the broker
+    has ended, ``broker.loop.logs`` holds all of its lines.
     """
     wait_until(lambda: sum(text in line for line in broker.logs) >= count)
     return [line for line in broker.logs if text in line]

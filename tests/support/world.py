@@ -1,6 +1,6 @@
-"""Worlds: a small part of a broker with its log, its clock and its surroundings, which a test drives without sockets or a disk.
+"""Test worlds: one component of a broker with its log and clock, without sockets and disk.
 
-`ShardWorld` holds a coordinator's state machine and carries its results out. `LoopWorld` holds a part of the asyncio shell on a
+`ShardWorld` holds a coordinator's state machine and applies its results. `LoopWorld` holds a component of the asyncio shell in a
 simulated environment.
 """
 
@@ -23,19 +23,20 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class ShardWorld(Generic[S]):
-    """A coordinator's shard with its log. Results are carried out as `Result` says: append, replay, then effects.
+    """A coordinator's shard with its log. Results are applied as `Result` requires: append the records, replay them, then apply the
+    effects.
 
-    A subclass says how a shard is made and how it replays a record, and, where it has them, how effects are applied and which part
-    of the state is in the log.
+    A subclass creates the shard and replays records. It also applies effects and returns the logged part of the state, if the
+    coordinator has them.
     """
 
     changes_without_records: ClassVar[bool] = False
-    """Whether a command may change the state at once where it has nothing to log, so that it runs only once."""
+    """Whether a command that logs no record may change the state directly. Such a command runs only once in `run_retried`."""
 
     now_ms: int = 1_000_000
     log: list[LogRecord] = field(default_factory=list)
     producer_ids: dict[int, int] = field(default_factory=dict)
-    """The producer ids of transactional records, by offset."""
+    """Producer ids of transactional records, by the record's offset."""
     last_id: int = 0
     failed_appends: int = 0
 
@@ -54,15 +55,15 @@ class ShardWorld(Generic[S]):
         raise NotImplementedError
 
     def logged(self, shard: S) -> Any:
-        """The part of the state that a shard reads back from its log."""
+        """Return the part of the state that a shard restores from its log."""
         raise NotImplementedError
 
     def snapshot(self) -> Any:
-        """A copy of all state that a command must not change by itself."""
+        """Return a copy of all state that only the replay of records may change."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Called after each result that was carried out."""
+        """Check invariants. Called after each applied result."""
 
     # for tests
 
@@ -71,7 +72,7 @@ class ShardWorld(Generic[S]):
         return f"id-{self.last_id}"
 
     def run(self, result: Result[T], producer_id: int = -1) -> T:
-        """Carry a result out. Returns its response."""
+        """Append and replay the result's records, apply its effects, and return its response."""
         for record in result.records:
             if producer_id >= 0:
                 self.producer_ids[len(self.log)] = producer_id
@@ -86,9 +87,10 @@ class ShardWorld(Generic[S]):
         return result.response
 
     def run_retried(self, command: Callable[[], Result[T]], producer_id: int = -1) -> T:
-        """Run a command twice. The first append fails, which must not have changed anything; the second result is carried out.
+        """Run a command twice, as a retry after a failed append. The first run must not change the state; the second result is
+        applied.
 
-        Raises `KafkaError` where the command does.
+        Raises `KafkaError` if the command does.
         """
         before = self.snapshot()
         try:
@@ -103,20 +105,22 @@ class ShardWorld(Generic[S]):
         return self.run(result, producer_id)
 
     def reloaded(self) -> S:
-        """A shard that has replayed the log."""
+        """Return a new shard that has replayed the log."""
         shard = self.new_shard()
         for offset, record in enumerate(self.log):
             self.replay(shard, record, offset)
         return shard
 
     def check_reloaded(self) -> S:
-        """Load the log and hold the result against the live shard."""
+        """Return a shard loaded from the log, and assert that its logged state equals that of the live shard."""
         again = self.reloaded()
         assert self.logged(again) == self.logged(self.shard)
         return again
 
     def reload(self) -> None:
-        """Restart the coordinator: the live shard is replaced by one that was loaded from the log, and must agree with it."""
+        """Restart the coordinator: replace the live shard with one loaded from the log, and assert that both have the same logged
+        state.
+        """
         self.shard = self.check_reloaded()
 
 
@@ -125,11 +129,11 @@ def simulated_env(fs: Filesystem | None = None) -> SimulatedEnv:
 
 
 class LoopWorld:
-    """A part of a broker on a simulated environment, whose clock a test moves. ``bugs`` counts unexpected exceptions."""
+    """A component of a broker in a simulated environment whose clock the test advances. ``bugs`` counts unexpected exceptions."""
 
     def __init__(self) -> None:
         self.fs = MemoryFilesystem()
-        # Any: a simulated environment stands in for `Env` and for narrower protocols of it.
+        # The type is Any because components expect `Env` or narrower protocols, which a simulated environment implements.
         self.env: Any = simulated_env(self.fs)
         self.bugs = 0
 
@@ -137,7 +141,7 @@ class LoopWorld:
         self.bugs += 1
 
     def settle(self) -> None:
-        """Run all calls that are due."""
+        """Run all calls that are due at the current time."""
         self.env.settle()
 
     def advance(self, by_ms: float) -> None:
