@@ -1,6 +1,6 @@
-"""``python -m tests.fuzz``: fuzz a broker. ``make fuzz SEEDS=10-20 INPUTS=500`` runs seeds again.
+"""Fuzzer of a broker: ``python -m tests.fuzz``. ``make fuzz SEEDS=10-20 INPUTS=500`` runs given seeds.
 
-A failure is told with its seed and with a file that plays it again: ``python -m tests.fuzz --replay FILE``.
+A failure is reported with its seed, and with a file that reproduces it: ``python -m tests.fuzz --replay FILE``.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from tests.fuzz.sockets import SocketHost
 
 FAILED = Path(".cache") / "fuzz"
 HOLD_TRIES = 3
-"""A machine may be busy with something else: a hold that is measured in time counts when it comes each time."""
+"""Number of runs that must all fail before a blocked event loop, measured in processor time, is reported. One slow run may be due
+to load on the machine.
+"""
 
 
 def seeds(text: str) -> range:
-    """``7`` or ``7-12``."""
+    """Parse ``7`` or ``7-12``."""
     low, _, high = text.partition("-")
     return range(int(low), int(high or low) + 1)
 
 
 def run(seed: int, inputs: int, host: type[Host | SocketHost]) -> tuple[Run, Failure | None]:
-    """Run one seed to its end or to its failure."""
+    """Run one seed until its last input or its first failure."""
     for left in reversed(range(HOLD_TRIES if host is TimedHost else 1)):
         one = Run(seed, host)
         try:

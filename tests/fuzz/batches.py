@@ -1,4 +1,6 @@
-"""Record batches: valid ones, and ones with wrong headers, records or compression but valid CRCs."""
+"""Record batches for Produce requests: valid batches, and batches with a valid CRC but a wrong header, wrong records or wrong
+compression.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from tests.fuzz.vocabulary import Cast
 from tests.support.batches import batch, record
 
 BOMB_BYTES = 4 << 20
-"""Decompressed size of the largest compressed batch."""
+"""Decompressed size of the largest compressed batch, in bytes."""
 HEADER_FIELDS = ("base_offset", "length", "leader_epoch", "magic", "crc", "attributes", "last_offset_delta", "base_timestamp_ms",
                  "max_timestamp_ms", "producer_id", "producer_epoch", "base_sequence", "record_count")  # fmt: skip
 _WIDTHS = (64, 32, 32, 8, 32, 16, 32, 64, 64, 64, 16, 32, 32)
@@ -20,18 +22,20 @@ ATTRIBUTES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 0x10, 0x20, 0x30, 0x31, 0x40, 0x80, 0x7
 
 
 def squeezed(payload: bytes, compression: int) -> bytes:
-    """Compressed to the same bytes each time: gzip notes the time otherwise."""
+    """Compress a payload so that equal payloads give equal bytes. The header of a gzip stream contains no timestamp for this
+    reason.
+    """
     return gzip.compress(payload, mtime=0) if compression == GZIP else compress(payload, compression)
 
 
 def compressed(raw: bytes, compression: int) -> bytes:
-    """A batch with its records compressed."""
+    """Return the batch with its records compressed."""
     header = msgspec.structs.replace(read_header(raw), attributes=read_header(raw).attributes | compression)
     return bytes(pack_batch(header, squeezed(raw[HEADER_BYTES:], compression)))
 
 
 def sound(rng: random.Random, cast: Cast, topic: str, partition: int) -> bytes:
-    """A batch that a stock producer would send."""
+    """Return a batch that a stock producer would send."""
     producer = cast.producer
     count = rng.choice((1, 1, 1, 2, 5, 20))
     records = [(rng.choice((None, b"k", b"key")), rng.choice((b"v", b"", b"x" * 100))) for _ in range(count)]
@@ -77,7 +81,7 @@ def with_wrong_header(rng: random.Random, raw: bytes) -> bytes:
 
 
 def with_wrong_records(rng: random.Random, producer: tuple[int, int, int]) -> bytes:
-    """A valid header around invalid records."""
+    """Return a batch with a valid header around invalid records."""
     count = rng.choice((1, 1, 2, 3))
     parts = []
     for at in range(count):
@@ -130,7 +134,7 @@ def bomb(rng: random.Random) -> bytes:
 
 
 def flipped(rng: random.Random, raw: bytes) -> bytes:
-    """Some bytes changed, or some cut out."""
+    """Return the bytes with a few of them changed, and sometimes a few removed."""
     out = bytearray(raw)
     for _ in range(rng.choice((1, 1, 2, 8))):
         if out:
@@ -142,7 +146,7 @@ def flipped(rng: random.Random, raw: bytes) -> bytes:
 
 
 def records(rng: random.Random, cast: Cast, topic: str, partition: int, hostility: float) -> bytes | None:
-    """The records of one partition of a Produce request."""
+    """Return the records of one partition of a Produce request. ``hostility`` is the probability that they are invalid."""
     raw = sound(rng, cast, topic, partition)
     if rng.random() >= hostility:
         return raw

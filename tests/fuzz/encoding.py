@@ -1,7 +1,7 @@
-"""Requests as bytes, written straight from the schemas, so that any length, tag or number may lie.
+"""Encodes requests straight from the schemas, so that any length, tag or number may be wrong.
 
-The generated codecs write what is right. Here each place where an encoding can be wrong is a numbered site: one pass
-counts the sites, a second bends the chosen ones.
+The generated codecs can only encode valid requests. Here each place where an encoding can be wrong is a numbered site. A first pass
+counts the sites, and a second pass corrupts the chosen sites.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.protocol.codegen.schema import FIXED, Field, Schema, Section
 from ottla.protocol.primitives import uvarint
 
 Tree = dict[str, Any]
-"""One struct: the name of each field and its value."""
+"""Values of a struct's fields, by name."""
 
 LIES_INT = (-1, -2, 0, 1, 127, 128, 255, 32_767, 65_536, 1_000_001, 2**31 - 1, -(2**31))
 NO_UTF8 = (b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80", b"a\0b", b"\xf0\x9f\x98", b"\xf4\x90\x80\x80")
@@ -32,17 +32,17 @@ def _by_key() -> dict[int, Schema]:
 
 @cache
 def requests() -> dict[int, Section]:
-    """API key -> its request, of every API that is served."""
+    """Return the request schema of every API that the broker supports, by API key."""
     return {key: _by_key()[key].sections[0] for key in sorted(SERVED)}
 
 
 def children(section: Section, field: Field) -> list[Field]:
-    """The fields of a struct's type, whether it is declared in place or by name."""
+    """Return the fields of a struct, whose type is declared in place or by name."""
     return field.children or section.structs[field.type]
 
 
 class Bends:
-    """The sites of one encoding. ``chosen`` are the numbers of those that are bent."""
+    """Counts the sites of one encoding, and corrupts the sites whose numbers are in ``chosen``."""
 
     def __init__(self, rng: random.Random, chosen: frozenset[int] = frozenset()) -> None:
         self._rng = rng
@@ -50,12 +50,12 @@ class Bends:
         self.count = 0
 
     def is_bent(self) -> bool:
-        """Count one site; whether it is to be bent."""
+        """Count one site. Returns whether the site is to be corrupted."""
         self.count += 1
         return self.count - 1 in self._chosen
 
     def size(self, right: int, *, flexible: bool, width: str) -> bytes:
-        """A length: compact, or an integer of ``width``. ``right`` is -1 for null."""
+        """Encode a length as a compact length, or as an integer of ``width``. ``right`` is the correct length, or -1 for null."""
         written = right
         if self.is_bent():
             if flexible and self._rng.random() < 0.3:
@@ -78,7 +78,7 @@ class Bends:
         return self._rng.choice(NO_UTF8) if self.is_bent() else raw
 
     def tags(self, tags: list[tuple[int, bytes]]) -> bytes:
-        """A section of tagged fields."""
+        """Encode a section of tagged fields."""
         if not self.is_bent():
             return _tags(tags)
         bend = self._rng.randrange(6)
@@ -103,7 +103,7 @@ def _tags(tags: list[tuple[int, bytes]]) -> bytes:
 
 
 class Encoder:
-    """Writes the trees of one section at one version."""
+    """Encodes the values of one section of a schema at one version."""
 
     def __init__(self, section: Section, version: int, bends: Bends) -> None:
         self._section = section
@@ -156,7 +156,7 @@ class Encoder:
 
 
 def body(key: int, version: int, tree: Tree, rng: random.Random, bent: int = 0) -> bytes:
-    """The body of a request, bent at so many places."""
+    """Encode the body of a request. ``bent`` is the number of places that are corrupted."""
     section = requests()[key]
     chosen: frozenset[int] = frozenset()
     if bent:
@@ -167,7 +167,7 @@ def body(key: int, version: int, tree: Tree, rng: random.Random, bent: int = 0) 
 
 
 def header(key: int, version: int, correlation_id: int, client_id: bytes | None, tags: bytes = b"\0") -> bytes:
-    """A request's header; ``tags`` stand where the version has room for them."""
+    """Encode a request header. ``tags`` is written only in versions whose header has tagged fields."""
     section = requests().get(key)
     flexible = section is not None and version >= section.flexible
     said = b"\xff\xff" if client_id is None else pack(">h", len(client_id)) + client_id
@@ -175,5 +175,5 @@ def header(key: int, version: int, correlation_id: int, client_id: bytes | None,
 
 
 def framed(raw: bytes) -> bytes:
-    """A frame: its size in front."""
+    """Return a frame: the size of the request, followed by the request."""
     return pack(">i", len(raw)) + raw

@@ -1,4 +1,4 @@
-"""Requests and answers of one connection as they go by: what was asked, what must come back, and in which order."""
+"""Requests and responses of one connection: the pending requests, and the response that each of them must get, in order."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.fuzz import refusals
 
 
 class Failure(AssertionError):
-    """A promise that was not kept. The trace reproduces it."""
+    """The broker violated a guarantee. The trace reproduces the violation."""
 
     is_hold = False
 
 
 class Held(Failure):
-    """The loop was held for too long."""
+    """One request, timer or step held the event loop for too long."""
 
     is_hold = True
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and its answer. ``request`` is None where it cannot be decoded."""
+    """A request and its response. ``request`` is None if the request cannot be decoded."""
 
     key: int
     version: int
@@ -40,7 +40,7 @@ class Exchange:
 
 
 def parsed(frame: bytes) -> Exchange | None:
-    """What the broker should make of a frame; None if it must close the connection."""
+    """Decode a frame as the broker should. Returns None if the broker must close the connection."""
     if len(frame) < 8:
         return None
     key, version = int.from_bytes(frame[:2], "big", signed=True), int.from_bytes(frame[2:4], "big", signed=True)
@@ -59,14 +59,14 @@ def parsed(frame: bytes) -> Exchange | None:
 
 
 class Conversation:
-    """One connection: what was sent of a frame that is not whole yet, and the requests whose answers are due, in order."""
+    """One connection: the bytes sent of an incomplete frame, and the requests that await a response, in order."""
 
     def __init__(self) -> None:
         self._sent = bytearray()
         self.due: deque[Exchange] = deque()
 
     def sent(self, raw: bytes) -> list[str]:
-        """Bytes were sent; the names of the requests that are whole by them."""
+        """Note bytes that were sent. Returns the names of the requests that these bytes complete."""
         self._sent += raw
         names = []
         while len(self._sent) >= 4:
@@ -77,7 +77,7 @@ class Conversation:
             del self._sent[: 4 + size]
             names.append("an unreadable frame" if exchange is None else str(exchange))
             if exchange is None:
-                # The connection is closed here: what was asked before is still answered.
+                # The broker closes the connection at this frame. It still answers earlier requests.
                 self._sent.clear()
                 break
             if exchange.key != 0 or exchange.request.acks != 0:
@@ -85,7 +85,9 @@ class Conversation:
         return names
 
     def received(self, frame: bytes) -> Exchange:
-        """The exchange that an answer belongs to. Raises `Failure` for one that is wrong in itself."""
+        """Return the exchange that a response belongs to. Raises `Failure` if the response cannot be decoded, or belongs to no
+        request.
+        """
         if not self.due:
             raise Failure(f"an answer that nobody asked for: {frame[:40].hex()}")
         exchange = self.due.popleft()
@@ -98,11 +100,11 @@ class Conversation:
         return exchange
 
     def lost(self) -> None:
-        """The connection is closed, and its pending requests are dropped."""
+        """Note that the connection is closed, and drop its pending requests."""
         self._sent.clear()
         self.due.clear()
 
 
 def is_unknown_error(exchange: Exchange) -> bool:
-    """Whether an answer holds UNKNOWN_SERVER_ERROR."""
+    """Whether a response contains UNKNOWN_SERVER_ERROR."""
     return any(code == Code.UNKNOWN_SERVER_ERROR for _, code in refusals.codes(exchange.response))

@@ -1,4 +1,4 @@
-"""A simulated broker under fuzzing: what goes in is kept as a trace, and after each input every promise is checked."""
+"""A simulated broker under fuzzing. Its inputs are recorded as a trace, and its guarantees are checked after each input."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ HOLD = Limit(lines=150_000, ms=20)
 """Longest time that one request, timer or step may hold the event loop."""
 CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})
-"""An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as with Kafka: a person must know."""
+"""Events that may be logged as errors. An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as in
+Kafka, and an operator must be informed of that.
+"""
 LOGGED: list[dict[str, Any]] = []
-"""Lines of level error and above, since the last check."""
+"""Log lines of level error and above since the last check."""
 
 
 def _note(logger: Any, method: str, event: dict[str, Any]) -> Any:
@@ -41,12 +43,12 @@ def _note(logger: Any, method: str, event: dict[str, Any]) -> Any:
 
 
 def listen_to_the_log() -> None:
-    """Keep what is logged as an error; nothing is printed."""
+    """Record log lines of level error and above in `LOGGED`, and print nothing."""
     structlog.configure(processors=[structlog.processors.format_exc_info, _note])
 
 
 def warm_up() -> None:
-    """Import what a broker imports at first use, so that no request is charged for it."""
+    """Import the modules that a broker imports at first use, so that no request is measured together with such an import."""
     for key in SERVED:
         declaration(key)
         api(key)
@@ -70,7 +72,7 @@ def warm_up() -> None:
 
 @dataclass(slots=True)
 class Line:
-    """One client and the bytes it has sent."""
+    """A client connection, with the exchanges on it."""
 
     client: SimulatedClient
     talk: Conversation = field(default_factory=Conversation)
@@ -79,7 +81,9 @@ class Line:
 
 @dataclass(slots=True, frozen=True)
 class Action:
-    """One line of a trace: ``send`` or ``cut`` a line, ``wait``, ``restart`` or ``kill`` the broker."""
+    """One line of a trace: ``send`` bytes on a connection or ``cut`` the connection, ``wait``, or ``restart`` or ``kill`` the
+    broker.
+    """
 
     word: str
     line: int = 0
@@ -104,7 +108,7 @@ def action(text: str) -> Action:
 
 
 def text_of(action: Action) -> str:
-    """The line of a trace that says so."""
+    """Format an action as a line of a trace."""
     if action.word == "cut":
         return f"cut {action.line}"
     if action.word == "wait":
@@ -117,23 +121,23 @@ def text_of(action: Action) -> str:
 
 
 class Trace:
-    """Every action that was performed."""
+    """Records every action that is performed."""
 
     def __init__(self) -> None:
         self._actions: list[Action] = []
         self.inputs = 0
 
     def do(self, action: Action) -> list[Exchange]:
-        """Carry an action out and check what came of it."""
+        """Perform an action and check its results. Returns the exchanges that it completed."""
         raise AssertionError("each host has its own actions")
 
     @property
     def trace(self) -> list[str]:
-        """The actions as text."""
+        """The performed actions, formatted as lines of a trace."""
         return [text_of(action) for action in self._actions]
 
     def perform(self, text: str) -> list[Exchange]:
-        """Do what a line of a trace says; the answers that came."""
+        """Perform the action in a line of a trace. Returns the exchanges that it completed."""
         return self._do(action(text))
 
     def send(self, at: int, raw: bytes) -> list[Exchange]:
@@ -146,9 +150,9 @@ class Trace:
 
 
 class Host(Trace):
-    """Performs actions on a broker in this process and checks each. Raises `Failure`.
+    """Performs actions on a broker in this process and checks the result of each. Raises `Failure`.
 
-    How long the loop is held is counted in lines of Python, so that a trace fails each time that it is played, or never.
+    How long the event loop is held is counted in lines of Python, so that a trace always fails or never fails.
     """
 
     meter_type: type[LineMeter | TimeMeter] = LineMeter
@@ -162,7 +166,7 @@ class Host(Trace):
         self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start().with_coordinators()
         self._max_message_bytes = int(given.settings.get("message.max.bytes", refusals.ROOM_BYTES))
         self._expires_producers = "producer.id.expiration.ms" in given.settings
-        # Levels that are given at a start win over what clients have set since.
+        # Feature levels passed to a start would override levels that clients have set since then.
         self._broker._features = {}
         self._begin()
 
@@ -171,12 +175,12 @@ class Host(Trace):
         return self._broker.now_ms()
 
     def _begin(self) -> None:
-        """A broker has started: watch its loop, connect to it."""
+        """Instrument the event loop of the started broker, and connect the clients."""
         env: Any = self._broker.env
         soon, later, aside = env.call_soon, env.call_later, env.run_aside
         env.call_soon = lambda callback: soon(self._counted(callback))
         env.call_later = lambda delay_ms, callback: later(delay_ms, self._counted(callback))
-        # What runs beside the loop does not hold it.
+        # Work in another thread does not hold the event loop.
         env.run_aside = lambda work, done: soon(lambda: aside(work, done))
         self._asked: list[str] = []
         self.lines = [Line(self._connect()) for _ in range(CLIENTS)]
@@ -237,7 +241,7 @@ class Host(Trace):
         self._check_log()
         if line.client._transport.is_closed:
             self._lost(line)
-            # A Produce without acks is carried out and not answered, whatever follows it.
+            # A Produce request with acks=0 is executed without a response, even if a later frame closes the connection.
             silent = any(name.startswith("Produce ") for name in names)
             if whole <= 1 and not answers and not was_due and not silent:
                 self._check_unchanged(before, after, set(), "a frame that closed the connection")
@@ -276,7 +280,7 @@ class Host(Trace):
         after = state.durable(self._broker.broker)
         moving |= state.moving(self._broker.broker)
         self._begin()
-        # A producer that had expired may be read again.
+        # An expired producer may be loaded from the log again.
         again = {key for key in after if key[0] == "producer" and key not in before} if self._expires_producers else set()
         wrong = state.difference(before, after) - moving - again
         if wrong:
@@ -318,9 +322,9 @@ class Host(Trace):
             raise Failure(f"{what} has changed something:\n{state.diff_text(wrong, before, after)}")
 
     def check_bystander(self) -> None:
-        """Another connection is answered."""
+        """Check that the broker still answers another connection."""
         if self._bystander._transport.is_closed:
-            # Idle for too long.
+            # The broker has closed this idle connection.
             self._bystander = self._connect("bystander")
         self._asked = ["the bystander's request"]
         answer = self._bystander.call(MetadataRequest([]), 12)
@@ -328,7 +332,7 @@ class Host(Trace):
             raise Failure("a bystander is not answered")
 
     def end(self) -> None:
-        """The last checks: what a stop and a start bring back."""
+        """Perform the last checks: a clean restart must restore the state, and every stored batch must be readable."""
         self.perform("restart")
         self.check_bystander()
         for log in state.logs(self._broker.broker):
@@ -346,6 +350,6 @@ class Host(Trace):
 
 
 class TimedHost(Host):
-    """Measures in processor time how long the loop is held, which also shows the work of C functions."""
+    """Measures in processor time how long the event loop is held. This includes the work of C functions."""
 
     meter_type = TimeMeter

@@ -1,4 +1,4 @@
-"""What a run learns from responses: ids, producer identities, members and sequences."""
+"""Records ids, producer identities, members and sequences from responses, for use in later requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fuzz.vocabulary import Member, Producer, Vocabulary
 
 
 class Learner:
-    """Reads each exchange into the vocabulary."""
+    """Updates the vocabulary from each exchange."""
 
     def __init__(self, words: Vocabulary) -> None:
         self._words = words

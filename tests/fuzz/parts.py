@@ -1,4 +1,6 @@
-"""Requests of many parts: what a part that was refused must have left as it was, though others were accepted."""
+"""Checks requests with many elements, such as partitions: a refused element must not change the state, even if others were
+accepted.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from ottla.protocol.messages import APIS
 from tests.fuzz.state import Key, State
 
 Told = Iterator[tuple[Key, int]]
-"""What a part is about, and the code that it was answered with."""
+"""The part of the state that an element is about, and the error code of the element's response."""
 
 
 class Answered(Protocol):
-    """A request and its answer."""
+    """A request and its response."""
 
     key: int
     request: Any
@@ -22,7 +24,7 @@ class Answered(Protocol):
 
 
 def broken(exchange: Answered, before: State, after: State) -> set[Key]:
-    """Return what changed although every part of the request about it was refused, or only validated."""
+    """Return the keys of state that changed although every element about them was refused, or the request was only validated."""
     request, response = exchange.request, exchange.response
     if getattr(request, "validate_only", False):
         return {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
@@ -53,7 +55,7 @@ def _produce(request: Any, response: Any, before: State) -> Told:
         name = topic.name or names.get(topic.topic_id, "")
         for part in topic.partition_responses:
             if name != TRANSACTION_TOPIC:
-                # Another partition of the request may have joined the transaction, which this log is told.
+                # Another partition of the request may have joined the transaction, which is recorded in this log.
                 yield ("log", name, part.index), part.error_code
             yield ("producers", name, part.index), part.error_code
 

@@ -1,6 +1,7 @@
-"""Traces of what was found, kept in ``corpus``: one file a bug, played again line by line.
+"""Traces of bugs that the fuzzer found, kept in ``corpus``: one file per bug, replayed line by line.
 
-A file begins with lines of ``#`` that say what was wrong, then ``seed N``, the set-up, and the actions of `tests.fuzz.host.Host`.
+A file begins with ``#`` lines that describe the bug, then ``seed N``, the settings and features, and the actions of
+`tests.fuzz.host.Host`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from tests.fuzz.sockets import SocketHost
 
 CORPUS = Path(__file__).parent / "corpus"
 SAME_CHARS = 40
-"""So much of what a failure says must stay the same while its trace is reduced."""
+"""Number of leading characters of the failure's message that must stay the same while its trace is reduced."""
 
 
 @dataclass(slots=True, frozen=True)
 class Trace:
-    """A broker's seed and set-up, and what was done to it."""
+    """A broker's seed, its settings, and the actions performed on it."""
 
     seed: int
     given: Given
@@ -29,12 +30,12 @@ class Trace:
 
 
 def traces() -> list[Path]:
-    """Every file of the corpus."""
+    """Return every file of the corpus."""
     return sorted(CORPUS.glob("*.txt"))
 
 
 def play(trace: Trace, host_of: type[Host | SocketHost] = Host) -> None:
-    """Raises `tests.fuzz.exchange.Failure`."""
+    """Replay a trace. Raises `tests.fuzz.exchange.Failure`."""
     with host_of(trace.seed, trace.given) as host:
         for line in trace.actions:
             host.perform(line)
@@ -42,7 +43,7 @@ def play(trace: Trace, host_of: type[Host | SocketHost] = Host) -> None:
 
 
 def replay(path: Path, host_of: type[Host | SocketHost] = Host) -> None:
-    """Play a file. Raises `tests.fuzz.exchange.Failure`."""
+    """Replay a file. Raises `tests.fuzz.exchange.Failure`."""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
     setup = [line for line in lines if line.startswith(("set ", "feature "))]
     play(Trace(int(lines[0].removeprefix("seed ")), settings.read(setup), lines[1 + len(setup) :]), host_of)
@@ -57,7 +58,7 @@ def _fails_as(trace: Trace, said: str, host_of: type[Host | SocketHost]) -> bool
 
 
 def reduced(trace: Trace, said: str, host_of: type[Host | SocketHost] = Host) -> Trace:
-    """A trace that fails in the same way with as few actions as leaving some out can bring (ddmin)."""
+    """Remove actions and settings while the trace still fails in the same way (ddmin). Returns the shortest trace found."""
     size = len(trace.actions) // 2
     while size:
         start = 0
@@ -76,7 +77,7 @@ def reduced(trace: Trace, said: str, host_of: type[Host | SocketHost] = Host) ->
 
 
 def keep(directory: Path, trace: Trace, said: str) -> Path:
-    """Write a trace to a file that `replay` plays."""
+    """Write a trace to a file for `replay`."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"seed-{trace.seed}.txt"
     comments = [f"# {line}" for line in said.splitlines()[:20]]

@@ -1,4 +1,4 @@
-"""One run: a seed, a broker, and a number of inputs generated on the way."""
+"""One run of the fuzzer: a seed, a broker, and generated inputs that depend on earlier responses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.fuzz.vocabulary import Dice, Vocabulary
 
 BYSTANDER_EVERY = 25
 KEPT = 200
-"""Requests that got an answer not seen before, to be made again with a change."""
+"""Maximum number of requests with novel responses that are kept, to be sent again with changes."""
 
 Seen = tuple[Any, ...]
 
 
 class Run:
-    """Chooses the next input by what the last ones were answered. ``host`` has the trace of a failure."""
+    """Chooses the next input depending on earlier responses. ``host`` holds the trace of a failure."""
 
     def __init__(self, seed: int, host: type[Host | SocketHost] = Host) -> None:
         self.seed = seed
@@ -41,7 +41,7 @@ class Run:
         self._kept: list[tuple[int, int, Tree]] = []
 
     def go(self, inputs: int) -> None:
-        """Raises `tests.fuzz.host.Failure`."""
+        """Send this number of inputs and check the broker. Raises `tests.fuzz.host.Failure`."""
         with self.host:
             self._prepare()
             while self.host.inputs < inputs:
@@ -88,7 +88,7 @@ class Run:
             self._stories.clear()
 
     def _continue_story(self) -> None:
-        """The next step of one of the stories that go on."""
+        """Send the next request of one of the running stories."""
         rng = self.rng
         if len(self._stories) < 3:
             self._stories.append((self._teller.begin(), None))
@@ -102,7 +102,7 @@ class Run:
         self._stories[at] = (story, self._ask(key, version, tree))
 
     def _draw(self) -> tuple[int, int, Tree]:
-        """Any API, any version, any hostility."""
+        """Draw a request of any API, at any version, with any share of invalid values."""
         rng = self.rng
         key = rng.choice(tuple(requests()))
         if rng.random() < 0.15:
@@ -115,7 +115,7 @@ class Run:
         self._ask(*self._draw())
 
     def _again(self) -> None:
-        """A request that was answered as none before it, in another version or with some other values."""
+        """Send a kept request again, with some of its values changed."""
         rng = self.rng
         key, version, tree = rng.choice(self._kept)
         other = self._maker.tree(key, version, self._words.cast(self.host.now_ms), rng.choice((0.0, 0.1, 0.5)))
@@ -123,7 +123,7 @@ class Run:
         self._ask(key, version, mixed)
 
     def _bent(self) -> None:
-        """A frame that may not be readable."""
+        """Send a corrupted frame, which may be unreadable."""
         rng = self.rng
         key, version, tree = self._draw()
         raw = bytearray(self._frame(key, version, tree, bent=rng.choice((1, 1, 1, 2, 4)))[4:])
@@ -153,7 +153,9 @@ class Run:
         self._answered(self.host.send(self._client, b"".join(frames)))
 
     def _in_pieces(self) -> None:
-        """A frame in pieces, others' requests between them; seldom cut before its end."""
+        """Send a frame in several chunks, sometimes with requests of another client in between. Sometimes close the connection in
+        the middle of a frame.
+        """
         rng, at = self.rng, self._client
         frame = self._frame(*self._draw())
         cut = sorted(rng.sample(range(1, len(frame)), rng.choice((1, 2, 3))))
@@ -174,7 +176,7 @@ class Run:
         return encoding.framed(encoding.header(key, version, self._correlation_id, b"fuzz") + body)
 
     def _ask(self, key: int, version: int, tree: Tree) -> Any:
-        """Send a request; its answer, None where none has come yet."""
+        """Send a request. Returns its response, or None if no response has arrived yet."""
         sent = self._frame(key, version, tree)
         number = self._correlation_id
         answers = self.host.send(self._client, sent)

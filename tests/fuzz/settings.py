@@ -1,4 +1,4 @@
-"""The set-ups of brokers under fuzzing: some settings are the same for all, the others are drawn by the seed."""
+"""Settings of brokers under fuzzing: some are the same for all brokers, and others are drawn by the seed."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ CHANGED = 0.25
 
 @dataclass(slots=True)
 class Given:
-    """Settings with which a broker is started."""
+    """Settings and feature levels with which a broker is started."""
 
     settings: dict[str, str]
     features: dict[str, int] = field(default_factory=dict)
 
 
 def drawn(rng: random.Random) -> Given:
-    """The set-up of a seed."""
+    """Draw the settings and feature levels of a seed."""
     settings = dict(FIXED)
     for name, values in DRAWN.items():
         if rng.random() < CHANGED:
@@ -62,13 +62,13 @@ def drawn(rng: random.Random) -> Given:
 
 
 def written(given: Given) -> list[str]:
-    """A set-up as lines of a trace."""
+    """Format settings and features as lines of a trace."""
     differing = {name: value for name, value in given.settings.items() if FIXED.get(name) != value}
     return [f"set {n}={v}" for n, v in differing.items()] + [f"feature {n}={v}" for n, v in given.features.items()]
 
 
 def read(lines: list[str]) -> Given:
-    """The set-up that `written` has written, after the lines of all set-ups."""
+    """Parse the lines that `written` returns, and add the settings that all brokers share."""
     given = Given(dict(FIXED))
     for line in lines:
         word, pair = line.split(" ", 1)

@@ -1,6 +1,7 @@
-"""A broker process under fuzzing, over sockets: what `tests.fuzz.host.Host` is for a broker in this process.
+"""A broker process under fuzzing, over sockets. `tests.fuzz.host.Host` is the equivalent for a broker in this process.
 
-The state cannot be looked at from here. What is looked at: it lives, others are answered, its memory, its log, its exit.
+The state of a process cannot be inspected. The checks are that the process runs and answers other clients, and its memory, log and
+exit code.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from tests.fuzz.settings import Given
 from tests.support.raw_client import RawClient
 
 MEMORY_BYTES = 150 << 20
-"""Memory that the process may use above its use after the start."""
+"""Memory in bytes that the process may use in addition to its use after the start."""
 SEND_TIMEOUT_S = 5.0
 LONGEST_WAIT_MS = 20
-"""A wait is real here: so much of it at most."""
+"""A wait takes real time here, so it is limited to this duration in ms."""
 
 
 class _Line:
-    """One socket, the partial frame received on it, and the bytes sent."""
+    """One socket with its pending requests, and the partial frame received on it."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -45,11 +46,11 @@ class _Line:
             self._socket.settimeout(SEND_TIMEOUT_S)
             self._socket.sendall(raw)
         except OSError:
-            # It was closed, or reads no further for as long as its answers are not read.
+            # The broker has closed the connection, or does not read further requests until its responses are read.
             self.cut()
 
     def answers(self) -> list[Exchange]:
-        """Return the responses received so far."""
+        """Return the exchanges whose responses have arrived."""
         exchanges: list[Exchange] = []
         while self._socket is not None:
             try:
@@ -79,7 +80,7 @@ class _Line:
 
 
 class SocketHost(Trace):
-    """Performs actions on a broker process and checks what can be seen of it. Raises `Failure`."""
+    """Performs actions on a broker process and checks the results that are visible from outside. Raises `Failure`."""
 
     def __init__(self, seed: int, given: Given) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ class SocketHost(Trace):
         self._begin()
 
     def check_bystander(self) -> None:
-        """Another connection is answered; what the broker had to answer by then has come."""
+        """Check that the broker still answers another connection. Earlier responses of the broker have arrived by then."""
         if not self._broker.is_running:
             raise Failure("the broker is gone")
         for again in (True, False):
@@ -143,7 +144,7 @@ class SocketHost(Trace):
             except (Closed, TimeoutError) as error:
                 if not again or isinstance(error, TimeoutError):
                     raise Failure(f"a bystander is not answered: {error}") from error
-                # Idle for too long.
+                # The broker has closed this idle connection.
                 self._bystander.close()
                 self._bystander = RawClient(self._broker.bootstrap, "bystander")
             else:
@@ -168,7 +169,7 @@ class SocketHost(Trace):
         self._lines_checked = len(lines)
 
     def end(self) -> None:
-        """The last checks: memory, the log, and a clean exit."""
+        """Perform the last checks: memory, log and a clean exit."""
         taken = self._resident_bytes("VmHWM") - self._start_bytes
         if taken > MEMORY_BYTES:
             raise Failure(f"the broker has taken {taken >> 20} MiB more than at its start")

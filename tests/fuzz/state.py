@@ -1,4 +1,4 @@
-"""The whole state of a broker as flat values, so that two moments can be compared, and what of it a restart must bring back."""
+"""The whole state of a broker as flat values, so that two states can be compared, and the part that a restart must restore."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METADATA = ("log", "__cluster_metadata", 0)
 
 
 def logs(broker: BrokerServer) -> list[Log]:
-    """Every log of a broker, that of the cluster's metadata too."""
+    """Return every log of a broker, including that of the cluster metadata."""
     return [*(p.log for p in broker.partitions), broker.metadata.log.log]
 
 
@@ -40,7 +40,7 @@ def _producers(known: ProducerState) -> Key:
 
 @cache
 def _fields_of_a_group() -> tuple[str, ...]:
-    """All that a group is, but for when something is due."""
+    """Return the names of all fields of a classic group except deadlines."""
     return tuple(name for name in ClassicGroup.__struct_fields__ if not name.endswith(TIMES))
 
 
@@ -49,24 +49,24 @@ def _group(group: ClassicGroup) -> Key:
 
 
 def _consumer_group(group: ConsumerGroup) -> Key:
-    """All of it is in the log; in what order members came is not."""
+    """Return the state of a consumer group. All of it is logged, except the order in which members joined."""
     epochs = (group.group_epoch, group.metadata_hash, group.assignment_epoch, group.assigned_ms)
     return *epochs, sorted(group.members.values(), key=lambda m: m.member_id), dict(group.targets)
 
 
 def _streams_group(group: StreamsGroup) -> Key:
-    """The logged part of a streams group; the order of joins is not part of it."""
+    """Return the logged state of a streams group. The order in which members joined is not logged."""
     members = sorted(group.members.values(), key=lambda m: m.member_id)
     return group.metadata, group.assignment_epoch, group.assigned_ms, group.topology, members, dict(group.targets)
 
 
 def _streams_memory(group: StreamsGroup) -> Key:
-    """The unlogged part of a streams group, except timers and cached computations."""
+    """Return the state of a streams group that is not logged, except timers and cached computations."""
     return dict(group.task_offsets), group.shutdown_member_id, group.endpoint_epoch, group.delayed_until_ms is None
 
 
 def _share_group(group: ShareGroup) -> Key:
-    """All of it is in the log; in what order members came is not."""
+    """Return the state of a share group. All of it is logged, except the order in which members joined."""
     epochs = (group.group_epoch, group.metadata_hash, group.assignment_epoch, group.assigned_ms)
     return *epochs, sorted(group.members.values(), key=lambda m: m.member_id), dict(group.targets), group.states
 
@@ -78,12 +78,12 @@ def _frozen(value: Any) -> Any:
         return tuple(map(_frozen, value))
     if isinstance(value, set):
         return tuple(sorted(value))
-    # A parked request counts as being there.
+    # A parked request is compared only by its presence.
     return "waits" if callable(value) else value
 
 
 def live(broker: BrokerServer) -> State:
-    """Everything that a request may change, but for deadlines, fetch sessions and counters."""
+    """Return everything that a request may change, except deadlines, fetch sessions and counters."""
     out: State = {}
     cluster = broker.cluster.state
     for log in logs(broker):
@@ -124,7 +124,7 @@ def _cluster(cluster: ClusterState) -> State:
 
 
 def _assigned(group: Any, member: Any) -> bytes:
-    """The assignment of a member, which its group holds."""
+    """Return the assignment of a member, which is stored in its group."""
     assignment: bytes = group.assignments.get(member.member_id, b"")
     return assignment
 
@@ -135,14 +135,14 @@ def _logs(broker: BrokerServer) -> State:
         out["log", log.topic, log.partition] = (log.log_start_offset, log.log_end_offset, log.leader_epoch, log.topic_id)
         out["stable", log.topic, log.partition] = (log.high_watermark, log.last_stable_offset)
         for entry in log.producers.entries.values():
-            # A snapshot does not hold the timestamp of each batch, as in Kafka.
+            # As in Kafka, a snapshot does not hold the timestamp of each batch.
             newest = entry.last_batch
             last = None if newest is None else (newest.last_sequence, newest.offset_delta, newest.last_offset)
             if log.log_start_offset > 0 and (newest is None or newest.last_offset < log.log_start_offset):
-                # What was deleted is not read again by a start after a crash, as in Kafka.
+                # As in Kafka, a start after a crash does not read deleted records again.
                 continue
             key = ("producer", log.topic, log.partition, entry.producer_id)
-            # Compaction or DeleteRecords may have removed the marker with the coordinator's epoch.
+            # Compaction or DeleteRecords may have removed the marker that has the coordinator's epoch.
             known = -1 if log.config.is_compacted or log.log_start_offset > 0 else entry.coordinator_epoch
             out[key] = (entry.epoch, entry.txn_first_offset, known, last)
         out["open", log.topic, log.partition] = tuple(log.producers.open_txns.items())
@@ -150,7 +150,7 @@ def _logs(broker: BrokerServer) -> State:
 
 
 def durable(broker: BrokerServer) -> State:
-    """The state that a start on the same files must restore."""
+    """Return the state that a start on the same files must restore."""
     out = _logs(broker)
     cluster = broker.cluster.state
     out |= _cluster(cluster)
@@ -180,7 +180,8 @@ def durable(broker: BrokerServer) -> State:
             out |= {("share", *key): persisted.state for key, persisted in shares.persisted.items()}
     for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
         if "compact" not in cluster.config_of(TOPIC_RESOURCE, topic).get("cleanup.policy", ""):
-            # An admin client may let retention take what the coordinators live by.
+            # An admin client may have changed the topic's cleanup policy, so that retention removes records that the coordinators
+            # need.
             out = {key: value for key, value in out.items() if key[0] not in COORDINATED}
     return out
 
@@ -192,10 +193,11 @@ def _is_taken_by_retention(cluster: ClusterState, topic: str) -> bool:
 
 
 def moving(broker: BrokerServer) -> set[Key]:
-    """What a start may bring back otherwise.
+    """Return the keys of state that a start may restore differently.
 
-    Groups whose log has the state before, transactions that a start takes up again, and such as have lost records to
-    DeleteRecords: they count from the log's start, and after a crash from their first record that is left, as in Kafka.
+    These are groups whose log holds an earlier state, and transactions whose completion a start resumes. A producer is included as
+    well if DeleteRecords has removed the first records of its open transaction: that transaction then begins at the log's start,
+    and after a crash at its first remaining record, as in Kafka.
     """
     keys: set[Key] = set()
     for log in logs(broker):
@@ -225,13 +227,13 @@ def moving(broker: BrokerServer) -> set[Key]:
 
 
 def difference(before: State, after: State) -> set[Key]:
-    """Keys whose values differ."""
+    """Return the keys whose values differ."""
     if before == after:
         return set()
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
 def diff_text(keys: set[Key], before: State, after: State, most: int = 6) -> str:
-    """A difference for a person."""
+    """Format a difference for an error message."""
     lines = [f"  {key}: {str(before.get(key))[:300]} -> {str(after.get(key))[:300]}" for key in sorted(keys, key=str)[:most]]
     return "\n".join(lines + ([f"  and {len(keys) - most} more"] if len(keys) > most else []))

@@ -17,7 +17,10 @@ XERIAL_VERSIONS = (1).to_bytes(4, "big") * 2
 
 
 def _for_strict_readers(raw: bytes, header: BatchHeader) -> bytes:
-    """aiokafka knows xerial's stream by its version too, where Java and librdkafka take any."""
+    """Return the batch with version 1 in the header of its xerial snappy stream.
+
+    aiokafka only reads this version, while Java and librdkafka ignore the version.
+    """
     payload = raw[HEADER_BYTES:]
     if header.compression != SNAPPY or not payload.startswith(XERIAL_MAGIC):
         return raw
@@ -25,7 +28,7 @@ def _for_strict_readers(raw: bytes, header: BatchHeader) -> bytes:
 
 
 def unreadable(log: Log) -> str | None:
-    """What is wrong with the first batch of a log that no consumer could read."""
+    """Return what is wrong with the first unreadable batch of a log, or None."""
     following = log.segments[0].base_offset if log.segments else 0
     for segment in log.segments:
         size = 0

@@ -1,6 +1,6 @@
-"""Requests in an order that makes sense: state machines of clients, with a step left out, repeated or bent now and then.
+"""Requests in a meaningful order, as real clients send them, with a step sometimes omitted, repeated or corrupted.
 
-A story yields requests and is given the answer to each, None where none came.
+A story is a generator that yields requests and receives the response to each, or None if there is no response.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Story = Generator[Request, Any, None]
 
 
 class Teller:
-    """Makes the requests of stories."""
+    """Creates the requests of stories."""
 
     def __init__(self, rng: random.Random, words: Vocabulary, maker: Maker, now_ms: Callable[[], int]) -> None:
         self.rng = rng
@@ -36,11 +36,13 @@ class Teller:
         return self.rng.randint(max(section.low, low), min(newest, high))
 
     def ask(self, key: int, version: int, cast: Cast, **given: Any) -> Request:
-        """A request with fields given by hand; those that its version does not have are left out by the encoder."""
+        """Return a request with these field values; all other fields are drawn. The encoder omits fields that the version does not
+        have.
+        """
         return key, version, self._maker.tree(key, version, cast, 0.01 if self.rng.random() < 0.2 else 0.0, **given)
 
     def begin(self) -> Story:
-        """One of the stories."""
+        """Begin a random story."""
         return self.rng.choice((transaction, transaction, transaction, idempotent, member, member, topics, reader, offsets))(self)
 
 
@@ -52,7 +54,9 @@ def _produce(teller: Teller, cast: Cast, producer: Producer, version: int) -> Re
 
 
 def transaction(teller: Teller) -> Story:
-    """Init, add, produce, offsets, end: by the first or the second protocol, in the wrong order now and then."""
+    """InitProducerId, AddPartitionsToTxn, Produce, TxnOffsetCommit and EndTxn, by transaction version 1 or 2, with some requests
+    omitted.
+    """
     rng = teller.rng
     cast = teller.cast()
     producer = cast.producer
@@ -99,7 +103,7 @@ def transaction(teller: Teller) -> Story:
 
 
 def idempotent(teller: Teller) -> Story:
-    """A producer without transactions: batches in sequence, the same again, a gap."""
+    """A producer without transactions: batches in sequence, repeated batches, and sometimes a gap in the sequence."""
     rng = teller.rng
     cast = teller.cast()
     producer = cast.producer = next(p for p in teller.words.producers if p.transactional_id is None)
@@ -116,7 +120,7 @@ def idempotent(teller: Teller) -> Story:
 
 
 def member(teller: Teller) -> Story:
-    """Join, sync, heartbeats, commits, leave."""
+    """A member of a classic group: join, sync, heartbeats, offset commits, leave."""
     rng = teller.rng
     cast = teller.cast()
     me: Member = cast.member
@@ -151,7 +155,7 @@ def member(teller: Teller) -> Story:
 
 
 def topics(teller: Teller) -> Story:
-    """A topic made, used, changed, and deleted while it is in use."""
+    """A topic that is created, used and changed, and sometimes deleted while it is in use."""
     rng = teller.rng
     cast = teller.cast()
     name = cast.topic = rng.choice(("fresh-1", "fresh-2", "small", "u", "compacted", "stamped"))
@@ -171,7 +175,7 @@ def topics(teller: Teller) -> Story:
 
 
 def reader(teller: Teller) -> Story:
-    """Fetches, in a session and outside, behind and before the log."""
+    """Fetches and ListOffsets by a consumer, with and without a fetch session."""
     cast = teller.cast()
     version = teller.version(1)
     for _ in range(teller.rng.randrange(1, 4)):
@@ -180,7 +184,7 @@ def reader(teller: Teller) -> Story:
 
 
 def offsets(teller: Teller) -> Story:
-    """Offsets of a simple group: committed, fetched, deleted."""
+    """Offset commits, fetches and deletions of a group without members."""
     rng = teller.rng
     cast = teller.cast()
     cast.member = Member(rng.choice(("simple", "g")))

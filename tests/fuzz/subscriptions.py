@@ -10,7 +10,7 @@ from ottla.protocol.messages import consumer_protocol_assignment, consumer_proto
 
 
 def subscription(rng: random.Random, topics: Sequence[str]) -> bytes:
-    """A subscription of the consumer protocol; seldom one that cannot be read."""
+    """Return a subscription of the consumer protocol. One in ten is truncated."""
     message = consumer_protocol_subscription.ConsumerProtocolSubscription(topics=list(topics))
     raw = encode_record(consumer_protocol_subscription, message, rng.choice((0, 1, 2, 3)))
     return raw if rng.random() < 0.9 else raw[: rng.randrange(len(raw))]

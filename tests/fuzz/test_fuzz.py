@@ -1,4 +1,4 @@
-"""The fuzzer itself: it encodes like the codecs, detects what it should, and former findings stay fixed."""
+"""The fuzzer encodes requests like the codecs, detects planted faults, and reports no bug that was already fixed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PARTS = 4
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet() -> Iterator[None]:
-    """No request is charged for the collector, or for what is imported at first use."""
+    """Disable the garbage collector and import modules first, so that neither is measured as part of a request."""
     warm_up()
     gc.disable()
     yield
@@ -70,7 +70,7 @@ def test_valid_requests_equal_those_of_the_codecs(key: int) -> None:
                 continue
             parts: list[Any] = []
             codec.encode_request(parts.append, message, version)
-            # A tagged field may be written with its default; the codecs leave it out.
+            # The encoder may write a tagged field with its default value, which the codecs omit.
             again = b"".join(parts)
             assert again == raw or decode_body(codec.decode_request, again, 0, version) == message
 
@@ -87,7 +87,7 @@ Patch = Callable[[int, Any], None]
 
 @pytest.fixture
 def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
-    """Put another handler in the place of an API's own."""
+    """Function that replaces the handler of an API."""
 
     def put(key: int, handle: Any) -> None:
         monkeypatch.setitem(BROKER_APIS._declared, key, replace(BROKER_APIS.declaration(key), handle=handle))
@@ -146,7 +146,7 @@ def test_state_lost_in_a_restart_is_detected(word: str, host: Host) -> None:
         host.perform(word)
 
 
-def test_closed_connection_leaves_no_state(host: Host) -> None:
+def test_client_reconnects_after_its_connection_was_closed(host: Host) -> None:
     assert host.send(0, b"\xff\xff\xff\xff") == []
     assert len(host.send(0, LIST_GROUPS)) == 1, "the next request comes on a new connection"
 
@@ -172,10 +172,12 @@ def test_former_findings_stay_fixed(path: Path) -> None:
 @pytest.mark.wire
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("where", "share", "seconds"), [((), 9, 25), (("--sockets",), 1, 10)], ids=["one process", "sockets"])
-def test_broker_withstands_made_up_requests(
+def test_random_requests_violate_no_guarantee(
     part: int, where: tuple[str, ...], share: int, seconds: float, within_budget: WithinBudget
 ) -> None:
-    """``FUZZ_INPUTS`` sets their number, ``FUZZ_SEED`` the first seed. A tenth goes over sockets, to a broker process."""
+    """The number of requests is set by ``FUZZ_INPUTS``, and the first seed by ``FUZZ_SEED``. A tenth of the requests goes to a
+    broker process over sockets.
+    """
     seeds = INPUTS * share // 10 // PARTS // INPUTS_A_SEED
     first = int(os.environ.get("FUZZ_SEED", "1")) + part * seeds
     for low in within_budget(range(first, first + seeds, SEEDS_A_PROCESS), seconds=seconds, floor=1):
@@ -189,7 +191,7 @@ def test_no_input_blocks_the_event_loop() -> None:
 
 
 def fuzz(first: int, last: int, *options: str) -> None:
-    """Run these seeds in a process of their own, in which hashes are the same each time."""
+    """Run these seeds in a new process with a fixed hash seed."""
     command = [sys.executable, "-m", "tests.fuzz", "--seeds", f"{first}-{last}", "--inputs", str(INPUTS_A_SEED), *options]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Values for the fields of requests: fitting ones by the name of the field, and hostile ones by its type."""
+"""Values for the fields of requests: plausible values by the name of the field, and invalid values by its type."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from tests.fuzz.vocabulary import BAD_NAMES, GROUPS, INTERNAL, TOPICS, TRANSACTI
 
 BITS = {"int8": 8, "int16": 16, "uint16": 17, "int32": 32, "uint32": 33, "int64": 64}
 BOUNDS = {kind: (0 if kind.startswith("u") else -(1 << (bits - 1)), (1 << (bits - 1)) - 1) for kind, bits in BITS.items()}
-"""The least and the largest number of each type."""
+"""Smallest and largest number of each type."""
 EDGES = {
     kind: (-1, -2, 0, 1, 2, 100, limit - 1, limit - 2, -limit, -limit + 1, 255, 256, 65_536, 10_001, None)
     for kind, limit in ((kind, 1 << (bits - 1)) for kind, bits in BITS.items())
 }
-"""Hostile numbers of each type; None for any."""
+"""Edge cases of each numeric type. None stands for any number."""
 ANY_TEXT = (*BAD_NAMES, *TOPICS, *INTERNAL, *GROUPS, *TRANSACTIONAL_IDS, "x" * 32_767, "%s%n", "(a+)+$", "[")
 MANY = (50, 200, 2_000, 20_000)
-"""Elements of an array that is meant to be large."""
+"""Numbers of elements for an array that should be large."""
 MAX_ELEMENTS = (100,) * 40 + (4_000, 40_000)
-"""Elements of all arrays of one request together, but for the first of each: few mostly, so that many requests are made."""
+"""Maximum number of elements in all arrays of one request together, not counting the first element of each array. Mostly small, so
+that many requests fit into a run.
+"""
 CONFIGS = {
     "cleanup.policy": ("delete", "compact", "compact,delete", "", "none", "delete,delete"),
     "retention.ms": ("-1", "0", "1", "1000", "-2", "x", "9223372036854775807", "9223372036854775808"),
@@ -56,14 +58,14 @@ SMALL = (0, 0, 0, 1, 1, 2, 3)
 
 
 class Maker:
-    """Makes the trees of requests. ``hostility`` is the share of values that fit nothing."""
+    """Draws the fields of requests. ``hostility`` is the probability of an invalid value."""
 
     def __init__(self, rng: random.Random, words: Vocabulary) -> None:
         self._rng = rng
         self._words = words
 
     def tree(self, key: int, version: int, cast: Cast, hostility: float = 0.0, **given: Any) -> Tree:
-        """A request; ``given`` are values of the outermost fields."""
+        """Return the fields of a request. ``given`` are values of top-level fields."""
         section = requests()[key]
         self._hostility, self._cast, self._section, self._version = hostility, cast, section, version
         self._key = key

@@ -1,4 +1,4 @@
-"""The topics, groups and producers that the requests of one run use, with their last known state."""
+"""Topics, groups and producers that the requests of one run use, with their last known state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ MAX_KNOWN = 12
 
 
 class Dice(random.Random):
-    """Chooses by one multiplication, which is enough for sequences as short as those here and takes a third of the time."""
+    """Random numbers with a faster `choice`: one multiplication, which is sufficient for short sequences and takes a third of the
+    time.
+    """
 
     def choice(self, seq: Sequence[Any]) -> Any:
         return seq[int(self.random() * len(seq))]
@@ -26,7 +28,7 @@ class Dice(random.Random):
 
 @dataclass(slots=True)
 class Producer:
-    """A producer's identity, and the next sequence of each partition that it has written to."""
+    """A producer's identity, and its next sequence for each partition that it has written to."""
 
     transactional_id: str | None
     producer_id: int = -1
@@ -44,7 +46,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group, as far as its client knows."""
+    """A member of a group, with the state that its client knows."""
 
     group_id: str
     member_id: str = ""
@@ -56,7 +58,7 @@ class Member:
 
 @dataclass(slots=True)
 class Cast:
-    """Who and what one request is about, so that its fields fit together."""
+    """Topic, partition, producer and member of one request, so that its fields are consistent."""
 
     topic: str
     partition: int
@@ -66,7 +68,7 @@ class Cast:
 
 
 class Vocabulary:
-    """Everything that a run has named so far."""
+    """Every name and id that the run has used so far."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -75,7 +77,7 @@ class Vocabulary:
         self.members = [Member(group) for group in GROUPS[:2] for _ in range(2)] + [Member("static", instance_id="i")]
         self.sessions: list[tuple[int, int]] = [(0, 0), (0, -1)]
         self.past: list[tuple[int, int]] = []
-        """Identities that producers have had before."""
+        """Earlier producer ids and epochs of producers."""
 
     def cast(self, now_ms: int) -> Cast:
         rng = self._rng
@@ -88,7 +90,7 @@ class Vocabulary:
         )
 
     def topic(self) -> str:
-        """Any topic's name, seldom a bad one."""
+        """Return the name of a topic, rarely an invalid one."""
         rng = self._rng
         draw = rng.random()
         return rng.choice(TOPICS if draw < 0.85 else INTERNAL if draw < 0.93 else BAD_NAMES)
@@ -107,7 +109,7 @@ class Vocabulary:
             self.sessions = [*self.sessions[-MAX_KNOWN:], (session_id, 1)]
 
     def knows_identity(self, transactional_id: str | None, producer_id: int, epoch: int) -> None:
-        """An InitProducerId or EndTxn response gives the producer's identity from now on."""
+        """Store the producer id and epoch from an InitProducerId or EndTxn response."""
         mine = [p for p in self.producers if p.transactional_id == transactional_id]
         if not mine or producer_id < 0:
             return
