@@ -1,4 +1,4 @@
-"""The commands of scenario files that ask several brokers what an admin would: elections, reassignments, new topics."""
+"""Scenario commands for several brokers that an admin client would send: leader elections, reassignments, new topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _unprefixed(world: World, text: str) -> str:
 
 @verb
 def elect(world: World, words: Words) -> Ask:
-    """elect t [unclean] [v=2]: ElectLeaders; ``elect all`` without naming a partition"""
+    """elect t [unclean] [v=2]: ElectLeaders of one partition"""
     wanted = [TopicPartitions(topic=name, partitions=[index]) for name, index in [world.partition(words.plain[0])]]
     request = ElectLeadersRequest(
         election_type=UNCLEAN if words.has("unclean") else PREFERRED, topic_partitions=wanted, timeout_ms=10_000
@@ -52,7 +52,10 @@ def elect(world: World, words: Words) -> Ask:
 
 @verb
 def reassign(world: World, words: Words) -> Ask:
-    """reassign t 2,3|none|nobody [fixed] [v=1]: AlterPartitionReassignments; ``none`` cancels, ``fixed`` keeps the factor"""
+    """reassign t 2,3|none|nobody [fixed] [v=1]: AlterPartitionReassignments
+
+    ``none`` cancels a reassignment, ``nobody`` is an empty list of replicas, and ``fixed`` forbids another replication factor.
+    """
     name, index = world.partition(words.plain[0])
     given = words.plain[1]
     ids = None if given == "none" else [] if given == "nobody" else [int(broker) for broker in given.split(",")]
@@ -72,7 +75,7 @@ def reassign(world: World, words: Words) -> Ask:
 
 @verb
 def reassignments(world: World, words: Words) -> Ask:
-    """reassignments t: what is being moved where"""
+    """reassignments t: ListPartitionReassignments: the replicas of a partition, including those being added or removed"""
     name, index = world.partition(words.plain[0])
     asked = ListPartitionReassignmentsTopics(name=name, partition_indexes=[index])
     request = ListPartitionReassignmentsRequest(topics=[asked], timeout_ms=10_000)
@@ -91,7 +94,8 @@ def reassignments(world: World, words: Words) -> Ask:
 
 @verb
 def assign(world: World, words: Words) -> Ask:
-    """assign t 0:1,2/1:2,3 [count=] [factor=]: CreateTopics with replicas by partition, or by ``count`` and ``factor``"""
+    """assign t 0:1,2/1:2,3 [count=] [factor=]: CreateTopics with the replicas of each partition, or with ``count`` and ``factor``
+    """
     lists = [part.split(":") for part in (words.plain[1].split("/") if len(words.plain) > 1 else [])]
     assignments = [
         CreatableReplicaAssignment(partition_index=int(index), broker_ids=[int(broker) for broker in ids.split(",") if broker])
@@ -115,7 +119,7 @@ def assign(world: World, words: Words) -> Ask:
 
 @verb
 def grow(world: World, words: Words) -> Ask:
-    """grow t 2 1,2/2,3: CreatePartitions up to that count, with the replicas of the new ones"""
+    """grow t 2 1,2/2,3: CreatePartitions up to 2 partitions, with the replicas of each new partition"""
     lists = [[int(broker) for broker in part.split(",")] for part in words.plain[2].split("/")]
     wanted = CreatePartitionsTopic(
         name=world.real(words.plain[0]),
@@ -128,7 +132,7 @@ def grow(world: World, words: Words) -> Ask:
 
 @verb
 def metadata(world: World, words: Words) -> Ask:
-    """metadata t [v=12]: what Metadata says of a partition, errors and offline replicas included"""
+    """metadata t [v=12]: the Metadata response about a partition, including its error and its offline replicas"""
     name, index = world.partition(words.plain[0])
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
 
@@ -138,7 +142,7 @@ def metadata(world: World, words: Words) -> Ask:
             return name_of(topic.error_code)
         p = next(p for p in topic.partitions if p.partition_index == index)
         leader = "none" if p.leader_id < 0 else str(p.leader_id)
-        # Asked at once: an error of the partition is an answer here.
+        # The response is shown without a retry, even if the partition has an error.
         return (
             f"partition {name_of(p.error_code)} leader={leader} e{p.leader_epoch} of={numbers(p.replica_nodes)}"
             f" isr={numbers(sorted(p.isr_nodes))} offline={numbers(sorted(p.offline_replicas))}"
@@ -149,7 +153,7 @@ def metadata(world: World, words: Words) -> Ask:
 
 @verb
 def brokers(world: World, words: Words) -> Ask:
-    """brokers [fenced]: DescribeCluster, with racks; with ``fenced`` those as well that are not in service"""
+    """brokers [fenced]: DescribeCluster, with racks; ``fenced`` includes fenced brokers"""
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=words.has("fenced"), endpoint_type=1
     )

@@ -1,4 +1,4 @@
-"""Plays all cases of a broker, several at once, when the first of them is requested."""
+"""Runs all cases of a broker, several at once, as soon as a test requests the result of the first case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.scenarios.waves import AT_ONCE, waves
 
 @dataclass(slots=True, frozen=True)
 class Part:
-    """One case of a scenario against one target."""
+    """One case of a scenario on one target."""
 
     target: str
     scenario: Scenario
@@ -24,7 +24,7 @@ class Part:
 
     @property
     def broker(self) -> tuple[str, str]:
-        """The broker that it is played on: target and set-up."""
+        """Target and set-up of the broker on which the case runs."""
         return self.target, self.scenario.broker
 
 
@@ -35,7 +35,7 @@ def perform(part: Part, broker: Target) -> list[Played]:
 
 @dataclass(slots=True)
 class _InCompany:
-    """A broker as one of several plays has it: a restart waits for the others."""
+    """A broker that several cases share. A restart waits until all of them request one or have ended."""
 
     broker: Target
     together: Together[list[Played]]
@@ -58,10 +58,10 @@ class _InCompany:
 
 @dataclass(slots=True)
 class Ahead:
-    """What the tests of this session find: the outcomes of their cases, by the tests' names.
+    """The results of all cases in this session, by the node ids of the tests.
 
-    ``parts`` are those that are going to be asked for. When all of a broker's have been, it is closed; one that is asked for again,
-    as a rerun does, is played again, on a new one.
+    ``parts`` are the cases whose results tests will request. After the last result of a broker was requested, the broker is closed.
+    If a result is requested again, as in a rerun, the case runs again on a new broker.
     """
 
     parts: dict[str, Part]
@@ -70,10 +70,10 @@ class Ahead:
     _played: set[str] = field(default_factory=set)
 
     def answers(self, name: str) -> list[Played]:
-        """Raises the exception that playing the case raised."""
+        """Return the responses of a case. Raises the exception that the case raised."""
         part = self.parts[name]
         if part.target == "simulated":
-            # In this process, where time passes only when a case waits.
+            # A simulated case runs in this process, where time passes only while the case waits.
             return perform(part, self.brokers.of(*part.broker))
         if name not in self._outcomes:
             not_yet = [other for other, its in self.parts.items() if its.broker == part.broker and other not in self._played]

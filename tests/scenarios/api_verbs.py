@@ -1,4 +1,4 @@
-"""The command ``ask``, for any request of any API, and commands that wait until a coordinator knows of topics."""
+"""The scenario command ``ask``, which sends any request of any API, and commands that wait until a coordinator knows topics."""
 
 from __future__ import annotations
 
@@ -28,27 +28,30 @@ from tests.scenarios.world import Ask, Words, World
 from tests.support import oracle
 
 LOADING = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR, Code.NOT_LEADER_OR_FOLLOWER}
-"""Errors, of a part of a response as well, on which the request is sent again."""
+"""Errors, also of a part of a response, on which the request is sent again."""
 PREFIX = "~"
-"""How JSON writes what the names of a case begin with."""
+"""Placeholder in JSON for the prefix of all names of a case."""
 _GIVEN = re.compile(r"<(\w+)((?:\.\w+)*)([+-]\d+)?>")
 _LONG = re.compile(r"<(\w)\*(\d+)>")
 _REPEATED = re.compile(r"(\w)\1{29,}")
 _MEMBER = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")
-"""A member id that a broker has made, of the classic or of a newer protocol."""
+"""Regular expression for member ids that a broker assigned, in the classic or a newer protocol."""
 _OF_ALL_CASES = {"ListGroups": "groups", "ListTransactions": "transaction_states", "ListConfigResources": "config_resources"}
-"""Responses that list what every case has made. Of other cases nothing is shown, nor of their producers in a partition."""
+"""Responses that list objects of every case. Objects of other cases are not shown.
+
+DescribeProducers also omits the producers of other cases.
+"""
 _PROBE = "-probe-"
-"""In the names of groups with which `wait_for_topics` asks."""
+"""Part of the names of groups that `wait_for_topics` uses."""
 
 
 @verb
 def ask(world: World, words: Words) -> Ask:
-    """A = ask ApiName [v=9] {"field": 1}: any request, as its fields in JSON; the newest version by default, or up to ``upto=9``
+    """A = ask ApiName [v=9] {"field": 1}: send any request, with its fields in JSON
 
-    In the JSON ``~t`` is the case's own name, ``<node>`` the broker's id, ``<id.t>`` the text of a topic's id, ``<x*250>`` as many
-    times the character. ``<A.epoch+1>`` is a field of the actor A, or of the response to the ``ask`` named A, and ``<A>`` the id of
-    the member A.
+    The version is the newest by default, or the newest up to ``upto=9``. In the JSON ``~t`` stands for the case's own name of t,
+    ``<node>`` for the broker's id, ``<id.t>`` for the text of a topic id, and ``<x*250>`` for 250 times the letter x.
+    ``<A.epoch+1>`` is a field of the actor A, or of the response to the ``ask`` named A, and ``<A>`` is the id of the member A.
     """
     (api,) = words.plain[:1]
     given = _filled(world, world.usual.get(api, {}) | json.loads(words.json or "{}"))
@@ -71,13 +74,13 @@ def ask(world: World, words: Words) -> Ask:
 
 @verb
 def usually(world: World, words: Words) -> str:
-    """usually ApiName {"field": 1}: what each further ``ask`` has that does not say otherwise"""
+    """usually ApiName {"field": 1}: set default fields for all further ``ask`` commands of this API"""
     world.usual[words.plain[0]] = json.loads(words.json)
     return ""
 
 
 def _filled(world: World, value: Any) -> Any:
-    """JSON with names, and what the broker has given, filled in."""
+    """Return JSON with its placeholders replaced by names, and by values that the broker returned."""
     if isinstance(value, dict):
         return {key: _filled(world, one) for key, one in value.items()}
     if isinstance(value, list):
@@ -116,7 +119,7 @@ def _given(world: World, match: re.Match[str]) -> Any:
 
 
 def _topic_id(world: World, topic: str) -> bytes:
-    """A topic that was deleted goes on under its id."""
+    """Return the id of a topic. The id of a deleted topic is remembered."""
     name = world.shown(topic)
     if name not in world.topic_ids:
         world.topic_ids[name] = world.topic_id(topic)
@@ -124,7 +127,7 @@ def _topic_id(world: World, topic: str) -> bytes:
 
 
 def _topic(world: World, topic_id: bytes) -> str:
-    """The name of a topic by its id, of the case's own topics."""
+    """Return the name of one of the case's own topics by its id."""
     if topic_id not in world.topic_ids.values():
         topics = world.call(MetadataRequest(topics=None), 12).topics
         world.topic_ids |= {world.shown(t.name): t.topic_id for t in topics if t.name.startswith(world.prefix)}
@@ -150,7 +153,7 @@ def _loading(answer: Any) -> Code | None:
 
 
 def _keep_own(world: World, api: str, answer: Any) -> None:
-    """Take out of a response what is of other cases, or goes by the hash of a case's name."""
+    """Remove entries of other cases from a response, and entries that depend on the hash of a name."""
     if api in _OF_ALL_CASES:
         listed = getattr(answer, _OF_ALL_CASES[api])
         listed[:] = [one for one in listed if world.prefix in repr(one) and _PROBE not in repr(one)]
@@ -164,7 +167,7 @@ def _keep_own(world: World, api: str, answer: Any) -> None:
 
 
 def _learn_ids(world: World, value: Any) -> None:
-    """Keep the ids of topics that a response names; the topics may be gone when they are asked for."""
+    """Remember the topic ids in a response. Their topics may be deleted before a later command needs the ids."""
     if isinstance(value, list):
         for one in value:
             _learn_ids(world, one)
@@ -178,7 +181,7 @@ def _learn_ids(world: World, value: Any) -> None:
 
 @verb
 def await_coordinators(world: World, words: Words) -> str:
-    """await_coordinators: until there are coordinators of groups and of transactional ids"""
+    """await_coordinators: wait until there are coordinators of groups and of transactional ids"""
     for kind in (oracle.GROUP, oracle.TRANSACTION):
         oracle.coordinator_known(world, "any", kind)
     return ""
@@ -186,16 +189,16 @@ def await_coordinators(world: World, words: Words) -> str:
 
 @verb
 def await_topics(world: World, words: Words) -> str:
-    """await_topics g t,u: until the coordinator of the group knows the topics"""
+    """await_topics g t,u: wait until the coordinator of the group knows the topics"""
     wait_for_topics(world, world.real(words.plain[0]), [world.real(name) for name in words.plain[1].split(",")])
     return ""
 
 
 @verb
 def await_share_states(world: World, words: Words) -> str:
-    """await_share_states g 3: until the share coordinators know of as many partitions that the group shares
+    """await_share_states g 3: wait until the share coordinators know 3 partitions of the group
 
-    Apache Kafka begins the states of newly shared partitions after the response to the heartbeat that shares them.
+    Apache Kafka initialises the state of newly shared partitions after the response to the heartbeat that shares them.
     """
     groups = [DescribeShareGroupOffsetsRequestGroup(group_id=world.real(words.plain[0]), topics=None)]
     request = DescribeShareGroupOffsetsRequest(groups=groups)
@@ -209,6 +212,6 @@ def await_share_states(world: World, words: Words) -> str:
 
 @verb
 def await_share_coordinators(world: World, words: Words) -> str:
-    """await_share_coordinators g t,t/1: until those of the partitions have loaded, and know them"""
+    """await_share_coordinators g t,t/1: wait until the partitions' share coordinators have loaded, and know the partitions"""
     have_coordinators(world, words)
     return ""

@@ -1,4 +1,4 @@
-"""The commands of scenario files for batches that no client builds, and for the special timestamps of ListOffsets."""
+"""Scenario commands for batches that no client builds, and for the special timestamps of ListOffsets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.support.batches import batch, record
 from tests.support.framings import framed
 
 BATCHES = Path(__file__).with_name("batches.json")
-"""Single batches in hexadecimal, by name."""
+"""File with single batches in hexadecimal, by name."""
 EPOCHS = SEQUENCES = (-1, -2, 0, 5)
 BITS = {"none": 0, "transactional": TRANSACTIONAL_BIT, "control": CONTROL_BIT, "both": TRANSACTIONAL_BIT | CONTROL_BIT}
 SPECIAL = {"latest": -1, "earliest": -2, "max": -3, "local": -4, "tiered": -5, "pending": -6}
-"""The special timestamps of ListOffsets."""
+"""Special timestamps of ListOffsets."""
 
 
 @cache
@@ -39,7 +39,7 @@ def _produced(
 
 @verb
 def store(world: World, words: Words) -> str:
-    """store t lz4/linked: produce one of `tests.support.framings`, or a batch of batches.json"""
+    """store t lz4/linked: produce a batch of `tests.support.framings`, or a batch of batches.json"""
     name = words.plain[1]
     raw = framed(name) if "/" in name else bytes.fromhex(_batches()[name])
     return _produced(world, world.partition(words.plain[0]), raw)
@@ -47,7 +47,10 @@ def store(world: World, words: Words) -> str:
 
 @verb
 def times(world: World, words: Words) -> str:
-    """times t 5,-1,7 [age=ms] [codec=gzip]: produce one batch of records with these timestamps, counted from then with ``age``"""
+    """times t 5,-1,7 [age=ms] [codec=gzip]: produce one batch of records with these timestamps
+
+    With ``age`` the timestamps are relative to a time ``age`` ms ago.
+    """
     stamps = [int(text) for text in words.plain[1].split(",")]
     base = world.broker.now_ms() - words.number("age", 0) if "age" in words.options else 0
     first = base + stamps[0]
@@ -61,9 +64,11 @@ def times(world: World, words: Words) -> str:
 
 @verb
 def identities(world: World, words: Words) -> str:
-    """identities t pid=7|A [bits=control] [n=1] [said=1] [id=x] [v=9]: the error of each epoch and first sequence (-1, -2, 0, 5)
+    """identities t pid=7|A [bits=control] [n=1] [said=1] [id=x] [v=9]: produce one batch per producer epoch and sequence (-1, -2,
+    0, 5)
 
-    Each batch is the first one of a partition of its own. ``said`` is the number of records that the batch says it has.
+    Shows the error of each combination. Each batch is the first batch of a partition of its own. ``said`` is the number of records
+    in the batch's header.
     """
     topic, count = world.real(words.plain[0]), words.number("n", 1)
     payload = b"".join(record(delta=i) for i in range(count))
@@ -91,7 +96,9 @@ def identities(world: World, words: Words) -> str:
 
 @verb
 def special(world: World, words: Words) -> str:
-    """special t [committed]: what ListOffsets finds for each special timestamp, and whether it tells the record's timestamp"""
+    """special t [committed]: the offset that ListOffsets returns for each special timestamp, and ``stamp`` if it returns a
+    timestamp
+    """
     name, index = world.partition(words.plain[0])
     found = []
     for label, timestamp in SPECIAL.items():

@@ -1,4 +1,4 @@
-"""The brokers that scenarios run against: ottla and Apache Kafka, in the same few set-ups."""
+"""The brokers on which scenarios run: ottla and Apache Kafka, with the same few set-ups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.raw_client import RawClient
 from tools.kafka import ApacheKafka
 
 TARGETS = ("simulated", "ottla", "kafka")
-"""ottla in this process without sockets and clock, ottla as users run it, Apache Kafka."""
+"""ottla in this process without sockets and real time, ottla in a process of its own, and Apache Kafka."""
 
 _COMMON = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
@@ -23,9 +23,11 @@ _COMMON = {
     "log.retention.check.interval.ms": "500",
 }
 _QUICK_START = {"broker.heartbeat.interval.ms": "200"}
-"""A broker is told sooner that it is no longer fenced. Its session keeps Kafka's nine seconds, although a start after a kill waits
-for the end of the old session: a broker that a busy machine holds up for longer than its session is fenced, and each of its
-partitions gets two more leader epochs."""
+"""A shorter heartbeat interval, so that a started broker learns sooner that it is no longer fenced.
+
+The session time-out stays at Kafka's nine seconds, although a start after a kill waits for the end of the old session. With a
+shorter session, load on the machine could fence a broker, which would add two leader epochs to each of its partitions.
+"""
 _TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
 _SHORT_IDS = {
     "transactional.id.expiration.ms": "1500",
@@ -33,13 +35,13 @@ _SHORT_IDS = {
 }
 _SHORT_PRODUCERS = {"producer.id.expiration.ms": "1500", "producer.id.expiration.check.interval.ms": "200"}
 _TARGETS_AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.assignor.offload.enable": "false"}
-"""A group's target assignment is computed by the heartbeat that calls for it."""
+"""A group's target assignment is computed by the heartbeat that makes it necessary."""
 _QUICK_CONSUMERS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
 }
-"""A case may set its group to time-outs that it need not wait for long."""
+"""Lower bounds that allow a case to use short time-outs for its group."""
 _QUICK_STREAMS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
@@ -48,7 +50,7 @@ _QUICK_STREAMS = {
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "500",
 }
-"""Of a streams group the targets, and what a case may set it to."""
+"""The same for streams groups."""
 _QUICK_SHARES = {
     "group.share.assignment.interval.ms": "0",
     "group.share.assignor.offload.enable": "false",
@@ -57,7 +59,7 @@ _QUICK_SHARES = {
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
 }
-"""And of a share group, where a lock on records may be as short as a session."""
+"""The same for share groups. The shortest acquisition lock is as long as the shortest session."""
 _ANY_API = {
     **_TARGETS_AT_ONCE,
     "group.min.session.timeout.ms": "6000",
@@ -72,11 +74,13 @@ _ANY_API = {
     "group.share.assignor.offload.enable": "false",
     "group.share.min.record.lock.duration.ms": "15000",
 }
-"""Of the scenarios about single APIs. Their limits are Apache Kafka's defaults; some of ottla's are shorter."""
+"""Settings of the scenarios about single APIs. Limits are equal to Apache Kafka's defaults, because some of ottla's defaults are
+lower.
+"""
 _LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
-"""A member that is not heard of for two hours is still one."""
+"""A member stays in its group for two hours without a heartbeat."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
-"""Apache Kafka wipes the whole buffer for each pass, 128 MB of it by default."""
+"""A small buffer, because Apache Kafka clears the whole buffer, which has 128 MB by default, before each cleaning."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -90,10 +94,10 @@ SET_UPS = {
     "default": SetUp(),
     "tv0": SetUp(features={"transaction.version": 0}),
     "tv1": SetUp(features={"transaction.version": 1}),
-    # Levels change here, and unstable versions are offered.
+    # Scenarios on this broker change feature levels and use unstable API versions.
     "versions": SetUp({"unstable.api.versions.enable": "true"}),
     "model": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS | _LONG_SESSIONS),
-    # Ids and producers are soon forgotten; two-phase commit is allowed.
+    # Ids and producers expire soon, and two-phase commit is enabled.
     "short": SetUp(_SHORT_IDS | _SHORT_PRODUCERS | _TWO_PHASE | _CLEANER),
     "ids": SetUp(_SHORT_IDS),
     "cleaner": SetUp(_CLEANER),
@@ -101,7 +105,7 @@ SET_UPS = {
     "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
     "shares": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES),
     "apis": SetUp(_ANY_API),
-    # No group has been asked for, so the topic of their coordinators does not exist.
+    # No request for a group has been sent, so the offsets topic does not exist.
     WITHOUT_GROUPS: SetUp(),
     "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }
@@ -120,7 +124,7 @@ class Client(Protocol):
 
 
 class Target(Protocol):
-    """A broker that scenarios run against, with the clock it lives by."""
+    """A broker on which scenarios run, with its clock."""
 
     def connect(self, client_id: str = "scenario") -> Client: ...
 
@@ -139,7 +143,7 @@ class _Process(Protocol):
 
 
 class Wire:
-    """A broker in a process of its own, over sockets. ``end`` is how it ends for good; without, as a user stops it."""
+    """A broker in a process of its own, reached over sockets. ``end`` ends it for good, by default with a clean stop."""
 
     def __init__(self, process: _Process, end: Callable[[], object] | None = None) -> None:
         self.process: Any = process
@@ -162,7 +166,7 @@ class Wire:
 
 
 def start(target: str, name: str, directory: Path) -> Target:
-    """A running broker of this kind and set-up. Raises `Unavailable` where Apache Kafka cannot be had."""
+    """Start a broker of this kind with this set-up. Raises `Unavailable` if Apache Kafka is not available."""
     set_up = SET_UPS[name]
     settings = _COMMON | set_up.settings
     if target == "simulated":
@@ -171,27 +175,27 @@ def start(target: str, name: str, directory: Path) -> Target:
         return Wire(Broker(data_dir=directory, settings=settings, features=set_up.features).start())
     levels = [part for key, level in set_up.features.items() for part in ("--feature", f"{key}={level}")]
     kafka = ApacheKafka(directory, settings=_QUICK_START | settings, format_arguments=("--standalone", *levels))
-    # No test reads what it would write to its directory in a clean stop.
+    # A kill is faster than a clean stop, and no test needs the files that a clean stop would write.
     broker = Wire(kafka.start(), end=kafka.kill)
     _make_coordinators(broker, [oracle.TRANSACTION] if name == WITHOUT_GROUPS else [oracle.GROUP, oracle.TRANSACTION])
     return broker
 
 
 class Brokers:
-    """Running brokers by target and set-up, each started when it is first asked for."""
+    """Running brokers by target and set-up. Each is started when it is first needed."""
 
     def __init__(self, start: Callable[[str, str], Target]) -> None:
         self._start = start
         self._running: dict[tuple[str, str], Target] = {}
 
     def of(self, target: str, name: str) -> Target:
-        """Raises what its start raises."""
+        """Return the broker, and start it first if necessary. Raises the exception of a failed start."""
         if (target, name) not in self._running:
             self._running[target, name] = self._start(target, name)
         return self._running[target, name]
 
     def close(self, target: str, name: str) -> None:
-        """Stop a broker that is unused for a while. An idle Apache Kafka takes 3 % of a processor."""
+        """Stop a broker that is not needed for a while. An idle Apache Kafka uses 3 % of a processor."""
         self._running.pop((target, name)).close()
 
     def close_all(self) -> None:
@@ -200,7 +204,9 @@ class Brokers:
 
 
 def _make_coordinators(broker: Wire, kinds: list[int]) -> None:
-    """Have the coordinators' topics made, for which a fresh Apache Kafka takes longer than a short-lived id lives."""
+    """Create the coordinators' internal topics. On a fresh Apache Kafka that takes longer than the expiration time of a short-lived
+    id.
+    """
     with broker.connect() as client:
         for kind in kinds:
             oracle.coordinator_known(client, "any", kind)

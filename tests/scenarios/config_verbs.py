@@ -1,4 +1,4 @@
-"""The commands of scenario files that change settings: of a topic, of all brokers, of the cluster."""
+"""Scenario commands that change configs of topics, groups and brokers, and feature levels."""
 
 from __future__ import annotations
 
@@ -29,28 +29,31 @@ def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -
 
 @verb
 def config(world: World, words: Words) -> str:
-    """config t some.config=value"""
+    """config t some.config=value: set configs of a topic"""
     return _alter(world, 2, world.real(words.plain[0]), dict(words.options))
 
 
 @verb
 def group_config(world: World, words: Words) -> str:
-    """group_config g streams.num.standby.replicas=1 (``=default`` takes it back; a dead-letter topic by the case's name)"""
+    """group_config g streams.num.standby.replicas=1: set configs of a group
+
+    ``=default`` deletes a config. The name of a dead-letter topic gets the case's prefix.
+    """
     changes = {k: None if v == "default" else world.real(v) if k == DEAD_LETTERS else v for k, v in words.options.items()}
     return _alter(world, 32, world.real(words.plain[0]), changes)
 
 
 @verb
 def broker_config(world: World, words: Words) -> str:
-    """broker_config some.config=value (``=default`` takes it back)"""
+    """broker_config some.config=value: set configs of all brokers; ``=default`` deletes a config"""
     return _alter(world, 4, "", {k: None if v == "default" else v for k, v in words.options.items()})
 
 
 @verb
 def hold(world: World, words: Words) -> str:
-    """hold t: nothing is small enough for the topic from here on, be it a marker or a coordinator's record.
+    """hold t: set the topic's max.message.bytes to 1, so that it refuses every batch, including markers and coordinators' records
 
-    A marker refused so is not tried again before a restart; the transaction stays prepared.
+    A marker refused for this reason is not sent again before a restart, and its transaction stays prepared.
     """
     world.held.add(words.plain[0])
     return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": "1"})
@@ -58,7 +61,7 @@ def hold(world: World, words: Words) -> str:
 
 @verb
 def release(world: World, words: Words) -> str:
-    """release t: records are taken again; decisions held before go on with the next restart."""
+    """release t: let the topic accept batches again. Prepared transactions are completed after the next restart."""
     if words.plain[0].startswith("__"):
         world.held.discard(words.plain[0])
     return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": None})
@@ -66,7 +69,10 @@ def release(world: World, words: Words) -> str:
 
 @verb
 def feature(world: World, words: Words) -> str:
-    """feature transaction.version=1 kind=3 (1 up, 2 safely down, 3 down)"""
+    """feature transaction.version=1 kind=3: set a feature level
+
+    ``kind`` is 1 for an upgrade, 2 for a safe downgrade, and 3 for an unsafe downgrade.
+    """
     kind = int(words.options.pop("kind"))
     updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]
     answer = world.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=updates, validate_only=False))

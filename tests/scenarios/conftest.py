@@ -18,7 +18,7 @@ from tools.kafka import ORACLE_VERSION, Unavailable
 
 @pytest.fixture(scope="session")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """The brokers of this session, kept until they are closed."""
+    """Brokers of this session, which stay up until they are closed."""
 
     def start_or_skip(target: str, name: str) -> Target:
         try:
@@ -36,7 +36,7 @@ KAFKA_MARKS = [pytest.mark.full, pytest.mark.java]
 
 @pytest.fixture(params=["ottla", pytest.param("kafka", marks=KAFKA_MARKS)])
 def target(request: pytest.FixtureRequest) -> str:
-    """Whose answers a test asks for."""
+    """The broker under test: ottla or Apache Kafka."""
     name: str = request.param
     return name
 
@@ -58,7 +58,7 @@ def raw(bootstrap: str) -> Iterator[RawClient]:
 
 @pytest.fixture
 def topic(raw: RawClient) -> str:
-    """A fresh topic of one partition. It keeps records of long ago, although retention is checked twice a second."""
+    """A new topic with one partition. It keeps records with old timestamps, although retention is checked twice a second."""
     name = f"bad-{uuid.uuid4().hex[:8]}"
     create(raw, name, retention_ms="-1")
     return name
@@ -66,7 +66,7 @@ def topic(raw: RawClient) -> str:
 
 @pytest.fixture(scope="session")
 def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, Answers]] | None]:
-    """With ``--rewrite``: what was answered, by file and line, written into the files at the end."""
+    """Responses by file and line if ``--rewrite`` was passed, else None. They are written into the transcripts at the end."""
     if not request.config.getoption("--rewrite"):
         yield None
         return

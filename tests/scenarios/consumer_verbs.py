@@ -1,4 +1,4 @@
-"""Commands of scenario files about consumer groups (KIP-848)."""
+"""Scenario commands for consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from tests.scenarios.verbs import verb
 from tests.scenarios.world import Actor, Ask, Words, World, name_of
 
 EMPTY = "empty"
-"""How a command writes a text of no characters."""
+"""Placeholder for an empty string in a command."""
 
 
 @verb
 def beat(world: World, words: Words) -> Ask:
     """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [rack=r] [assignor=range] [rebalance=-1] [full] ...
 
-    A heartbeat of the member M; its first one joins. ``owned`` is none, all that it was told last, or partitions.
+    Send a heartbeat of the member M; its first heartbeat joins the group. ``owned`` is ``none``, ``all`` for the assignment in the
+    last response, or a list of partitions.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
@@ -63,9 +64,10 @@ def beat(world: World, words: Words) -> Ask:
 
 
 def wait_for_topics(world: World, group: str, names: list[str]) -> None:
-    """Have the group's coordinator know the topics that there are; Apache Kafka's hears of one a while after it was made.
+    """Wait until the group's coordinator knows the topics that exist. Apache Kafka's coordinator learns of a new topic with a
+    delay.
 
-    A group of its own on the same partition of the offsets topic is asked.
+    The wait uses another group, on the same partition of the offsets topic.
     """
     answer = world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in (OFFSETS_TOPIC, *names)]), 9)
     counts = {t.name: len(t.partitions) for t in answer.topics if not t.error_code}
@@ -82,7 +84,7 @@ def wait_for_topics(world: World, group: str, names: list[str]) -> None:
         assignment = world.call(request, 1).assignment
         request.member_epoch = -1
         world.call(request, 1)
-        # Without one the coordinator was not there yet.
+        # The response has no assignment if the coordinator was not ready.
         return 0 if assignment is None else sum(len(t.partitions) for t in assignment.topic_partitions)
 
     partitions = sum(counts.values())
@@ -94,12 +96,12 @@ def text(world: World, name: str) -> str:
 
 
 def _regex(world: World, regex: str) -> str:
-    """``~`` is replaced by the prefix of the case's topic names."""
+    """Replace ``~`` with the prefix of the case's topic names."""
     return "" if regex == EMPTY else regex.replace("~", world.real("p").removesuffix("p"))
 
 
 def epoch_of(written: str, known: int) -> int:
-    """``e`` is the epoch that the member knows of, ``e-1`` the one before."""
+    """Parse a member epoch: ``e`` is the epoch that the member knows, and ``e-1`` is that epoch minus 1."""
     return known + int(written[1:] or 0) if written.startswith("e") else int(written)
 
 
@@ -113,12 +115,12 @@ def _owned(world: World, actor: Actor, owned: str) -> list[TopicPartitions]:
 
 
 def partitions_of(world: World, by_id: dict[bytes, list[int]]) -> str:
-    """As an answer shows them."""
+    """Format assigned partitions as a response is shown."""
     return _partitions(world, _named(world, by_id))
 
 
 def _named(world: World, by_id: dict[bytes, list[int]]) -> list[tuple[str, list[int]]]:
-    """By the topics' names; what is gone has none."""
+    """Replace topic ids with topic names. A deleted topic is shown as ``gone``."""
     topics = world.call(MetadataRequest(topics=None), 12).topics if by_id else []
     names = {t.topic_id: t.name for t in topics}
     return [(names.get(topic_id) or "gone", indexes) for topic_id, indexes in by_id.items()]
@@ -153,7 +155,7 @@ def consumers(world: World, words: Words) -> Ask:
 
 @verb
 def targets(world: World, words: Words) -> Ask:
-    """targets g: what each member is to have"""
+    """targets g: the target assignment of each member"""
     ask = consumers(world, words)
     assert isinstance(ask, Ask)
 

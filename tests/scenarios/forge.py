@@ -1,4 +1,6 @@
-"""States that take too long to reach: records put into ``__transaction_state`` itself, as an admin client may."""
+"""Scenario command for states that would take too long to reach: it writes records into ``__transaction_state``, as an admin client
+may.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ ADMIN = "__admin_client"
 
 @verb
 def forge(world: World, words: Words) -> str:
-    """A = forge x state=CompleteCommit epoch=32766 [as=Z] [partitions=t,u/1] [client=2]; in force from the next start on"""
+    """A = forge x state=CompleteCommit epoch=32766 [as=Z] [partitions=t,u/1] [client=2]: write a record of a transactional id
+
+    The coordinator reads the record when the broker starts again.
+    """
     name = world.real(words.plain[0])
     oracle.coordinator_known(world, name, oracle.TRANSACTION)
     now_ms = world.broker.now_ms()

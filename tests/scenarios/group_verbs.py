@@ -1,4 +1,4 @@
-"""Commands of scenario files about groups and their offsets."""
+"""Scenario commands for classic groups and for committed offsets."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.support import oracle
 
 @verb
 def join(world: World, words: Words) -> str:
-    """M = join g [instance=i] [session=30000] [sync=5] ...: the only member of a group, joined and synced
+    """M = join g [instance=i] [session=30000] [sync=5] ...: join a group as its only member, and sync
 
-    Its protocol is ``type=consumer``, its ``metadata`` empty, or what subscribes it to topics (``reads=t,u``), and it has itself
-    ``assigned`` nothing. With ``nosync`` it has only joined.
+    The protocol type is ``type``, by default consumer. The ``metadata`` is empty by default; ``reads=t,u`` subscribes to topics.
+    The member assigns itself ``assigned``, by default nothing. With ``nosync`` the member joins without a sync.
     """
     group = world.real(words.plain[0])
     coordinated(world, group)
@@ -86,19 +86,19 @@ def _metadata(world: World, words: Words) -> bytes:
 
 @verb
 def leave(world: World, words: Words) -> Ask:
-    """leave M g"""
+    """leave M g: LeaveGroup"""
     actor = world.actors[words.plain[0]]
     request = LeaveGroupRequest(world.real(words.plain[1]), members=[MemberIdentity(actor.member)])
     return Ask(request, 4, lambda a: name_of(a.error_code or a.members[0].error_code))
 
 
 def coordinated(world: World, group: str) -> None:
-    """Have the coordinator there: looking for it makes the offsets topic."""
+    """Wait until the group's coordinator is known. The first such request creates the offsets topic."""
     oracle.coordinator_known(world, group, oracle.GROUP)
 
 
 def _membership(world: World, words: Words) -> tuple[int, str, str | None]:
-    """generation, member and instance, as ``member=M gen=g+1 instance=i`` bend them"""
+    """Return generation, member id and instance id, as modified by ``member=M gen=g+1 instance=i``."""
     generation, member = -1, ""
     given = words.options.get("member")
     if given in world.actors:
@@ -154,7 +154,7 @@ def offsets(world: World, words: Words) -> Ask:
 
 @verb
 def commit_offsets(world: World, words: Words) -> Ask:
-    """commit_offsets g t=5 [v=9] [member=M]: a plain OffsetCommit"""
+    """commit_offsets g t=5 [v=9] [member=M]: OffsetCommit without a transaction"""
     coordinated(world, world.real(words.plain[0]))
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
@@ -213,7 +213,7 @@ def committed(world: World, words: Words) -> Ask:
 
 @verb
 def delete_offsets(world: World, words: Words) -> Ask:
-    """delete_offsets g t"""
+    """delete_offsets g t: OffsetDelete"""
     topic, index = world.partition(words.plain[1])
     request = OffsetDeleteRequest(
         group_id=world.real(words.plain[0]),
@@ -230,7 +230,7 @@ def delete_group(world: World, words: Words) -> Ask:
 
 @verb
 def listed(world: World, words: Words) -> Ask:
-    """listed g [types=streams,consumer] [states=Stable]: the group's type and state, where ListGroups has it"""
+    """listed g [types=streams,consumer] [states=Stable]: the group's type and state in ListGroups, or ``not listed``"""
     group = world.real(words.plain[0])
     coordinated(world, group)
     types, states = ([one for one in words.options.get(option, "").split(",") if one] for option in ("types", "states"))
@@ -260,7 +260,7 @@ def classic(world: World, words: Words) -> Ask:
 
 @verb
 def classic_beat(world: World, words: Words) -> Ask:
-    """classic_beat M g: a Heartbeat of the classic protocol"""
+    """classic_beat M g: Heartbeat of the classic protocol"""
     actor = world.actors[words.plain[0]]
     request = HeartbeatRequest(group_id=world.real(words.plain[1]), generation_id=actor.generation, member_id=actor.member)
     return Ask(request, 4, lambda a: name_of(a.error_code))

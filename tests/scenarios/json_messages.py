@@ -1,8 +1,8 @@
-"""Requests and responses as JSON, as the command ``ask`` writes and shows them.
+"""Conversion of requests from JSON, and of responses to JSON, for the scenario command ``ask``.
 
-A message is an object of the fields that differ from their defaults, by their names in ottla.protocol.messages. Topic ids are
-written as names of topics. Bytes are text, or hexadecimal after ``0x``, or made of what is in them: a batch of records, or the
-subscription or assignment of a classic consumer.
+A message is a JSON object of the fields that differ from their defaults, with the names of ottla.protocol.messages. A topic id is
+written as the topic's name. Bytes are written as text, or in hexadecimal after ``0x``, or as an object that describes their
+content: a batch of records, or the subscription or assignment of a classic consumer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.scenarios.verbs import CODECS
 BROKERS_OWN = {"throttle_time_ms", "error_message", "host", "port", "cluster_id", "node_id", "controller_id", "leader_id"}
 BROKERS_OWN |= {"replica_nodes", "isr_nodes", "configs", "producer_id", "rack", "broker_id", "transaction_start_time_ms", "log_dir"}
 BROKERS_OWN |= {"usable_bytes", "total_bytes", "batch_index_error_message", "status_detail"}
-"""Fields of responses that are not shown: texts for people, and ids, addresses and sizes of a broker's own."""
+"""Response fields that are not shown: texts for people, and ids, addresses and sizes that are specific to a broker."""
 UNORDERED = {
     "topic_results",
     "results_by_partition",
@@ -46,27 +46,27 @@ UNORDERED = {
     "values",
     "credential_infos",
 }
-"""Lists that Apache Kafka returns in the order of a hash map, or of its shards. They are shown sorted."""
+"""Lists that Apache Kafka returns in the order of a hash map or of its shards. They are shown sorted."""
 FIRST_TIME_MS = 1_000_000_000_000
-"""Integers from here to twice as much are timestamps of the test run."""
+"""Integers between this number and twice this number are shown as timestamps of the test run."""
 _EMBEDDED = {
     "subscription": (consumer_protocol_subscription, ConsumerProtocolSubscription),
     "assignment": (consumer_protocol_assignment, ConsumerProtocolAssignment),
 }
 _EMBEDDED_IN = {"metadata": "subscription", "assignment": "assignment"}
-"""What consumers put into fields, by the last word of the fields' names."""
+"""Type of the embedded message in a bytes field, by the last word of the field's name."""
 _BATCH_OPTIONS = {"producer_id", "producer_epoch", "base_sequence", "transactional"}
 
 
 class Reader:
-    """Makes messages of JSON. ``topic_id`` is called with a topic's name; ``now_ms`` is the timestamp of new records."""
+    """Creates messages from JSON. ``topic_id`` returns the id of a topic name; ``now_ms`` is the timestamp of new records."""
 
     def __init__(self, topic_id: Callable[[str], bytes], now_ms: int) -> None:
         self._topic_id = topic_id
         self._now_ms = now_ms
 
     def message(self, kind: type, given: Mapping[str, Any]) -> Any:
-        """An instance of a generated struct. Raises `TypeError` for a field that it does not have."""
+        """Return an instance of a generated struct. Raises `TypeError` for an unknown field."""
         hints = _hints(kind)
         values = {}
         for name, value in given.items():
@@ -101,9 +101,9 @@ class Reader:
         return encode_record(module, self.message(kind, content), value.get("version", 0))
 
     def _batch(self, value: dict[str, Any]) -> bytes:
-        """``batch`` has the records, as ``key=value`` or ``value``.
+        """Build a batch. ``batch`` lists the records, as ``key=value`` or ``value``.
 
-        ``byte`` replaces bytes, ``flip`` inverts all bits of one, ``cut`` takes some off the end.
+        ``byte`` replaces bytes by position, ``flip`` inverts all bits of one byte, and ``cut`` removes bytes from the end.
         """
         records = []
         for record in value["batch"] * value.get("times", 1):
@@ -123,9 +123,9 @@ class Reader:
 
 
 class Writer:
-    """Shows messages as JSON, without a broker's own fields.
+    """Formats messages as JSON, without broker-specific fields.
 
-    ``topic`` names a topic id, and ``text`` masks what differs from run to run.
+    ``topic`` returns the name of a topic id, and ``text`` masks values that differ between runs.
     """
 
     def __init__(self, topic: Callable[[bytes], str], text: Callable[[str], str]) -> None:
@@ -133,7 +133,9 @@ class Writer:
         self._text = text
 
     def response(self, answer: Any) -> str:
-        """The name of the error, where the response has one for the whole, and the fields that are not at their defaults."""
+        """Return the name of the response's top-level error, if the response has one, and the fields that differ from their
+        defaults.
+        """
         fields = self.fields(answer)
         whole = fields.pop("error_code", "NONE" if hasattr(answer, "error_code") else "")
         if not whole:
@@ -194,7 +196,7 @@ class Writer:
         return [*shown, f"and {rest} bytes"] if rest else shown
 
     def _batch(self, header: BatchHeader, raw: bytes) -> str:
-        """Offsets, leader epoch, attributes, the producer's epoch and sequence number, and the records."""
+        """Return offsets, leader epoch, attributes, the producer's epoch and sequence number, and the records."""
         parts = [f"{header.base_offset}-{header.last_offset} e{header.leader_epoch}"]
         parts += [f"{header.attributes:#x}"] if header.attributes else []
         parts += [f"p e{header.producer_epoch} s{header.base_sequence}"] if header.producer_id >= 0 else []
@@ -232,7 +234,7 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 def _default(kind: type, name: str) -> Any:
-    """What a field is when nothing is said of it: the default, or zero or nothing of its type."""
+    """Return the default of a field, or zero or an empty value of its type if it has no default."""
     return _defaults(kind)[name]
 
 

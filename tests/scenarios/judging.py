@@ -1,4 +1,4 @@
-"""Decides whether a played transcript case is compared, rewritten or skipped."""
+"""Compares the responses of a transcript case with the transcript, or stores them if transcripts are rewritten."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def judge(
     play: Callable[[], list[Played]],
     rewriting: dict[Path, dict[int, Answers]] | None,
 ) -> None:
-    """Play a case, and compare its answers with the transcript, or keep them when transcripts are rewritten.
+    """Run a case, and compare its responses with the transcript, or store them if transcripts are rewritten.
 
-    Raises `Differs`, and what playing raises. What this release of Apache Kafka does not offer is skipped.
+    Raises `Differs`, and any exception of the case. A case that this release of Apache Kafka does not support is skipped.
     """
     try:
         played = play()

@@ -1,8 +1,8 @@
-"""The transaction protocol in small: what each request must answer, and what readers must see after it.
+"""Reference model of the transaction protocol: the expected response to each request, and the records that readers then see.
 
-Written from the rules, not from the broker: states of transactional ids, epochs, what partitions know of producers, the
-last stable offset, committed and pending offsets, and the epochs at which a member of their group may commit any. Epochs of
-producers stay far from their end. Decisions are carried out before the next request, so no Prepare state is ever met.
+The model follows the rules, not the broker's code. It contains states of transactional ids, epochs, producer state of partitions,
+the last stable offset, committed and pending offsets, and the member epochs that may commit offsets. Producer epochs stay far below
+their maximum. Transactions are completed before the next request, so no response depends on a Prepare state.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ Identity = tuple[int, int]
 
 @dataclass(slots=True)
 class Id:
-    """What the coordinator knows. Forgotten in a crash: ``before``, the epoch that a repeated request may still name, and
-    ``early``, the epoch at which a commit with nothing open was told to come again."""
+    """The coordinator's state of a transactional id.
+
+    A crash resets two fields: ``before`` is the previous epoch, which a retried request may still use. ``early`` is the epoch at
+    which a commit without an open transaction was answered with CONCURRENT_TRANSACTIONS.
+    """
 
     pid: int
     epoch: int
@@ -32,7 +35,7 @@ class Id:
 
 @dataclass(slots=True)
 class Producer:
-    """What a partition knows of a producer id. ``last`` is the last sequence, -1 where none is known in this epoch."""
+    """A partition's state of a producer id. ``last`` is the last sequence of the current epoch, or -1 if there is none."""
 
     epoch: int
     last: int = UNSET
@@ -48,7 +51,7 @@ class Batch:
 
 
 class Partition:
-    """A log of one-record batches and markers (None)."""
+    """A log of batches with one record each, and of markers (None)."""
 
     def __init__(self) -> None:
         self.log: list[Batch | None] = []
@@ -107,10 +110,10 @@ class Partition:
 
 
 class Offsets:
-    """One streams group's offset of one partition, and what the transactions on its offsets partition may make of it.
+    """The offset of one partition committed by one streams group, and the pending offsets of transactions.
 
-    An offset goes with its place among all that were written: of a plain one and those of transactions the last written holds. The
-    group has one member, which has had the partition's task since it joined.
+    Each offset is stored with the position of its write among all writes. A plain commit and transactional commits compete: the one
+    written last is the committed offset. The group has one member, which has had the partition's task since it joined.
     """
 
     JOINED = 2
@@ -127,7 +130,9 @@ class Offsets:
         return self._written, offset
 
     def is_stale(self, member_epoch: int) -> bool:
-        """An earlier epoch is valid for partitions that the member has had since then (KIP-1251)."""
+        """Whether a commit with this member epoch is refused. An earlier epoch is valid for partitions assigned since then
+        (KIP-1251).
+        """
         return not self.JOINED <= member_epoch <= self.member_epoch
 
     def mark(self, pid: int, epoch: int, outcome: str) -> None:
@@ -138,10 +143,10 @@ class Offsets:
 
 
 class Model:
-    """Every command answers what a broker must answer.
+    """Each method returns the response that a broker must give.
 
-    Two of Apache Kafka's answers to a commit by the newer version are fatal for a producer that has done nothing wrong,
-    and ottla's are not: ``is_ottla``.
+    To a commit by a newer version of EndTxn, Apache Kafka gives two error responses that are fatal although the producer made no
+    error. ottla's responses are not fatal: ``is_ottla``.
     """
 
     OFFSETS = "offsets"
@@ -204,7 +209,8 @@ class Model:
         if newer and known.state in (COMMITTED, ABORTED) and epoch == known.epoch - 1:
             if known.state == outcome:
                 return pid, known.epoch
-            # Kafka up to 4.4.0 does not fence a commit that the coordinator's own abort has overtaken (KAFKA-20785).
+            # Kafka up to 4.4.0 does not fence a commit that arrives after the coordinator has aborted the transaction
+            # (KAFKA-20785).
             return "PRODUCER_FENCED" if commit and self.is_ottla else "INVALID_TXN_STATE"
         if epoch != known.epoch:
             return "PRODUCER_FENCED"
@@ -214,7 +220,7 @@ class Model:
         if not newer and known.state == outcome:
             return "NONE"
         if newer and self.is_ottla and known.early != epoch:
-            # A commit may go out ahead of its transaction, and comes again after it.
+            # A commit may arrive before the requests of its transaction, so the client is asked to retry it.
             known.early = epoch
             return "CONCURRENT_TRANSACTIONS"
         return "INVALID_TXN_STATE"
@@ -233,7 +239,9 @@ class Model:
     # partitions
 
     def _join(self, name: str, pid: int, epoch: int, partition: str, now_ms: int, *, newer: bool) -> str:
-        """Whether a batch may come in: added by itself, or verified."""
+        """Return the error for a batch that adds its partition to the transaction, or whose partition must be verified; NONE if it
+        may be appended.
+        """
         if newer:
             return self.add(name, pid, epoch, partition, now_ms)
         return self.verify(name, pid, epoch, partition)
@@ -252,7 +260,7 @@ class Model:
     def commit_offset(
         self, name: str, pid: int, epoch: int, offset: int, now_ms: int, *, newer: bool, member_epoch: int | None = None
     ) -> str:
-        """A commit without a member, or by the group's member at this epoch."""
+        """Return the response to a transactional offset commit, without a member or by the group's member at this epoch."""
         known = self.offsets.producers.get(pid)
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"
@@ -275,7 +283,7 @@ class Model:
         return "NONE"
 
     def change_member(self) -> str:
-        """Return the response to a member that reports something new."""
+        """Return the response to a heartbeat in which the member reports a change."""
         self.offsets.member_epoch += 1
         return f"NONE e{self.offsets.member_epoch}"
 

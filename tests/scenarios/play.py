@@ -1,4 +1,4 @@
-"""Plays a case: each command to the broker, each answer held against what the file says."""
+"""Runs the cases of scenarios: sends each command to the broker, and compares each response with the scenario file."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _NAMED = re.compile(r"^(\w+) = (.+)$")
 
 
 class NotOffered(Exception):
-    """A broker does not offer what a case asks of it: an older release of Apache Kafka."""
+    """A broker does not support a request of the case, because it is an older release of Apache Kafka."""
 
 
 class Differs(AssertionError):
-    """A broker answered otherwise."""
+    """A response differs from the scenario file."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ def cut_up(command: str, case: dict[str, str]) -> Words:
 
 
 def play(scenario: Scenario, case: dict[str, str], broker: Target, target: str, prefix: str) -> list[Played]:
-    """Every answer. Does not compare them. Raises `NotOffered`."""
+    """Run a case and return every response, without comparing any. Raises `NotOffered`."""
     world = World(broker, target, prefix)
     played: list[Played] = []
     try:
@@ -93,7 +93,7 @@ def _perform(world: World, step: Step, case: dict[str, str], target: str) -> str
     where = words.options.pop("on", None)
     if where is None:
         return _carry_out(world, words, step, case, target)
-    # What one broker of several says is the answer, also where it says that another is to be asked.
+    # The response of the broker named by ``on`` is final, even if it refers to another broker.
     words.plain.append("once")
     with several_verbs.target(world).on(several_verbs.node(world, where)):
         return _carry_out(world, words, step, case, target)
@@ -101,7 +101,7 @@ def _perform(world: World, step: Step, case: dict[str, str], target: str) -> str
 
 def _carry_out(world: World, words: Words, step: Step, case: dict[str, str], target: str) -> str:
     if words.verb == "later":
-        # Made now, with what the actor believes now; sent by ``deliver``.
+        # The request is built now, from the actor's current state, and sent later by ``deliver``.
         inner = _inner(words)
         made = verbs.VERBS[inner.verb](world, inner)
         assert isinstance(made, Ask)
@@ -110,7 +110,7 @@ def _carry_out(world: World, words: Words, step: Step, case: dict[str, str], tar
     if words.verb == "deliver":
         return world.ask(world.later.pop(words.plain[0]), set(words.plain) & MODES)
     if words.verb == "send":
-        # Sent on a connection of its own; ``answer`` reads what came.
+        # The request is sent on its own connection, and ``answer`` reads the response.
         inner = _inner(words)
         made = verbs.VERBS[inner.verb](world, inner)
         assert isinstance(made, Ask)
@@ -129,14 +129,14 @@ def _carry_out(world: World, words: Words, step: Step, case: dict[str, str], tar
         times, inner = int(words.plain.pop(0)), _inner(words, words.name)
         return " ".join(dict.fromkeys(_run(world, inner) for _ in range(times)))
     if words.verb == "after":
-        # after 2 one | two | three: only the first two
+        # ``after 2 one | two | three`` runs only the first two commands.
         wanted = [text.strip() for text in step.command.split(" ", 2)[2].split("|")][: int(words.plain[0])]
         return " ".join(_run(world, cut_up(text, case)) for text in wanted)
     return _run(world, words)
 
 
 def perform(world: World, command: str) -> str:
-    """One plain command; its answer."""
+    """Run one command without modifiers, and return its response."""
     return _run(world, cut_up(command, {}))
 
 
@@ -157,7 +157,7 @@ def _eventually(world: World, words: Words, step: Step, case: dict[str, str], ta
 
 
 def compare(scenario: Scenario, case: dict[str, str], target: str, played: list[Played]) -> None:
-    """Raises `Differs` with the whole transcript, the wrong lines marked."""
+    """Raise `Differs` with the whole transcript if a response is wrong. Wrong lines are marked with ``!``."""
     lines, wrong = [], 0
     for one in played:
         expected = None if one.step.expected is None else choose(one.step.expected, case, target)

@@ -1,4 +1,4 @@
-"""The commands of scenario files that ask a broker as a producer, a consumer, another replica or a leader would."""
+"""Scenario commands with which a producer, a consumer, another replica or a leader sends requests to a broker."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.scenarios.world import Ask, Words, World, name_of
 
 ALL_BYTES = 8 << 20
 OBSERVER = 99
-"""The client that reads the controller's log, as a broker would."""
+"""Replica id with which the controller's log is read, as a broker would."""
 METADATA_TOPIC_ID = NO_UUID[:-1] + b"\x01"
 DEBUGGING = -2
-"""The replica id of a tool that reads what is not committed yet (ListOffsetsRequest.DEBUGGING_REPLICA_ID)."""
+"""Replica id of a tool that reads uncommitted records (ListOffsetsRequest.DEBUGGING_REPLICA_ID)."""
 
 
 def _current_leader(world: World, answer: Any, partition_response: Any) -> str:
-    """Who leads, where an answer says so (KIP-951), and whether the answer has the address."""
+    """Return the current leader in a response (KIP-951), and whether the response contains the leader's address."""
     current = getattr(partition_response, "current_leader", None)
     if current is None or (current.leader_id, current.leader_epoch) == (-1, -1):
         return ""
@@ -47,7 +47,7 @@ def _current_leader(world: World, answer: Any, partition_response: Any) -> str:
 
 @verb
 def write(world: World, words: Words) -> Ask:
-    """write t a,b [acks=-1] [wait=1500] [v=13]: records of a producer without an id; ``wait`` is the request's time-out in ms"""
+    """write t a,b [acks=-1] [wait=1500] [v=13]: produce records without a producer id; ``wait`` is the request's time-out in ms"""
     name, index = world.partition(words.plain[0])
     values = words.plain[1].split(",")
     batch = build_batch([(None, value.encode()) for value in values], world.broker.now_ms())
@@ -69,9 +69,9 @@ def write(world: World, words: Words) -> Ask:
 
 @verb
 def pull(world: World, words: Words) -> Ask:
-    """pull t [from=0] [epoch=] [last=] [replica=3] [broker_epoch=+0] [rack=r2] [committed] [wait=ms] [v=17]: a Fetch
+    """pull t [from=0] [epoch=] [last=] [replica=3] [broker_epoch=+0] [rack=r2] [committed] [wait=ms] [v=17]: Fetch
 
-    ``epoch`` is the current leader epoch, ``last`` the last fetched one, as the request has them.
+    ``epoch`` is the request's current leader epoch, and ``last`` is its last fetched epoch.
     """
     name, index = world.partition(words.plain[0])
     version = words.number("v", 17)
@@ -121,7 +121,7 @@ def _pulled(world: World, answer: Any, p: Any) -> str:
 
 @verb
 def reaches(world: World, words: Words) -> str:
-    """reaches t 2 on=3: wait until this replica has as many records that are committed, as it knows"""
+    """reaches t 2 on=3: wait until the high watermark of this replica is 2"""
     name, index = world.partition(words.plain[0])
     asked = FetchPartition(partition=index, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[asked])])
@@ -137,7 +137,7 @@ def reaches(world: World, words: Words) -> str:
 
 @verb
 def appended(world: World, words: Words) -> str:
-    """appended t 2: wait until the leader's log ends there, whatever of it is committed"""
+    """appended t 2: wait until the leader's log end offset is 2, whatever the high watermark is"""
     name, index = world.partition(words.plain[0])
     asked = ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(replica_id=DEBUGGING, isolation_level=0, topics=[ListOffsetsTopic(name=name, partitions=[asked])])
@@ -172,7 +172,7 @@ def offset(world: World, words: Words) -> Ask:
 
 @verb
 def epoch_end(world: World, words: Words) -> Ask:
-    """epoch_end t 0 [current=] [replica=] [v=4]: OffsetForLeaderEpoch, where that epoch ends"""
+    """epoch_end t 0 [current=] [replica=] [v=4]: OffsetForLeaderEpoch, which returns the end offset of leader epoch 0"""
     name, index = world.partition(words.plain[0])
     asked = OffsetForLeaderPartition(
         partition=index, current_leader_epoch=words.number("current", -1), leader_epoch=int(words.plain[1])
@@ -188,14 +188,14 @@ def epoch_end(world: World, words: Words) -> Ask:
     return Ask(request, words.version(4), show)
 
 
-# what a leader asks the controller
+# requests of a leader to the controller
 
 
 @verb
 def alter(world: World, words: Words) -> Ask:
     """alter t isr=1,2 epoch=0 partition_epoch=0 from=1 [broker_epoch=+0] [of2=-1] [recovering]: AlterPartition of a leader
 
-    ``broker_epoch`` is added to the sender's epoch, ``of2`` to that of broker 2 in the set.
+    ``broker_epoch`` is added to the sender's broker epoch, and ``of2`` to the epoch of broker 2 in the new in-sync replicas.
     """
     words.options.setdefault("from", "1")
     name, index = world.partition(words.plain[0])
@@ -228,12 +228,12 @@ def alter(world: World, words: Words) -> Ask:
 
 
 def _broker_epoch(world: World, words: Words, broker: int) -> int:
-    """-1 where the command has none, else the broker's own, to which the command's is added."""
+    """Return the broker's epoch plus ``broker_epoch`` of the command, or -1 if the command has no such option."""
     return -1 if "broker_epoch" not in words.options else broker_epochs(world).get(broker, 0) + words.number("broker_epoch", 0)
 
 
 def broker_epochs(world: World) -> dict[int, int]:
-    """The brokers' epochs, from their registrations in the controller's log."""
+    """Return the broker epochs from the registrations in the controller's log."""
     epochs: dict[int, int] = {}
     at, last_epoch, leader_epoch = 0, 0, 0
     with target(world).on(CONTROLLER):

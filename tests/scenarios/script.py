@@ -1,4 +1,4 @@
-"""Scenario files: what they look like, how an answer is chosen, how answers are written into them.
+"""Scenario files: their format, the choice of the expected response, and the writing of responses into them.
 
     IDM-03 a retry is answered with where the first stands   [v=9,12]
       broker: default
@@ -7,12 +7,13 @@
       produce A t v=$v                     -> NONE @0
       produce A t seq=0 v=$v               -> NONE @0
 
-A head at the margin (entries, title, parameters), then one command a line. ``API Metadata: topics by their ids   [v=10-13]`` is the
-head of a scenario that belongs to no entry, and ``v=12,13: produce A t`` a command for some cases only. Right of ``->`` stands the
-answer. A line without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
-``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
-differ, a ``differs:`` line says why. Where two releases of Apache Kafka part, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` tells which
-of them is meant, and ``since: 4.4.0, static members`` that an older one has no such thing. ``*`` is any answer.
+A scenario begins with an unindented line of rules, a title and parameters, followed by one command per line. A scenario that belongs to
+no rule begins with an API instead: ``API Metadata: topics by their ids   [v=10-13]``. The command of ``v=12,13: produce A t`` is
+executed only in these cases. The text after ``->`` is the expected response; a command without it must succeed. Alternatives are
+separated by `` ; ``, and selected by parameters or by the broker: ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or
+``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``. If the two brokers differ, a line ``differs:`` gives the reason. If two releases of
+Apache Kafka differ, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` selects by release. ``since: 4.4.0, static members`` says that older
+releases do not support the scenario. ``*`` accepts any response.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tools.kafka import KAFKA_VERSION, ORACLE_VERSION
 
 FOLDER = Path(__file__).parent / "transcripts"
 SEVERAL = "three"
-"""What a scenario says of its ``broker`` that is for three brokers and their controller."""
+"""Value of ``broker`` for scenarios that need three brokers and their controller."""
 ARROW = " -> "
 OR = " ; "
 _HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+|API \w+: )(.+?)(?:\s+\[(.+)\])?$")
@@ -38,12 +39,12 @@ _ATTRIBUTE = re.compile(r"^  (broker|differs|since): (.+)$")
 
 
 class ScriptError(Exception):
-    """A scenario file that cannot be read."""
+    """A scenario file is malformed."""
 
 
 @dataclass(slots=True)
 class Step:
-    """A command. ``only`` are the conditions on the case under which it is carried out."""
+    """A command of a scenario. ``only`` are conditions on the case; without them the command is skipped."""
 
     line: int
     command: str
@@ -53,9 +54,11 @@ class Step:
 
 @dataclass(slots=True)
 class Scenario:
-    """What one or more entries say, or how an API answers, as commands. ``cases`` are its combinations of parameters.
+    """The commands of a scenario, which shows one or more rules, or the responses of an API. ``cases`` are its combinations of
+    parameters.
 
-    ``name`` is the first entry, or the API. ``since`` is the first release of Apache Kafka that it is for, and what came with it.
+    ``name`` is the first rule, or the API. ``since`` is the first release of Apache Kafka that supports the scenario, and the
+    feature that it needs.
     """
 
     file: Path
@@ -69,7 +72,7 @@ class Scenario:
     steps: list[Step] = field(default_factory=list)
 
     def is_of(self, release: str) -> bool:
-        """Whether this release of Apache Kafka is to be asked."""
+        """Whether this release of Apache Kafka supports the scenario."""
         return self.since is None or _parts(self.since.partition(",")[0]) <= _parts(release)
 
 
@@ -78,7 +81,7 @@ def _parts(release: str) -> list[int]:
 
 
 def load(file: Path) -> list[Scenario]:
-    """Raises `ScriptError`."""
+    """Parse the scenarios of a file. Raises `ScriptError`."""
     scenarios: list[Scenario] = []
     for number, line in enumerate(file.read_text().splitlines()):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -112,7 +115,7 @@ def _cases(text: str | None) -> list[dict[str, str]]:
 
 
 def _values(text: str) -> list[str]:
-    """``2,5-7`` are 2, 5, 6 and 7."""
+    """Parse a list of values: ``2,5-7`` are 2, 5, 6 and 7."""
     values = list[str]()
     for part in text.split(","):
         numbers = _RANGE.fullmatch(part)
@@ -125,7 +128,7 @@ def case_name(case: dict[str, str]) -> str:
 
 
 def choose(expected: str, case: dict[str, str], target: str) -> str | None:
-    """The answer that ``expected`` holds for this case and broker; None where no alternative fits."""
+    """Return the alternative of ``expected`` for this case and broker, or None if no alternative matches."""
     for alternative in expected.split(OR):
         label = _LABEL.match(alternative)
         if label is None:
@@ -136,7 +139,7 @@ def choose(expected: str, case: dict[str, str], target: str) -> str | None:
 
 
 def steps_of(scenario: Scenario, case: dict[str, str], target: str) -> list[Step]:
-    """The steps that are carried out in this case."""
+    """Return the steps that are executed in this case."""
     return [step for step in scenario.steps if _all_fit(step.only, case, target)]
 
 
@@ -154,18 +157,18 @@ def _fits(condition: str, case: dict[str, str], target: str) -> bool:
 
 
 def tells_apart(expected: str) -> bool:
-    """Whether an answer depends on which broker gives it."""
+    """Whether the expected response depends on the broker."""
     return _TELLS_APART.search(expected) is not None
 
 
 Answers = list[tuple[dict[str, str], str]]
-"""What was answered to one line, case by case."""
+"""Responses to one line of a file, each with its case."""
 
 
 def rewrite(file: Path, answers: dict[int, Answers], release: str = KAFKA_VERSION) -> None:
-    """Write what a broker answered, line by line, into the file. Lines that tell the brokers apart are left alone.
+    """Write a broker's responses, line by line, into a file. Lines that distinguish the brokers are not changed.
 
-    What an older release has answered stands beside the answer that is there, where the two part.
+    If an older release responds differently, its response is written next to the existing response.
     """
     lines = file.read_text().splitlines()
     for number, given in answers.items():
@@ -196,7 +199,8 @@ def _with_older(line: str, given: Answers, release: str) -> str:
 
 
 def _merged(given: Answers) -> str:
-    """The answers with as few labels as tell them apart; the answer that needs most of them stands last, without."""
+    """Return the responses with the fewest labels that distinguish them. The response with the most labels comes last and has none.
+    """
     by_answer: dict[str, list[dict[str, str]]] = {}
     for case, answer in given:
         by_answer.setdefault(answer, []).append(case)
@@ -213,7 +217,7 @@ Box = dict[str, frozenset[str]]
 
 
 def _telling(names: list[str], by_answer: dict[str, list[dict[str, str]]]) -> list[str]:
-    """The fewest parameters on which the answer depends. Raises `ScriptError` where none do."""
+    """Return the fewest parameters on which the response depends. Raises `ScriptError` if the parameters do not determine it."""
     for size in range(1, len(names) + 1):
         for subset in itertools.combinations(names, size):
             value_sets = [{tuple(c[n] for n in subset) for c in cases} for cases in by_answer.values()]
@@ -223,7 +227,7 @@ def _telling(names: list[str], by_answer: dict[str, list[dict[str, str]]]) -> li
 
 
 def _boxes(names: list[str], cases: list[dict[str, str]]) -> list[Box]:
-    """The cases as products of values, joined as long as two differ in one parameter only."""
+    """Return the cases as products of values. Two products are joined while they differ in only one parameter."""
     boxes = [dict(key) for key in dict.fromkeys(tuple((n, frozenset({c[n]})) for n in names) for c in cases)]
     for _ in range(len(boxes)):
         pair = next(
@@ -245,7 +249,7 @@ def _label(box: Box) -> str:
 
 
 def _listed(values: list[str]) -> str:
-    """With runs of three numbers and more as ranges."""
+    """Format a list of values. Runs of three or more consecutive numbers are written as ranges."""
     runs: list[list[str]] = []
     for value in values:
         if runs and value.isdigit() and runs[-1][-1].isdigit() and int(value) == int(runs[-1][-1]) + 1:

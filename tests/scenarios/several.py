@@ -1,4 +1,4 @@
-"""Three brokers and their controller as one target of scenarios: each request goes to the broker that it is for."""
+"""Three brokers and their controller as one target of scenarios. Each request is sent to the broker that is responsible for it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RACKS = {1: "r1", 2: "r2", 3: "r3"}
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
-    # Longer than a busy machine holds a broker up. Cases in which one is killed wait for that long.
+    # The session time-out is longer than the delays of a broker on a busy machine. Cases that kill a broker wait for its end.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "6000",
     "replica.fetch.wait.max.ms": "100",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # Leaderships move when a case moves them.
+    # Leaders change only when a case moves them.
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
 }
@@ -58,7 +58,7 @@ _OF_THE_LEADER = (
 
 
 def start(target: str, directory: Path) -> SeveralTarget:
-    """Raises `Unavailable` where Apache Kafka cannot be had."""
+    """Start three brokers. Raises `Unavailable` if Apache Kafka is not available."""
     if target == "ottla":
         ours = ottla.Cluster(3, settings=SETTINGS | {"broker.rack": ",".join(RACKS.values())}).start()
         return SeveralTarget(ours, ours.quorum_voters)
@@ -68,12 +68,12 @@ def start(target: str, directory: Path) -> SeveralTarget:
 
 
 class SeveralTarget:
-    """The cluster as `tests.scenarios.brokers.Target`. While it is ``pinned``, every request goes to that broker."""
+    """A cluster that implements `tests.scenarios.brokers.Target`. While ``pinned`` is set, every request goes to that broker."""
 
     def __init__(self, cluster: SeveralBrokers, quorum_voters: str) -> None:
         self.cluster = cluster
         self.down: set[int] = set()
-        """The brokers that are killed, stopped or paused."""
+        """Brokers that were killed, stopped or paused."""
         self.pinned: int | None = None
         self._controller = quorum_voters.partition("@")[2]
         self._make_coordinators()
@@ -120,7 +120,7 @@ class SeveralTarget:
 
 
 class Router:
-    """A connection to each broker, made when it is first needed; implements `tests.scenarios.brokers.Client`."""
+    """A client with a connection to each broker, created when it is first needed; implements `tests.scenarios.brokers.Client`."""
 
     def __init__(self, target: SeveralTarget, client_id: str) -> None:
         self._target = target
@@ -138,7 +138,7 @@ class Router:
         return self._client(self._sent_to[sent[0]]).receive(sent)
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """Raises `Closed`."""
+        """Send a request to the responsible broker and return the response. Raises `Closed`."""
         return self._call(self._destination(request), request, version)
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Router:
                 raise Closed(str(error)) from None
         return self._clients[node]
 
-    # who is asked
+    # destination of a request
 
     def _destination(self, request: Any) -> int:
         if self._target.pinned is not None:
@@ -175,7 +175,9 @@ class Router:
         return self._target.up[0]
 
     def _anyone(self, request: Any, version: int, good: Callable[[Any], int | None]) -> int:
-        """What the first broker that knows it says; else the first of all."""
+        """Send a request to the brokers in turn, and return the first broker id in a response that is up; else the first broker
+        that is up.
+        """
         for node in self._target.up:
             answer = good(self._call(node, request, version))
             if answer in self._target.up:
@@ -200,7 +202,7 @@ class Router:
 
 
 def _partition_in(request: Any) -> tuple[str | bytes, int]:
-    """The first partition that a request is about: its topic, by name or id, and its index."""
+    """Return topic name or id, and index, of the first partition in a request."""
     if hasattr(request, "markers"):
         topic = request.markers[0].topics[0]
         return topic.name, topic.partition_indexes[0]

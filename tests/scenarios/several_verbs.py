@@ -1,6 +1,7 @@
-"""The commands of scenario files that are about several brokers: who leads what, who fails, and what each broker answers.
+"""Scenario commands for several brokers: leaders, failures of brokers, and the responses of each broker.
 
-``on=2`` sends a command's request to broker 2, ``on=C`` to the one that the case has named so, ``on=controller`` to the controller.
+``on=2`` sends a command's request to broker 2, ``on=C`` to the broker that the case has named C, and ``on=controller`` to the
+controller.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from tests.support import oracle
 
 INTERNAL = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 PARTITIONS = 50
-"""Of each internal topic."""
+"""Number of partitions of each internal topic."""
 LONGEST_FETCH_MS = 3 * int(SETTINGS["replica.fetch.wait.max.ms"])
-"""A replica fetch waits at most this long for records."""
+"""Longest time in ms that a replica fetch waits for records, with a margin."""
 
 
 def target(world: World) -> SeveralTarget:
@@ -43,17 +44,20 @@ def target(world: World) -> SeveralTarget:
 
 
 def node(world: World, text: str) -> int:
-    """A broker by its id, or by the name that the case has given it."""
+    """Return a broker's id by its id as text, or by the name that the case has given it."""
     return CONTROLLER if text == "controller" else world.nodes[text] if text in world.nodes else int(text)
 
 
 def shown_node(world: World, number: int) -> str:
-    """Brokers by the name that the case gave them, because the coordinator of an id differs in each run."""
+    """Return the name that the case gave to a broker, because the coordinator of an id differs between runs; else the broker's id.
+    """
     return next((name for name, known in world.nodes.items() if known == number), str(number))
 
 
 def everybody(world: World, ask: Callable[[], str], wanted: str, nodes: list[int] | None = None) -> str:
-    """Wait until each broker that is up gives the wanted answer, and return nothing; else what one of them answers instead."""
+    """Wait until each running broker gives the wanted response. Returns an empty string, or the other responses after the time
+    limit.
+    """
 
     def other_answers() -> list[str]:
         return [
@@ -72,7 +76,7 @@ def everybody(world: World, ask: Callable[[], str], wanted: str, nodes: list[int
     return "; ".join(oracle.final_value(other_answers, lambda left: not left, clock=world.clock))
 
 
-# who leads what
+# leaders
 
 
 def numbers(ids: list[int] | None) -> str:
@@ -80,7 +84,7 @@ def numbers(ids: list[int] | None) -> str:
 
 
 def described(world: World, name: str, index: int) -> str:
-    """``leader=1 e0 isr=1,2,3``; where there is no such thing, the error."""
+    """Return ``leader=1 e0 isr=1,2,3`` for a partition, or the error if it does not exist."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     topic = world.call(request, 12).topics[0]
     if topic.error_code:
@@ -94,7 +98,7 @@ def described(world: World, name: str, index: int) -> str:
 
 @verb
 def replicas(world: World, words: Words) -> str:
-    """replicas t 1,2,3/2,3,1 [any.config=value]: a topic with a partition for each list of brokers, whose first one leads"""
+    """replicas t 1,2,3/2,3,1 [any.config=value]: create a topic with one partition per list of brokers; the first broker leads"""
     name = world.real(words.plain[0])
     lists = [[int(broker) for broker in part.split(",")] for part in words.plain[1].split("/")]
     assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in enumerate(lists)]
@@ -112,7 +116,8 @@ def replicas(world: World, words: Words) -> str:
 
 
 def _known(world: World, where: tuple[str, int], wanted: str) -> str:
-    """Wait until the brokers that are up say of a partition what begins so or ends so, and its leader leads."""
+    """Wait until all running brokers describe the partition with text that begins or ends with ``wanted``, and its leader is ready.
+    """
 
     def says() -> str:
         text = described(world, *where)
@@ -122,7 +127,9 @@ def _known(world: World, where: tuple[str, int], wanted: str) -> str:
 
 
 def _leads(world: World, where: tuple[str, int]) -> str:
-    """Wait until only the leader leads: each broker knows of the change before it acts on it."""
+    """Wait until only the leader accepts requests. A broker lists a new leader in its metadata before it becomes leader or
+    follower.
+    """
     leader = described(world, *where).removeprefix("leader=").split()[0]
     leads = partial(_leader_says, world, where)
     leading = [broker for broker in target(world).up if str(broker) == leader]
@@ -131,7 +138,7 @@ def _leads(world: World, where: tuple[str, int]) -> str:
 
 
 def _leader_says(world: World, where: tuple[str, int]) -> str:
-    """The error of a request that a leader only carries out."""
+    """Return the error of a request that only a leader accepts."""
     asked = ListOffsetsPartition(partition_index=where[1], current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(where[0], partitions=[asked])])
     return name_of(world.call(request, 7).topics[0].partitions[0].error_code)
@@ -139,17 +146,17 @@ def _leader_says(world: World, where: tuple[str, int]) -> str:
 
 @verb
 def led(world: World, words: Words) -> str:
-    """led t 2|none: wait until all brokers that are up know that, and it leads"""
+    """led t 2|none: wait until all running brokers know this leader, and the leader accepts requests"""
     leader = "none" if words.plain[1] == "none" else str(node(world, words.plain[1]))
-    # Before the look: a change that was asked for may not have been carried out yet.
+    # A requested change may not have been executed yet, so the brokers must be up to date before the comparison.
     world.wait_up_to_date()
     return _known(world, world.partition(words.plain[0]), f"leader={leader}")
 
 
 @verb
 def in_sync(world: World, words: Words) -> str:
-    """in_sync t 1,2: wait until all brokers that are up know that these replicas are in sync, and no others, and act on it"""
-    # Before as well: a set that shrinks and grows again is whole at first, too.
+    """in_sync t 1,2: wait until all running brokers know exactly these in-sync replicas, and have applied the change"""
+    # Wait before the comparison as well: a set that will shrink and grow again is complete at first, too.
     world.wait_up_to_date()
     wrong = _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}")
     if not wrong:
@@ -159,7 +166,7 @@ def in_sync(world: World, words: Words) -> str:
 
 @verb
 def partition(world: World, words: Words) -> str:
-    """partition t: leader, epoch, replicas and who of them is in sync, eligible or offline, as a broker says"""
+    """partition t: DescribeTopicPartitions: leader, epoch, replicas, and which replicas are in sync, eligible or offline"""
     name, index = world.partition(words.plain[0])
     topic = world.call(DescribeTopicPartitionsRequest(topics=[DescribedTopic(name)])).topics[0]
     if topic.error_code:
@@ -175,7 +182,7 @@ def partition(world: World, words: Words) -> str:
 
 @verb
 def move(world: World, words: Words) -> str:
-    """move t 2: another replica becomes the preferred leader and is elected; wait until all brokers know"""
+    """move t 2: make another replica the preferred leader and elect it; wait until all brokers know"""
     name, index = world.partition(words.plain[0])
     to = node(world, words.plain[1])
     before = described(world, name, index)
@@ -198,7 +205,7 @@ def coordinator_of(world: World, key: str, kind: int) -> int | None:
 
 @verb
 def who(world: World, words: Words) -> str:
-    """C = who x [group]: names the broker that coordinates the id"""
+    """C = who x [group]: give the name C to the broker that coordinates the id"""
     kind = GROUP if words.has("group") else TRANSACTION
     key = world.real(words.plain[0])
     found = world.until(
@@ -210,7 +217,7 @@ def who(world: World, words: Words) -> str:
 
 @verb
 def another(world: World, words: Words) -> str:
-    """D = another C [E]: names a broker that is none of these"""
+    """D = another C [E]: give the name D to a broker that is neither C nor E"""
     others = {node(world, text) for text in words.plain}
     world.nodes[words.name] = next(broker for broker in target(world).cluster.brokers if broker not in others)
     return ""
@@ -218,14 +225,14 @@ def another(world: World, words: Words) -> str:
 
 @verb
 def find(world: World, words: Words) -> str:
-    """find x [group]: the coordinator that a broker names"""
+    """find x [group]: the coordinator in the response to FindCoordinator"""
     answer = world.call(FindCoordinatorRequest(key=world.real(words.plain[0]), key_type=int(not words.has("group"))), 3)
     return name_of(answer.error_code) if answer.error_code else f"NONE {shown_node(world, answer.node_id)}"
 
 
 @verb
 def move_coordinator(world: World, words: Words) -> str:
-    """move_coordinator x D [group]: D leads the partition of the internal topic; wait until it has loaded it and all know"""
+    """move_coordinator x D [group]: move the coordinator of the id to D, and wait until it has loaded and all brokers know"""
     kind = GROUP if words.has("group") else TRANSACTION
     key, to = world.real(words.plain[0]), node(world, words.plain[1])
     target(world).cluster.move_leader(INTERNAL[kind], partition_for(key, PARTITIONS), to)
@@ -234,7 +241,7 @@ def move_coordinator(world: World, words: Words) -> str:
 
 @verb
 def coordinates(world: World, words: Words) -> str:
-    """coordinates x D [group]: wait until all brokers that are up know that, and it has loaded"""
+    """coordinates x D [group]: wait until all running brokers know that D coordinates the id, and D has loaded"""
     kind = GROUP if words.has("group") else TRANSACTION
     return _coordinates(world, world.real(words.plain[0]), kind, node(world, words.plain[1]))
 
@@ -249,7 +256,7 @@ def _coordinates(world: World, key: str, kind: int, broker: int) -> str:
 
 
 def _is_asked(world: World, key: str, kind: int) -> str:
-    """Whether a broker coordinates the id."""
+    """Return ``coordinates`` if a broker coordinates the id, else the error of its response."""
     if kind == TRANSACTION:
         code = world.call(DescribeTransactionsRequest([key])).transaction_states[0].error_code
     else:
@@ -270,19 +277,19 @@ def _goes(world: World, words: Words, how: Callable[[int], object]) -> str:
 
 @verb
 def crash(world: World, words: Words) -> str:
-    """crash 1: SIGKILL, which its controller finds out when the session is over"""
+    """crash 1: SIGKILL; the controller notices when the session expires"""
     return _goes(world, words, target(world).cluster.kill)
 
 
 @verb
 def shut_down(world: World, words: Words) -> str:
-    """shut_down 1: a clean stop, before which the broker gives its leaderships away"""
+    """shut_down 1: a clean stop; the broker first moves its leaderships to other brokers"""
     return _goes(world, words, target(world).cluster.shut_down)
 
 
 @verb
 def pause(world: World, words: Words) -> str:
-    """pause 1: suspend the broker, connections stay open; wait until its leaders have answered the fetches that it had sent"""
+    """pause 1: suspend the broker, whose connections stay open; wait until the leaders have answered its pending fetches"""
     _goes(world, words, target(world).cluster.pause)
     world.broker.sleep(LONGEST_FETCH_MS)
     return ""
@@ -298,7 +305,7 @@ def resume(world: World, words: Words) -> str:
 
 @verb
 def boot(world: World, words: Words) -> str:
-    """boot 1: start a broker that was killed or stopped, and wait until all brokers show it to clients"""
+    """boot 1: start a broker that was killed or stopped, and wait until the metadata of all brokers lists it"""
     broker = node(world, words.plain[0])
     target(world).cluster.restart(broker)
     target(world).down.discard(broker)
@@ -307,7 +314,7 @@ def boot(world: World, words: Words) -> str:
 
 @verb
 def fenced(world: World, words: Words) -> str:
-    """fenced 1: wait until no broker shows it to clients any more"""
+    """fenced 1: wait until no broker lists this broker in its metadata"""
     broker = node(world, words.plain[0])
     return everybody(world, lambda: _is_shown(world, broker), "no")
 
@@ -317,6 +324,6 @@ def _is_shown(world: World, broker: int) -> str:
 
 
 def topic_id(world: World, name: str) -> bytes:
-    """Sent to a running broker, whichever broker the enclosing request is for."""
+    """Return a topic's id from a running broker, whatever broker the current command names with ``on``."""
     with target(world).on(target(world).up[0]):
         return world.topic_id(name)

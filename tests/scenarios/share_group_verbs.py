@@ -1,4 +1,4 @@
-"""Commands of scenario files about share groups: members, what they acquire, and what they say of it (KIP-932)."""
+"""Scenario commands for share groups: members, acquired records and acknowledgements (KIP-932)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tests.scenarios.world import Actor, Ask, Words, World, name_of
 
 @verb
 def share(world: World, words: Words) -> Ask:
-    """M = share g [epoch=e-1] [topics=t,u] [rack=r] [member=x] [counted]: a heartbeat of the member M; its first one joins
+    """M = share g [epoch=e-1] [topics=t,u] [rack=r] [member=x] [counted]: send a heartbeat of the member M; the first one joins
 
-    Which partitions several members get goes by topic ids: ``counted`` says how many.
+    The partitions that each of several members gets depend on topic ids. ``counted`` shows only their number.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
@@ -92,25 +92,25 @@ def shares(world: World, words: Words) -> Ask:
 
 
 def _session(actor: Actor, words: Words) -> int:
-    """``s`` is the epoch that the member's share session has reached, and what it sends if it does not say."""
+    """Return the share session epoch to send. ``s`` is the next epoch of the member's session, and the default."""
     given = words.options.get("session", "s")
     return actor.share_session + int(given[1:] or 0) if given.startswith("s") else int(given)
 
 
 def _member(world: World, words: Words) -> tuple[Actor, str, str]:
-    """The member, as the command bends it, and its group."""
+    """Return the actor of a command, the member id, which ``member`` may replace, and the group id."""
     actor = world.actors.setdefault(words.plain[0], Actor(words.plain[0], None, -1, -1, member=words.plain[0], generation=0))
     return actor, words.options.get("member", actor.member).replace(EMPTY, ""), text(world, words.plain[1])
 
 
 def _goes_on(actor: Actor, words: Words, sent: int) -> None:
-    """After an answer without an error: the session's next epoch. A last one (-1) is followed by a new session."""
+    """Advance the epoch of the share session after a successful response. After a final epoch (-1), a new session begins."""
     if "session" not in words.options or words.has("move"):
         actor.share_session = 0 if sent == -1 else sent + 1
 
 
 def _acknowledged(words: Words, make: Any) -> list[Any]:
-    """0-4:accept 5:release 6-7:reject,gap: of offsets, one kind for all or one for each"""
+    """Parse acknowledgements, such as ``0-4:accept 5:release 6-7:reject,gap``: one type for all offsets, or one for each."""
     batches = []
     for word in words.plain[2:]:
         offsets, colon, kinds = word.partition(":")
@@ -122,7 +122,7 @@ def _acknowledged(words: Words, make: Any) -> list[Any]:
 
 
 def _named(world: World, words: Words) -> list[tuple[bytes, int, str]]:
-    """Partitions that a command names, with their topics' ids."""
+    """Return the partitions that a command names, with their topic ids."""
     names = [one for word in words.plain[2:3] if ":" not in word for one in word.split(",")]
     return [(topic_id_of(world, one), world.partition(one)[1], one) for one in names]
 
@@ -131,7 +131,7 @@ def _named(world: World, words: Words) -> list[tuple[bytes, int, str]]:
 def acquire(world: World, words: Words) -> Ask:
     """acquire M g t,u/1 [0-4:accept ...] [session=s+1] [max=500] [batch=500] [wait=0] [forget=u] [renew] [limited] [v=2]
 
-    ShareFetch: the records that M has now, as offsets:deliveries, and what became of those that it acknowledges.
+    ShareFetch: shows the acquired records as offsets:delivery count, and the results of the acknowledgements in the request.
     """
     actor, member, group = _member(world, words)
     session = _session(actor, words)
@@ -217,7 +217,7 @@ def _all_or_each(names: Iterable[str]) -> str:
 
 @verb
 def dead_letters(world: World, words: Words) -> str:
-    """dead_letters dlq.t/1: its records, as offset key=value and the headers without what their names have in common"""
+    """dead_letters dlq.t/1: the records of a dead-letter topic, as offset key=value and their headers without the common prefix"""
     name, index = world.partition(words.plain[0])
     if name not in {topic.name for topic in world.call(MetadataRequest(topics=None), 9).topics}:
         return "no such topic"
@@ -242,7 +242,7 @@ def _spelled_bytes(data: bytes | None) -> str:
 
 @verb
 def share_offsets(world: World, words: Words) -> Ask:
-    """share_offsets g [t,u/1] [v=1]: DescribeShareGroupOffsets; without topics all that the group has"""
+    """share_offsets g [t,u/1] [v=1]: DescribeShareGroupOffsets, by default of all topics of the group"""
     group = text(world, words.plain[0])
     coordinated(world, group or "any")
     named = [world.partition(one) for one in words.plain[1].split(",")] if len(words.plain) > 1 else []

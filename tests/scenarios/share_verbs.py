@@ -1,4 +1,4 @@
-"""Commands of scenario files about the share coordinator, which keeps how far a share group has come (KIP-932)."""
+"""Scenario commands for the share coordinator, which persists the delivery state of share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from tests.scenarios.world import NO_SUCH_ID, Ask, Words, World, name_of
 from tests.support import oracle
 
 SHARE = 2
-"""The type of a share partition's key (FindCoordinatorRequest.CoordinatorType)."""
+"""Key type of share partitions in FindCoordinator (FindCoordinatorRequest.CoordinatorType)."""
 _NAMES = {state.value: state.name.lower() for state in RecordState}
 
 
 def topic_id_of(world: World, topic: str) -> bytes:
-    """``none`` is a topic without an id, ``unknown`` an id that no topic has. A topic that was deleted goes on under its id."""
+    """Return a topic id: ``none`` is a topic without an id, ``unknown`` is an unused id. The id of a deleted topic is remembered.
+    """
     name = topic.partition("/")[0]
     if name in ("none", "unknown"):
         return NO_UUID if name == "none" else NO_SUCH_ID
@@ -36,7 +37,8 @@ def topic_id_of(world: World, topic: str) -> bytes:
 
 
 def have_coordinators(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
-    """Group and partitions that a command names, once their coordinator has loaded and knows those that there are."""
+    """Return the group and partitions that a command names, after their coordinators have loaded and know the existing partitions.
+    """
     group = text(world, words.plain[0])
     named = [one for one in (words.plain[1] if len(words.plain) > 1 else "").split(",") if one]
     asked = [(topic_id_of(world, one), world.partition(one)[1]) for one in named]
@@ -47,14 +49,19 @@ def have_coordinators(world: World, words: Words) -> tuple[str, list[tuple[bytes
 
 
 def _there(world: World, topic_ids: set[bytes]) -> set[tuple[bytes, int]]:
-    """Those of their partitions that there are. Only they are asked for: a broker of many scenarios has a thousand topics."""
+    """Return the existing partitions of these topics. Only these topics are requested, because a broker of many scenarios has a
+    thousand.
+    """
     named = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topic_ids - {NO_UUID})]
     topics = world.call(MetadataRequest(topics=named), 12).topics
     return {(topic.topic_id, partition.partition_index) for topic in topics for partition in topic.partitions}
 
 
 def _have_coordinator(world: World, group: str, topic_id: bytes, partition: int, *, is_there: bool) -> None:
-    """Apache Kafka's coordinator learns of a topic with a delay. The request used here changes nothing."""
+    """Wait until the coordinator knows an existing partition, as Apache Kafka's coordinator learns of topics with a delay.
+
+    The request used here changes nothing.
+    """
     key = f"{group}:{uuid_text(topic_id)}:{max(partition, 0)}"
     found = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key])
     oracle.ready(world, found, 6, lambda answer: [answer.coordinators[0].error_code])
@@ -78,7 +85,7 @@ def _by_topic(asked: list[tuple[bytes, Any]]) -> dict[bytes, list[Any]]:
 
 
 def _ask(request: Any, version: int | None, asked: list[tuple[bytes, int]], show: Any = None) -> Ask:
-    """The answers for all partitions in the order in which the command names them; one where all say the same."""
+    """Show the results of all partitions in the order of the command, or one result if all are equal."""
 
     def shown(answer: Any) -> str:
         results = {(result.topic_id, p.partition): p for result in answer.results for p in result.partitions}
@@ -108,7 +115,7 @@ def share_init(world: World, words: Words) -> Ask:
 
 @verb
 def share_read(world: World, words: Words) -> Ask:
-    """share_read g t [leader=0]: ReadShareGroupState, with each run of records as offsets:state:deliveries"""
+    """share_read g t [leader=0]: ReadShareGroupState; each range of records is shown as offsets:state:delivery count"""
     group, asked = have_coordinators(world, words)
     named = [(i, read_state.PartitionData(partition=p, leader_epoch=words.number("leader", 0))) for i, p in asked]
     topics = [read_state.ReadStateData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
@@ -180,7 +187,7 @@ def share_delete(world: World, words: Words) -> Ask:
 
 @verb
 def share_coordinator(world: World, words: Words) -> str:
-    """share_coordinator g:ID:0 [v=6]: FindCoordinator by a share partition's key; ID is a topic's id"""
+    """share_coordinator g:ID:0 [v=6]: FindCoordinator by a share partition's key, where ID stands for an unused topic id"""
     key = words.plain[0].replace("ID", uuid_text(NO_SUCH_ID))
     version = words.version(6) or 0
     request = FindCoordinatorRequest(key=key, key_type=SHARE, coordinator_keys=[key])
@@ -189,6 +196,6 @@ def share_coordinator(world: World, words: Words) -> str:
         answer = world.call(request, version)
         return name_of((answer.coordinators[0] if version >= 4 else answer).error_code)
 
-    # Apache Kafka makes the coordinators' topic when it is first asked for.
+    # Apache Kafka creates the share state topic on the first such request, so the first response may be an error.
     waits = version >= 6
     return world.patiently(coordinator_answer, patient=waits)

@@ -1,4 +1,4 @@
-"""Commands of scenario files about streams groups (KIP-1071)."""
+"""Scenario commands for streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.scenarios.verbs import verb
 from tests.scenarios.world import Actor, Ask, Words, World, name_of
 
 ROLES = ("active", "standby", "warmup")
-"""Of a task. Commands and answers name active tasks alone without their role."""
+"""Roles of tasks. In commands and responses, active tasks are listed without their role."""
 _IN_A_SUBTOPOLOGY = ("reads", "regex", "repartitions", "writes", "changelogs", "together")
 
 
@@ -33,8 +33,8 @@ _IN_A_SUBTOPOLOGY = ("reads", "regex", "repartitions", "writes", "changelogs", "
 def subtopology(world: World, words: Words) -> str:
     """subtopology T 0 [reads=t,u] [repartitions=r:3,q] [writes=r] [changelogs=c] [together=t,r] [replicas=3] [regex=a.*]
 
-    One more part of the topology T. An internal topic comes with its number of partitions where the application gives it;
-    the topics in ``together`` are copartitioned.
+    Add a subtopology to the topology T. An internal topic has a number of partitions only if the application sets it, such as
+    ``r:3``. The topics in ``together`` are copartitioned.
     """
     world.topologies.setdefault(words.plain[0], []).append(_subtopology(world, words, words.plain[1]))
     return ""
@@ -73,9 +73,9 @@ def _internal(world: World, words: Words, option: str) -> list[TopicInfo]:
 def stream(world: World, words: Words) -> Ask:
     """M = stream g [epoch=e-1] [reads=t ...] [topology=T] [tepoch=1] [owned=all] [instance=i] [process=P] [endpoint=h:9] ...
 
-    A heartbeat of the member M of a streams group; its first one joins. What a subtopology has makes the topology of one.
-    Tasks are ``owned=0_1,0_2 standby=0_0 warmup=0_3``: of a subtopology and a partition. ``known`` is the epoch of the
-    endpoints that it knows; ``shutdown`` asks for the end of the application.
+    Send a heartbeat of the member M of a streams group; its first heartbeat joins. The options of ``subtopology`` define a topology
+    with one subtopology. Tasks are written as ``owned=0_1,0_2 standby=0_0 warmup=0_3``, each with subtopology and partition.
+    ``known`` is the endpoint information epoch that the member knows, and ``shutdown`` requests the shutdown of the application.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
@@ -137,7 +137,7 @@ def _topics(topology: Topology) -> set[str]:
 
 
 def _owned(actor: Actor, words: Words, *, is_joining: bool) -> list[list[TaskIds] | None]:
-    """What the member says that it has, by role. Who joins has nothing; one role alone is named with ``standby=null``."""
+    """Return the tasks that the member reports, by role. A joining member has none; ``standby=null`` omits a role."""
     said = [words.options.get(option) for option in ("owned", *ROLES[1:])]
     if said[0] == "all":
         return [_task_ids(tasks) for tasks in actor.tasks]
@@ -181,7 +181,7 @@ def _offsets(words: Words, option: str) -> list[TaskOffset] | None:
 
 
 def _new_tasks(actor: Actor, answer: Any) -> str:
-    """The tasks in the response to the member, if it has any."""
+    """Format the tasks in the response to the member, if there are any."""
     by_role = [answer.active_tasks, answer.standby_tasks, answer.warmup_tasks]
     if all(tasks is None for tasks in by_role):
         return ""
@@ -221,7 +221,7 @@ def _at(world: World, one: Any) -> str:
 
 @verb
 def streams(world: World, words: Words) -> Ask:
-    """streams g: state, epochs, and what each member has and is to have"""
+    """streams g: StreamsGroupDescribe: state, epochs, and current and target assignment of each member"""
 
     def show(described: Any) -> str:
         parts = [f"{described.group_state} e{described.group_epoch} of e{described.assignment_epoch}"]
@@ -250,7 +250,7 @@ def _assignment(assignment: Any) -> str:
 
 @verb
 def streams_topology(world: World, words: Words) -> Ask:
-    """streams_topology g: its epoch, and of each subtopology the topics, internal ones with their numbers of partitions"""
+    """streams_topology g: the topology epoch, and the topics of each subtopology, with the partition counts of internal topics"""
 
     def show(described: Any) -> str:
         topology = described.topology
@@ -273,7 +273,7 @@ def _shown(world: World, one: Any) -> str:
 
 @verb
 def streams_member(world: World, words: Words) -> Ask:
-    """streams_member g M: what a member has said of itself"""
+    """streams_member g M: the member's process, topology epoch, endpoint and offsets in StreamsGroupDescribe"""
 
     def show(described: Any) -> str:
         member = next(m for m in described.members if m.member_id == words.plain[1])

@@ -1,4 +1,4 @@
-"""Batches and requests that are well framed and make no sense: refused with a code, and nothing is stored."""
+"""Batches and requests that are well framed but invalid are refused with an error code, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def zipped(payload: bytes, **fields: int) -> bytes:
 
 
 def snappy_stream(version: int) -> bytes:
-    """One record in xerial's stream, whose header says this version."""
+    """Return one record in a xerial snappy stream whose header contains this version."""
     stream = compress(record(), SNAPPY)
     return stream[:8] + version.to_bytes(4, "big", signed=True) + stream[12:]
 
@@ -67,7 +67,7 @@ REFUSED_BY_BOTH = {
     "a control batch": batch(record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0"), attributes=CONTROL),
     "an idempotent batch without a sequence": batch(record(), producer=(77, 0, -5)),
 }
-"""INVALID_RECORD everywhere (BAD-15, PRD-11, PRD-15)."""
+"""Batches that both brokers refuse with INVALID_RECORD (BAD-15, PRD-11, PRD-15)."""
 
 STRICTER = {
     "a wrong offset delta": (batch(record(delta=3)), {Code.NONE}),
@@ -82,7 +82,9 @@ STRICTER = {
     "noise said to be zstd": (batch(NOISE, attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
     "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
 }
-"""Batches that Apache Kafka accepts or answers with -1 and ottla refuses: no consumer could read them."""
+"""Batches that Apache Kafka accepts or answers with UNKNOWN_SERVER_ERROR, with Kafka's codes. ottla refuses them, because no
+consumer could read them.
+"""
 
 
 @pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")
@@ -203,7 +205,7 @@ def test_duplicate_partition_is_written_once(raw: RawClient, topic: str) -> None
 
 
 @pytest.mark.entry("BAD-09")
-def test_duplicate_elements_in_other_requests_are_handled(raw: RawClient, topic: str) -> None:
+def test_duplicate_elements_are_refused_only_by_create_topics(raw: RawClient, topic: str) -> None:
     twice = CreateTopicsRequest(
         topics=[
             CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
@@ -247,7 +249,7 @@ def test_ids_are_never_used_as_file_names(raw: RawClient, name: str) -> None:
 
 @pytest.mark.entry("BAD-19")
 @pytest.mark.parametrize("max_bytes", [0, 1, 2**31 - 1])
-def test_a_fetch_of_any_size_is_answered(raw: RawClient, topic: str, max_bytes: int) -> None:
+def test_fetch_returns_the_whole_first_batch_for_any_max_bytes(raw: RawClient, topic: str, max_bytes: int) -> None:
     raw_batch = bytes(build_batch([(None, b"v" * 1_000)], 1))
     assert produce(raw, topic, raw_batch) is Code.NONE
     part = FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=max_bytes)
@@ -283,8 +285,8 @@ def test_partitions_are_described_in_pages(raw: RawClient) -> None:
 
 
 @pytest.mark.entry("BAD-20")
-def test_a_catastrophic_pattern_is_harmless(raw: RawClient) -> None:
-    """With backtracking the response would take longer than any client waits."""
+def test_pattern_with_catastrophic_backtracking_is_answered(raw: RawClient) -> None:
+    """With backtracking, matching this pattern would take longer than any client waits."""
     identity(raw, "a" * 40)
     answer = raw.call(ListTransactionsRequest(transactional_id_pattern="(a+)+$b"), 2)
     assert answer.error_code == 0

@@ -1,4 +1,4 @@
-"""Malformed input from hostile clients is refused or closes the connection, and does not affect other clients."""
+"""Malformed input is refused or closes the connection, and does not affect other clients."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.waiting import logged
 pytestmark = pytest.mark.wire
 
 STRICTER = {"array of length -2"}
-"""Cases that Apache Kafka answers as if nothing were wrong."""
+"""Cases that Apache Kafka accepts."""
 
 
 @pytest.fixture
 def bystander(bootstrap: str) -> Iterator[RawClient]:
-    """Another connection, which must not notice anything."""
+    """Another connection, which must not be affected by the test."""
     with RawClient(bootstrap) as client:
         client.call(MetadataRequest([]))
         yield client
@@ -78,7 +78,7 @@ def test_malformed_request_closes_the_connection(
 
 @pytest.mark.entry("BAD-08")
 def test_invalid_utf8_is_decoded_like_in_java(raw: RawClient, bystander: RawClient) -> None:
-    """confluent-kafka sends bytes from behind an offset's metadata when it commits an offset that it has read."""
+    """confluent-kafka sends uninitialised bytes after an offset's metadata when it commits an offset that it has fetched."""
     raw.send_bytes(frame(HEADER + struct.pack(">ih", 1, 3) + b"a\xff\xfe"))
     answer = raw.receive_frame()
     assert struct.pack(">hh", Code.INVALID_TOPIC_EXCEPTION, 7) + "a\ufffd\ufffd".encode() in answer
@@ -87,7 +87,7 @@ def test_invalid_utf8_is_decoded_like_in_java(raw: RawClient, bystander: RawClie
 
 @pytest.mark.entry("BAD-08")
 def test_trailing_bytes_of_a_request_are_ignored(raw: RawClient, bystander: RawClient) -> None:
-    """librdkafka 2.16 sends three bytes too many when it asks for all topics."""
+    """librdkafka 2.16 sends three extra bytes in a Metadata request for all topics."""
     raw.send_bytes(frame(HEADER + struct.pack(">i", 0) + b"trailing"))
     assert raw.receive_frame()[:4] == struct.pack(">i", 7)
     assert raw.call(MetadataRequest([])).brokers
@@ -104,7 +104,7 @@ def test_random_bytes_do_not_affect_other_clients(bootstrap: str, bystander: Raw
 
 
 @pytest.mark.entry("BAD-06")
-def test_a_future_api_versions_is_answered_in_version_zero(raw: RawClient) -> None:
+def test_unsupported_api_versions_request_is_answered_in_version_zero(raw: RawClient) -> None:
     raw.send_bytes(frame(struct.pack(">hhih", 18, 77, 5, -1) + b"\0whatever it says then"))
     answer = raw.receive_frame()
     correlation_id, code, count, key, low, high = struct.unpack(">ihihhh", answer)
@@ -142,7 +142,7 @@ def test_client_of_another_cluster_must_rebootstrap(bootstrap: str, raw: RawClie
         with RawClient(bootstrap) as client:
             answer = client.call(request, 5)
             assert (answer.error_code, bool(answer.api_keys)) == (code, code is Code.NONE), (cluster, node)
-            # The connection stays open, and older versions contain no name.
+            # The connection stays open, and older versions of the request contain no cluster id.
             assert client.call(request, 4).error_code == Code.NONE
 
 
@@ -187,11 +187,11 @@ def end_offset(client: RawClient, topic: str) -> int:
 
 
 @pytest.mark.entry("PRD-14", "PRD-16", "IDM-16")
-def test_bad_batches_get_their_codes_and_change_nothing(raw: RawClient, topic: str, target: str) -> None:
+def test_bad_batches_are_refused_with_their_codes_and_not_stored(raw: RawClient, topic: str, target: str) -> None:
     good = bytes(build_batch([(b"k", b"v")], 1))
     wrong_crc = good[:-1] + bytes([good[-1] ^ 1])
     cases = [
-        *([] if target == "kafka" else [(None, Code.INVALID_RECORD)]),  # Apache Kafka never answers that
+        *([] if target == "kafka" else [(None, Code.INVALID_RECORD)]),  # Apache Kafka does not respond to null records.
         (b"", Code.INVALID_RECORD),
         (wrong_crc, Code.CORRUPT_MESSAGE),
         (good[:16] + b"\1" + good[17:], Code.INVALID_RECORD),
@@ -256,11 +256,11 @@ def test_pipelined_responses_keep_their_order(raw: RawClient, topic: str) -> Non
 
 
 @pytest.mark.entry("RDC-06")
-def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, topic: str) -> None:
+def test_parked_fetch_is_answered_when_records_arrive(bootstrap: str, raw: RawClient, topic: str) -> None:
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     asked = FetchTopic(topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
-    # Longer than the client waits for a response.
+    # The fetch's maximum wait is longer than the client's time-out, so a response proves that new records ended the wait.
     fetch = FetchRequest(max_wait_ms=600_000, min_bytes=1, topics=[asked])
     sent = raw.send(fetch, 11)
     with RawClient(bootstrap) as other:
@@ -269,7 +269,7 @@ def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, to
 
 
 def test_full_disk_is_reported_and_nothing_acknowledged() -> None:
-    """A limit on file size simulates a full disk: the write fails with EFBIG, as it would with ENOSPC."""
+    """A limit on the file size simulates a full disk: the write fails with EFBIG, as it would with ENOSPC."""
     import resource
 
     big = bytes(build_batch([(None, b"x" * 100_000)], 1))
@@ -293,7 +293,7 @@ def resident_bytes(pid: int) -> int:
 
 @pytest.mark.entry("BAD-03")
 def test_many_empty_elements_take_no_memory() -> None:
-    """Metadata for thirty million topics without a name, in a frame of thirty megabytes."""
+    """A Metadata request of thirty megabytes for thirty million topics without a name."""
     count = 30_000_000
     head = struct.pack(">hhihB", 3, 9, 7, -1, 0)
     claimed, coded = count + 1, bytearray()

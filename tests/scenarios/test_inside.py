@@ -1,4 +1,4 @@
-"""Entries that no client can ask for: what goes on inside, on a broker whose time and files are the test's."""
+"""Rules about internal behaviour, which no client request can show, on a broker whose clock and files the test controls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 
 
 class Transport:
-    """Carries markers, or answers in the broker's place. ``answer`` gives a code, None to carry them."""
+    """A transport for markers that forwards them, or responds in place of the broker.
+
+    ``answer`` returns the error code for the nth request, or None to forward it.
+    """
 
     def __init__(self, broker: Any, answer: Callable[[int], Code | None]) -> None:
         self._real = broker.transactions._second_phase._markers._transport
@@ -170,14 +173,17 @@ def test_expiry_of_an_old_epoch_keeps_the_new_one() -> None:
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
 def test_producer_age_counts_from_its_last_batch(age_ms: int) -> None:
-    """Kafka counts from the records' timestamps, and forgets a producer that writes of long ago while it writes."""
+    """Apache Kafka compares timestamps of records, so it expires a producer that writes records with old timestamps while the
+    producer is active.
+    """
     broker = SimulatedBroker({"producer.id.expiration.ms": "7200000", "connections.max.idle.ms": "36000000"}).start()
     world = World(broker, "ottla", "inside-")
     for command in ("topic t", "A = init", f"produce A t age={age_ms}"):
         perform(world, command)
     broker.sleep(3_600_000)
     assert str(perform(world, "producers t")).startswith("p1 e0")
-    # Two hours, a round of the look for who has expired, and less than what the record lies ahead.
+    # The sleep exceeds the expiration time of two hours by more than one check interval, but not by the distance of the record's
+    # timestamp.
     broker.sleep(3_600_000 + 700_000)
     assert perform(world, "producers t") == "nobody"
     world.close()
@@ -218,7 +224,7 @@ def test_many_ids_expire_in_batches_within_the_size_limit() -> None:
 
 
 @pytest.mark.entry("CRD-18")
-def test_many_inits_of_one_id_use_no_memory() -> None:
+def test_many_inits_of_one_id_keep_the_state_small() -> None:
     shard = TransactionShard(0, TxnConfig(), 2)
     pids = iter(range(1_000))
     for _ in range(5_000):
@@ -265,13 +271,13 @@ def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) ->
     assert late() == 0
     broker.sleep(2_000)
     assert late() == 1
-    world.forget_connection()  # closed meanwhile, for it was idle
+    world.forget_connection()  # The broker has closed the idle connection meanwhile.
     assert perform(world, "marker A t abort") == "NONE"
     assert late() == 0
 
 
 @pytest.mark.entry("RDC-21")
-def test_a_fetch_over_many_aborted_transactions_is_quick(meter: Meter, broker: SimulatedBroker, world: World) -> None:
+def test_fetch_over_many_aborted_transactions_stays_within_the_limit(meter: Meter, broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init x"):
         perform(world, command)
     shard = broker.broker.partitions.get("inside-t", 0)
@@ -290,7 +296,9 @@ def test_a_fetch_over_many_aborted_transactions_is_quick(meter: Meter, broker: S
 
 @pytest.mark.entry("PRD-19", "INI-05")
 def test_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
-    """In Kafka verifications are in flight; here check and append are one stretch, and pipelined requests prove it."""
+    """Kafka verifies a batch asynchronously before the append. ottla does both in one step, so pipelined requests do not
+    interleave.
+    """
     for command in ("topic t", "A = init x", "add A t"):
         perform(world, command)
     client = broker.connect()

@@ -1,4 +1,4 @@
-"""Requests read from JSON, and responses shown as JSON."""
+"""Requests are read from JSON, and responses are shown as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference model against the brokers: hypothesis says which requests come, the model says what is answered."""
+"""Random requests to the brokers get the responses that the reference model expects."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ TIMEOUT_MS = 60_000
 NAMES = st.sampled_from(["x", "y"])
 WHERE = st.sampled_from(["t", "u"])
 AGE = st.integers(0, 3)
-"""How stale the identity is that a request names: 0 is the newest that was given out."""
+"""Age of the identity that a request uses: 0 is the newest identity that the broker assigned."""
 BEHIND = st.sampled_from([-1, 0, 0, 1, 3])
-"""How far the epoch that a member of the group names is behind its own."""
+"""Difference between the group member's epoch and the member epoch that a request uses."""
 
 
 class Protocol(RuleBasedStateMachine):
-    """Two transactional ids, two partitions and one group of its own an example; where it is simulated, a broker as well.
+    """Each example uses its own two transactional ids, two partitions and group. With a simulated broker it also starts a new
+    broker.
 
-    A broker that is kept grows with each example, and its restarts and its timers cost more and more.
+    A broker shared by all examples would have more topics after each, so its restarts and timers would take longer and longer.
     """
 
     target: str
@@ -76,7 +77,7 @@ class Protocol(RuleBasedStateMachine):
         return identity
 
     def adopt(self, name: str, answer: str | Identity, broker_answer: str) -> None:
-        """Hold an answer that may carry an identity against the model's."""
+        """Compare a response, which may contain a new producer identity, with the model's response."""
         if isinstance(answer, str):
             assert broker_answer == answer
             return
@@ -190,7 +191,7 @@ class Protocol(RuleBasedStateMachine):
         else:
             assert answer.startswith(f"{known.state} {self.world.pid(known.pid)} e{known.epoch}")
 
-    # what befalls a broker; only time and crashes that cost nothing
+    # restarts and time; no crash here loses data
 
     @precondition(lambda self: self.simulated is not None)
     @rule(kill=st.booleans())
@@ -206,7 +207,7 @@ class Protocol(RuleBasedStateMachine):
 
 
 def _same_after_reload(machine: Protocol) -> None:
-    """Live state == reload(log), of the coordinator and of what each partition knows of its producers."""
+    """Check that the live state of the coordinator, and of the partitions' producers, equals the state reloaded from the log."""
     simulated = machine.simulated
     assert simulated is not None
     broker = simulated.broker
@@ -267,6 +268,6 @@ def test_model_and_ottla_agree_for_long() -> None:
 @pytest.mark.wire
 @pytest.mark.java
 def test_model_and_kafka_agree() -> None:
-    # A broker that nothing restarts: markers of its admin carry the first coordinator's epoch.
+    # This broker must never be restarted: the admin's markers have the epoch of the first coordinator.
     broker = Wire(shared_kafka())
     run("kafka", lambda: broker, 50, 50)

@@ -1,6 +1,7 @@
-"""The transcripts of three brokers, against ottla's and against Apache Kafka's.
+"""Transcripts for three brokers, on ottla and on Apache Kafka.
 
-All cases of a target share its brokers. They come one after the other, because brokers fail in them; before each all are up.
+All cases of a target share its brokers. They run one after the other, because brokers fail in them. Before each case, all brokers
+are restarted or resumed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LONG = {"crash", "shut_down", "boot", "pause"}
 
 
 def _marks(target: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
-    """Under ``make test`` come ottla's cases in which no broker goes away: the others wait for sessions to end."""
+    """Mark ottla's cases as full if a broker fails in them: they wait for sessions to expire, so ``make test`` omits them."""
     if target == "kafka":
         return [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
     is_long = any(step.command.split()[0] in LONG for step in scenario.steps)
@@ -39,7 +40,7 @@ def _parameters() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, SeveralTarget]]:
-    """The brokers by target, started when they are first needed."""
+    """Running clusters by target. Each is started when it is first needed."""
     started: dict[str, SeveralTarget] = {}
     yield started
     for cluster in started.values():

@@ -1,4 +1,4 @@
-"""Plays that share a broker and its restarts."""
+"""Several plays share a broker and its restarts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONG_S = 10
 
 
 class Restarts:
-    """A broker that notes its restarts, among what the plays note."""
+    """A broker that logs its restarts. Plays append their own events to the same log."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -101,7 +101,7 @@ def test_kill_does_not_serve_plays_that_wait_for_a_stop() -> None:
 
     for outcome in together.play([Play(partial(play, kill)) for kill in (True, False, True)]):
         outcome.result()
-    # The second stop comes when those that were killed have ended.
+    # The plays that were killed end before the clean stop.
     assert broker.log == ["kill", "after kill", "after kill", "restart", "after restart"]
 
 

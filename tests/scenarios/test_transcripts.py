@@ -1,4 +1,4 @@
-"""Every entry of the catalogue that is written as a transcript, against ottla and against Apache Kafka itself."""
+"""Every rule of the catalogue that is written as a transcript, on ottla and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from tools.kafka import ORACLE_VERSION
 SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file) if scenario.broker != SEVERAL]
 
 STARTS = re.compile(r"(restart|kill)\b")
-"""Commands that start a broker again."""
+"""Regular expression for commands that restart a broker."""
 
 
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
-    """The first and the last case of each scenario run simulated in ``make check``, all others in ``make test-all``.
+    """Mark a case with its level.
 
-    Scenarios that start a broker again run simulated in ``make test``: a start takes as long as ten other scenarios.
+    On the simulated broker, the first and the last case of each scenario run in ``make check``, and all other cases in ``make
+    test-all``. Scenarios that restart a broker run in ``make test``, because a restart takes as long as ten other scenarios.
 
-    The first test that asks for Apache Kafka's answers has all of them given, which takes minutes.
+    Cases on Apache Kafka are marked long, because the first test that requests a result runs all of these cases, which takes
+    minutes.
     """
     if target == "simulated":
         if case not in (scenario.cases[0], scenario.cases[-1]):
@@ -50,7 +52,7 @@ def _parameters() -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def ahead(request: pytest.FixtureRequest, brokers: Brokers) -> Ahead:
-    """The outcomes of all cases of this session; an xdist worker takes it that it gets all of them."""
+    """Results of all cases in this session. An xdist worker assumes that it gets all cases of a broker."""
     items = [i for i in request.session.items if i.get_closest_marker("transcript") and not i.get_closest_marker("skip")]
     params = {item.nodeid: item.callspec.params for item in items if isinstance(item, pytest.Function)}
     return Ahead({name: Part(p["target"], p["scenario"], p["case"]) for name, p in params.items()}, brokers)

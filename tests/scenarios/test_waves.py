@@ -1,4 +1,4 @@
-"""Which cases are played at the same time."""
+"""Cases that do not affect each other run at the same time on one broker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_commands_decide_which_scenarios_may_run_together(
 
 
 @pytest.mark.parametrize(("how", "expected"), [("restart", "restart"), ("kill", "kill"), ("commit", "")])
-def test_restart_may_be_a_parameter(scenario: Callable[..., Scenario], how: str, expected: str) -> None:
+def test_restart_command_may_come_from_a_case_parameter(scenario: Callable[..., Scenario], how: str, expected: str) -> None:
     assert company(scenario("$how A"), {"how": how}).restart == expected
 
 
@@ -79,7 +79,7 @@ def test_restarting_scenarios_run_first_and_exclusive_ones_last(scenario: Callab
 
 
 class Noting:
-    """A simulated broker that notes its connections and restarts; one play asks at a time."""
+    """A simulated broker that counts its connections and restarts. Only one play at a time may use it."""
 
     def __init__(self) -> None:
         self.simulated = SimulatedBroker().start()
@@ -114,16 +114,16 @@ def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[.
         started.append(Noting())
         return started[-1]
 
-    # It holds a topic, so that one is played at a time: a simulated broker has one loop.
+    # The scenario holds a topic, so its cases run one at a time. That is necessary, because a simulated broker has one event loop.
     one = scenario("topic t", "hold t", "release t", "A = init x", "restart", "describe x", "read t")
     elsewhere = scenario("broker: short", "kill")
     parts = {name: Part("ottla", one, {}) for name in ("a", "b", "c")} | {"d": Part("ottla", elsewhere, {})}
     ahead = Ahead(parts, Brokers(start))
     answers = {name: [played.answer for played in ahead.answers(name)] for name in ("b", "a", "c")}
     assert answers == {name: ["", "", "", "NONE p1 e0", "", "Empty p1 e0", "nothing"] for name in "abc"}
-    # A case has a connection before the restart and another after it.
+    # Each case opens one connection before the restart and another after it.
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started] == [(1, 6, True)]
-    # A repeated request, as in a rerun, plays only that case again.
+    # A repeated request for a result, as in a rerun, runs only that case again.
     ahead.answers("a")
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 

@@ -1,6 +1,6 @@
-"""Plays that share a broker: several at once, and one restart for all of them that wait for one.
+"""Runs several plays at once on one broker, with one restart for all plays that wait for a restart.
 
-A play is a function that asks the broker and waits for its answers; each has a thread of its own.
+A play is a function that sends requests to the broker and waits for the responses. Each play has its own thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True, frozen=True)
 class Play(Generic[T]):
-    """What asks the broker. While a ``single`` one does, no other play runs; they may wait for a restart meanwhile."""
+    """A function that sends requests to the broker. While a ``single`` play runs, no other play runs; others may wait for a restart
+    meanwhile.
+    """
 
     ask: Callable[[], T]
     single: bool = False
@@ -25,7 +27,7 @@ class Play(Generic[T]):
 
 @dataclass(slots=True)
 class _Turn(Generic[T]):
-    """A play from its beginning, or from a restart that it waited for."""
+    """A play that starts, or that resumes after a restart."""
 
     play: Play[T]
     outcome: Future[T] = field(default_factory=Future)
@@ -36,11 +38,11 @@ class _Turn(Generic[T]):
 
 
 class Together(Generic[T]):
-    """Plays on one broker, at most ``at_once`` at a time.
+    """Runs plays on one broker, at most ``at_once`` at a time.
 
-    A play that asks for a restart lets others have its place. The broker is restarted when every play that has not ended waits for
-    that, so what a restart takes is paid once. Each of them finds what it would have found alone: everything it did before the
-    restart was answered before, and nothing of what it does afterwards was asked before.
+    A play that requests a restart waits, and another play may start in its place. The broker is restarted when every play that has
+    not ended waits for a restart, so all of them share one restart. The result of each play is the same as if it ran alone: all of
+    its earlier requests were answered before the restart, and its later requests are sent after the restart.
     """
 
     def __init__(self, restart: Callable[[bool], object], at_once: int) -> None:
@@ -52,7 +54,7 @@ class Together(Generic[T]):
         self._own = threading.local()
 
     def play(self, plays: Sequence[Play[T]]) -> list[Future[T]]:
-        """Return the outcome of each play, once all have ended. Plays begin in the order given."""
+        """Run the plays, started in the given order, and return their results after all have ended."""
         turns = [_Turn(play) for play in plays]
         ready = deque(turns)
         with self._change:
@@ -81,7 +83,7 @@ class Together(Generic[T]):
             threading.Thread(target=self._run, args=(turn,), daemon=True).start()
 
     def restart(self, *, kill: bool = False) -> None:
-        """For a play: returns when the broker is up again. Raises what the restart raised."""
+        """Called by a play: wait until the broker was restarted. Raises the exception of a failed restart."""
         turn: _Turn[T] = self._own.turn
         with self._change:
             turn.kill, turn.goes_on, turn.error = kill, False, None
@@ -106,7 +108,9 @@ class Together(Generic[T]):
         self._change.notify_all()
 
     def _restart(self) -> list[_Turn[T]]:
-        """Who may go on. A clean stop is never taken for a kill, nor a kill for a stop: the others wait for the next restart."""
+        """Restart the broker, and return the turns that may resume. A clean stop does not count as a kill, nor a kill as a clean
+        stop: plays that wait for the other kind wait for the next restart.
+        """
         kill = self._stopped[0].kill
         served = [turn for turn in self._stopped if turn.kill == kill]
         self._stopped = [turn for turn in self._stopped if turn.kill != kill]

@@ -1,4 +1,4 @@
-"""The commands of scenario files that change something; config_verbs.py has those for settings, views.py those that look."""
+"""Scenario commands that change state. config_verbs.py has the commands for configs, and views.py the commands that only read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def verb(function: Verb) -> Verb:
 
 
 def identity(world: World, words: Words, actor: Actor) -> tuple[int, int]:
-    """Producer id and epoch as the command bends them: ``epoch=e-1``, ``epoch=3``, ``pid=B``, ``pid=77``."""
+    """Return producer id and epoch, as modified by the command: ``epoch=e-1``, ``epoch=3``, ``pid=B``, ``pid=77``."""
     pid, epoch = actor.pid, actor.epoch
     given = words.options.get("pid")
     if given is not None:
@@ -60,7 +60,7 @@ def transactional_id(world: World, words: Words, actor: Actor) -> str | None:
 
 @verb
 def topic(world: World, words: Words) -> str:
-    """topic t [partitions=2] [any.config=value]"""
+    """topic t [partitions=2] [any.config=value]: create a topic and wait until its leaders accept requests"""
     name = world.real(words.plain[0])
     configs = [CreatableTopicConfig(name=k, value=v) for k, v in words.options.items() if "." in k]
     count = words.number("partitions", 1)
@@ -92,7 +92,7 @@ def delete(world: World, words: Words) -> Ask:
 
 @verb
 def delete_records(world: World, words: Words) -> Ask:
-    """delete_records t before=4 [wait=10000]"""
+    """delete_records t before=4 [wait=10000]: DeleteRecords"""
     name, index = world.partition(words.plain[0])
     before = DeleteRecordsPartition(partition_index=index, offset=words.number("before", -1))
     request = DeleteRecordsRequest(
@@ -103,7 +103,7 @@ def delete_records(world: World, words: Words) -> Ask:
 
 @verb
 def create_partitions(world: World, words: Words) -> Ask:
-    """create_partitions t count=3 [dry]"""
+    """create_partitions t count=3 [dry]: CreatePartitions; ``dry`` only validates the request"""
     name, count, dry = world.real(words.plain[0]), words.number("count", 1), words.has("dry")
     wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
 
@@ -121,7 +121,7 @@ def create_partitions(world: World, words: Words) -> Ask:
 
 @verb
 def init(world: World, words: Words) -> Ask:
-    """A = init [x] [v=5] [timeout=600000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]"""
+    """A = init [x] [v=5] [timeout=600000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]: InitProducerId"""
     name = words.plain[0] if words.plain and words.plain[0] not in ("2pc", "keep", "once") else None
     real = None if name is None else world.real(name)
     if words.options.get("id") == "empty":
@@ -161,7 +161,7 @@ def init(world: World, words: Words) -> Ask:
 
 @verb
 def copy(world: World, words: Words) -> str:
-    """Z = copy A: a second instance that believes what A believes now."""
+    """Z = copy A: create a second instance of the producer A, with A's current identity and sequences"""
     a = world.actors[words.plain[0]]
     world.actors[words.name] = Actor(words.name, a.transactional_id, a.pid, a.epoch, dict(a.sequences), a.written)
     return ""
@@ -171,7 +171,7 @@ def copy(world: World, words: Words) -> str:
 def produce(world: World, words: Words) -> Ask:
     """produce A t [n=1] [keys=a,b,-c] [seq=] [epoch=] [pid=] [v=12] [plain] [id=null] [acks=-1] [codec=] [size=] [age=ms]
 
-    A key after ``-`` is deleted: its value is null.
+    Produce a batch. A key after ``-`` has a null value, which deletes the key in a compacted topic.
     """
     actor = world.actors[words.plain[0]]
     where = world.partition(words.plain[1])
@@ -213,7 +213,8 @@ def produce(world: World, words: Words) -> Ask:
 
 @verb
 def produce_all(world: World, words: Words) -> Ask:
-    """produce_all A t,u/1 [corrupt=t] [v=12]: one request with one record for each partition, shown in the order of the command
+    """produce_all A t,u/1 [corrupt=t] [v=12]: send one request with a record for each partition, with results in the command's
+    order
 
     The batch of the partition ``corrupt`` has a wrong CRC.
     """
@@ -256,7 +257,10 @@ def produce_all(world: World, words: Words) -> Ask:
 
 @verb
 def add(world: World, words: Words) -> Ask:
-    """add A t,u/1 [v=3] [epoch=] [pid=] [id=]: brokers' versions 4 and 5 too; ``verify`` only asks."""
+    """add A t,u/1 [v=3] [epoch=] [pid=] [id=]: AddPartitionsToTxn
+
+    The brokers' versions 4 and 5 are supported as well. The command ``verify`` sends a request that only verifies.
+    """
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     version = words.version(3) or 0
@@ -292,18 +296,18 @@ def add(world: World, words: Words) -> Ask:
 
 @verb
 def verify(world: World, words: Words) -> Ask:
-    """verify A t [v=5]"""
+    """verify A t [v=5]: AddPartitionsToTxn that only verifies"""
     words.options.setdefault("v", "5")
     return add(world, words)  # type: ignore[return-value]
 
 
 @verb
 def add_offsets(world: World, words: Words) -> Ask:
-    """add_offsets A g [v=3]"""
+    """add_offsets A g [v=3]: AddOffsetsToTxn"""
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
-    # Looking for the group's coordinator makes the offsets topic.
+    # The first FindCoordinator request for a group creates the offsets topic.
     oracle.coordinator_known(world, group or "any", oracle.GROUP)
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id(world, words, actor) or "", producer_id=pid, producer_epoch=epoch, group_id=group
@@ -334,7 +338,10 @@ def _end(world: World, words: Words, commit: bool) -> Ask:
 
 @verb
 def commit(world: World, words: Words) -> Ask:
-    """commit A [v=5] [epoch=] [pid=] [id=] [stay] [nosettle]; A goes on as the answer says, unless bent or ``stay``."""
+    """commit A [v=5] [epoch=] [pid=] [id=] [stay] [nosettle]: EndTxn
+
+    A adopts the identity in the response, unless ``stay`` or an option for another identity is used.
+    """
     return _end(world, words, True)
 
 
@@ -344,7 +351,7 @@ def abort(world: World, words: Words) -> Ask:
 
 
 def settle(world: World, real: str) -> str:
-    """Wait until no decision of the id is under way; its state."""
+    """Wait until no transaction of the id is being completed. Returns the state of the id."""
 
     def state() -> str:
         described = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
@@ -361,7 +368,8 @@ def do_settle(world: World, words: Words) -> str:
 
 @verb
 def marker(world: World, words: Words) -> Ask:
-    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: what a coordinator or an admin sends"""
+    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: WriteTxnMarkers, as a coordinator or an admin client sends it
+    """
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     parts = [world.partition(p) for p in words.plain[1].split(",")]
@@ -382,7 +390,7 @@ def marker(world: World, words: Words) -> Ask:
     return Ask(WriteTxnMarkersRequest([one]), words.version(2), show)
 
 
-# time and trouble
+# time and failures
 
 
 @verb
@@ -395,7 +403,7 @@ def restart(world: World, words: Words) -> str:
 
 @verb
 def kill(world: World, words: Words) -> str:
-    """SIGKILL, and start again."""
+    """kill: SIGKILL, then start the broker again"""
     world.held.clear()
     world.broker.restart(kill=True)
     world.forget_connection()
@@ -404,6 +412,6 @@ def kill(world: World, words: Words) -> str:
 
 @verb
 def wait(world: World, words: Words) -> str:
-    """wait 300: milliseconds"""
+    """wait 300: sleep for 300 ms"""
     world.broker.sleep(int(words.plain[0]))
     return ""

@@ -1,4 +1,4 @@
-"""The commands of scenario files that look: at logs, offsets, transactions, producers."""
+"""Scenario commands that only read: logs, offsets, transactions, producers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def fetch_once(
 
 
 def _of_leader(world: World, ask: Callable[[], T]) -> T:
-    """What a partition's leader answers. Where there is none within the limit, the error is compared with the transcript."""
+    """Send a request until a partition's leader has answered it. After the time limit, the error is compared with the transcript.
+    """
     no_leader = (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION)
     return oracle.final_value(ask, lambda p: p.error_code not in no_leader, clock=world.clock)
 
@@ -50,7 +51,9 @@ def _of_leader(world: World, ask: Callable[[], T]) -> T:
 def stored(
     world: World, where: tuple[str, int], *, committed: bool = False, aborted: set[tuple[int, int]] | None = None
 ) -> list[tuple[BatchHeader, bytes]]:
-    """Every batch of a partition, read as far as the isolation level lets; ``aborted`` takes what the fetches list."""
+    """Return every batch of a partition that the isolation level allows. The aborted transactions in the responses are added to
+    ``aborted``.
+    """
     stored_batches: list[tuple[BatchHeader, bytes]] = []
     at = 0
     while True:
@@ -69,7 +72,7 @@ def stored(
 
 
 def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[str]:
-    """Return the records that a consumer delivers, with aborted ones removed as by the Java client."""
+    """Return the values of the records that a consumer delivers. Aborted records are removed as by the Java client."""
     listed: set[tuple[int, int]] = set()
     stored_batches = stored(world, where, committed=committed, aborted=listed)
     aborted = sorted(listed)
@@ -87,14 +90,14 @@ def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[st
 
 @verb
 def read(world: World, words: Words) -> str:
-    """read t [uncommitted]: the values that a consumer gets"""
+    """read t [uncommitted]: the values of the records that a consumer delivers"""
     where = world.partition(words.plain[0])
     return " ".join(visible(world, where, committed=not words.has("uncommitted"))) or "nothing"
 
 
 @verb
 def log(world: World, words: Words) -> str:
-    """log t [keys]: every batch in the log, with what is in it, and ``until`` where it has a delete horizon"""
+    """log t [keys]: every batch in the log and its content, and ``until`` if it has a delete horizon"""
     parts = []
     for header, raw in stored(world, world.partition(words.plain[0])):
         where = f"{header.base_offset}" + (f"-{header.last_offset}" if header.last_offset_delta else "")
@@ -121,10 +124,12 @@ def codecs(world: World, words: Words) -> str:
 
 @verb
 def marker_bytes(world: World, words: Words) -> str:
-    """marker_bytes t: attributes, base sequence, count and record of the newest batch, as they lie in the file, less the epoch"""
+    """marker_bytes t: attributes, base sequence, record count and record of the newest batch as stored; the coordinator epoch is
+    masked
+    """
     header, raw = stored(world, world.partition(words.plain[0]))[-1]
     record = raw[HEADER_BYTES:]
-    # The coordinator's epoch differs from start to start.
+    # The coordinator epoch changes with each start of the broker.
     masked = record[:-5].hex() + "xxxxxxxx" + record[-1:].hex()
     return f"{header.attributes:#06x} s{header.base_sequence} n={header.record_count} {masked}"
 
@@ -145,7 +150,7 @@ def _offset(world: World, where: tuple[str, int], timestamp: int, committed: boo
 
 @verb
 def ends(world: World, words: Words) -> str:
-    """ends t: log start offset, last stable offset, log end"""
+    """ends t: log start offset, last stable offset, log end offset"""
     where = world.partition(words.plain[0])
     start, stable, end = (_offset(world, where, t, c) for t, c in ((-2, False), (-1, True), (-1, False)))
     for partition_response in (start, stable, end):
@@ -156,7 +161,7 @@ def ends(world: World, words: Words) -> str:
 
 @verb
 def list_offsets(world: World, words: Words) -> str:
-    """list_offsets t at=-3 [committed]"""
+    """list_offsets t at=-3 [committed] [ago=ms]: ListOffsets for a timestamp"""
     at = words.number("at", -1)
     if "ago" in words.options:
         at = world.broker.now_ms() - words.number("ago", 0)
@@ -167,7 +172,7 @@ def list_offsets(world: World, words: Words) -> str:
 
 @verb
 def fetch_raw(world: World, words: Words) -> Ask:
-    """fetch_raw t ...: as fetch, as one request that may wait"""
+    """fetch_raw t ...: send one Fetch request that may wait, and show the response as ``fetch`` does"""
     topic, index = world.partition(words.plain[0])
     part = FetchPartition(
         partition=index, current_leader_epoch=-1, fetch_offset=words.number("from", 0), partition_max_bytes=ALL_BYTES
@@ -183,7 +188,7 @@ def fetch_raw(world: World, words: Words) -> Ask:
 
 @verb
 def timed(world: World, words: Words) -> str:
-    """timed fetch t wait=700: whether it waited"""
+    """timed fetch t wait=700: the result of ``fetch``, and whether the response took most of the maximum wait"""
     words.plain.pop(0)
     began = world.broker.now_ms()
     answer = fetch(world, words)
@@ -193,7 +198,7 @@ def timed(world: World, words: Words) -> str:
 
 @verb
 def walk(world: World, words: Words) -> str:
-    """walk t: the offsets of a committed reader that takes one batch at a time"""
+    """walk t: the offsets of the batches that a read-committed consumer reads one at a time"""
     where = world.partition(words.plain[0])
     at, seen = 0, []
     while True:
@@ -207,7 +212,8 @@ def walk(world: World, words: Words) -> str:
 
 @verb
 def fetch(world: World, words: Words) -> str:
-    """fetch t [from=0] [committed] [max=bytes] [wait=ms]: error, offsets of the batches, aborted list, LSO"""
+    """fetch t [from=0] [committed] [max=bytes] [wait=ms]: error, offsets of the batches, LSO, high watermark, aborted transactions
+    """
     part = fetch_once(
         world,
         world.partition(words.plain[0]),
@@ -235,13 +241,13 @@ def _fetched(world: World, part: PartitionData) -> str:
 
 @verb
 def describe(world: World, words: Words) -> Ask:
-    """describe x [exact]: state, identity and partitions of a transactional id"""
+    """describe x [exact]: DescribeTransactions: state, identity and partitions of a transactional id"""
 
     def show(answer: Any) -> str:
         s = answer.transaction_states[0]
         if s.error_code:
             return name_of(s.error_code)
-        # The partition of a group's offsets depends on its name, which differs each time.
+        # The offsets partition of a group depends on its name, which differs between runs.
         hidden = "__consumer_offsets" if "exact" not in words.plain else None
         parts = sorted(f"{world.shown(t.topic)}" + ("" if t.topic == hidden else f"/{p}") for t in s.topics for p in t.partitions)
         started = " started" if s.transaction_start_time_ms >= 0 else ""
@@ -255,7 +261,7 @@ def describe(world: World, words: Words) -> Ask:
 
 @verb
 def transactions(world: World, words: Words) -> Ask:
-    """transactions [state=Ongoing,Empty] [pid=A] [longer=ms] [pattern=.*] [v=2]: the case's own ids only"""
+    """transactions [state=Ongoing,Empty] [pid=A] [longer=ms] [pattern=.*] [v=2]: ListTransactions, shown for the case's own ids"""
     pids = [world.actors[p].pid if p in world.actors else int(p) for p in words.options.get("pid", "").split(",") if p]
     states = [s for s in words.options.get("state", "").split(",") if s]
     pattern = words.options.get("pattern")
@@ -296,7 +302,7 @@ def txn_log(world: World, words: Words) -> str:
 
 @verb
 def txn_log_tags(world: World, words: Words) -> str:
-    """txn_log_tags x: state, identity, previous and next producer id, client version of the newest record"""
+    """txn_log_tags x: state, identity, previous and next producer id, and client version of the id's newest record"""
     m = txn_records(world, world.real(words.plain[0]))[-1]
     if m is None:
         return "tombstone"
@@ -325,7 +331,7 @@ def group_log(world: World, words: Words) -> str:
 
 @verb
 def producers(world: World, words: Words) -> Ask:
-    """producers t [of=A]: what the partition knows of its producers"""
+    """producers t [of=A]: DescribeProducers: the partition's producer state"""
     topic, index = world.partition(words.plain[0])
     only = world.actors[words.options["of"]].pid if "of" in words.options else None
 
@@ -340,7 +346,7 @@ def producers(world: World, words: Words) -> Ask:
             for p in sorted(partition_response.active_producers, key=lambda p: p.producer_id)
             if only in (None, p.producer_id)
         ]
-        # Coordinators of several brokers hand out producer ids from blocks of their own.
+        # Producer ids are sorted by name, because the coordinators of several brokers assign them from different blocks.
         return " | ".join(sorted(listed)) or "nobody"
 
     return Ask(DescribeProducersRequest([TopicRequest(name=topic, partition_indexes=[index])]), None, show)
@@ -348,7 +354,7 @@ def producers(world: World, words: Words) -> Ask:
 
 @verb
 def coordinator(world: World, words: Words) -> str:
-    """coordinator x [group] [v=6]: the partition that the id hashes to, and whether a coordinator is named"""
+    """coordinator x [group] [v=6]: FindCoordinator: error and broker id, and for ``=name`` the partition that the id hashes to"""
     name = words.plain[0]
     version = words.version(6) or 0
     real = world.real(name)

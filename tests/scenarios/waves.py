@@ -1,7 +1,7 @@
-"""Which cases are played at the same time on one broker.
+"""Decides which cases run at the same time on one broker.
 
-A case names its topics, groups and ids by a prefix of its own, so most leave each other alone. Those that do not are told by
-their commands and answers.
+The names of a case's topics, groups and ids have the case's own prefix, so most cases do not affect each other. Cases that do are
+recognised by their commands and responses.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from tests.scenarios.script import Scenario
 from tests.scenarios.world import Words
 
 AT_ONCE = 8
-"""As many as a busy machine with two cores answers within the few hundred milliseconds that some cases reckon with."""
+"""Number of cases at once. A busy machine with two cores can answer this many within the few hundred milliseconds that some cases
+allow.
+"""
 _CHANGES_ALL = {"broker_config", "feature"}
 _ASKED_OF_ALL = {"AlterConfigs", "IncrementalAlterConfigs"}
-"""APIs that change the broker's configs and log levels, among others."""
+"""APIs that can change configs and log levels of the broker."""
 _NAMELESS = '"groups_names":[""'
-"""Part of a request that deletes the group without a name, which all cases share."""
+"""Text in a request that deletes the group with an empty name, which all cases share."""
 _CHANGES_A_TOPIC = {"hold", "release", "config"}
 _RESTARTS = ("restart", "kill")
 _VERIFIED = {"produce", "offsets", "deliver"}
@@ -32,9 +34,11 @@ Key = TypeVar("Key")
 
 @dataclass(slots=True, frozen=True)
 class Company:
-    """What a case may be played with: others that wait for the same ``restart``, which is ``restart``, ``kill`` or nothing.
+    """The cases with which a case may run at the same time: cases that wait for the same ``restart``, which is "restart", "kill" or
+    "".
 
-    While a ``single`` one asks, none of the others does. Those that are ``alone`` meet nobody from their beginning to their end.
+    While a ``single`` case runs, no other case runs, except that others may wait for a restart. A case that is ``alone`` shares the
+    broker with no other case from its first to its last command.
     """
 
     restart: str = ""
@@ -43,7 +47,7 @@ class Company:
 
 
 def company(scenario: Scenario, case: dict[str, str]) -> Company:
-    """Decided by the case's commands and by the answers in its file."""
+    """Decide by the case's commands and the expected responses in its file."""
     commands = [cut_up(step.command, case) for step in scenario.steps]
     restart = next((words.verb for words in commands if words.verb in _RESTARTS), "")
     if any(_changes_others(words) for words in commands) or (restart and _is_timed_before(commands, restart)):
@@ -52,19 +56,19 @@ def company(scenario: Scenario, case: dict[str, str]) -> Company:
 
 
 def _holds(commands: list[Words]) -> bool:
-    """Whether a partition is to refuse its marker.
+    """Whether a case makes a partition refuse markers.
 
-    Apache Kafka sends the markers of several transactions in one request, and where one of them was refused it does not look at the
-    rest of the answer: somebody else's transaction would stay prepared.
+    Apache Kafka sends the markers of several transactions in one request. If one marker was refused, it ignores the rest of the
+    response, and a transaction of another case would stay prepared.
     """
     return any(words.verb == "hold" for words in commands)
 
 
 def _is_refused_by_verification(scenario: Scenario, commands: list[Words]) -> bool:
-    """Whether a batch or an offset may be refused because the transaction does not have its partition.
+    """Whether verification may refuse a batch or an offset, because its partition is not in the transaction.
 
-    Apache Kafka asks its coordinator about several producers in one request (``AddPartitionsToTxnManager``), and tells all of them
-    what the version of the first understands. At transaction.version 0 the request is refused as a whole.
+    Apache Kafka verifies several producers in one request (``AddPartitionsToTxnManager``), and gives all of them an error code that
+    the version of the first producer supports. At transaction.version 0 the whole request is refused.
     """
     answers = [(words.verb, step.expected or "") for words, step in zip(commands, scenario.steps, strict=True)]
     refused = any(verb in _VERIFIED and any(code in answer for code in _UNVERIFIED) for verb, answer in answers)
@@ -72,22 +76,23 @@ def _is_refused_by_verification(scenario: Scenario, commands: list[Words]) -> bo
 
 
 def _changes_others(words: Words) -> bool:
-    """Whether a command changes something that every case lives by: the broker, or a coordinator's log."""
+    """Whether a command changes something that affects every case: the broker, or a coordinator's log."""
     if words.verb == "ask":
         return words.plain[0] in _ASKED_OF_ALL or _NAMELESS in words.json
     return words.verb in _CHANGES_ALL or (words.verb in _CHANGES_A_TOPIC and words.plain[0].startswith("__"))
 
 
 def _is_timed_before(commands: list[Words], restart: str) -> bool:
-    """Whether something begins to run out before the restart, which comes later in company."""
+    """Whether a time-out of the case begins before its restart, which is delayed if other cases wait for it."""
     before = commands[: [words.verb for words in commands].index(restart)]
     return any("timeout" in words.options for words in before)
 
 
 def waves(cases: Iterable[tuple[Key, Scenario, dict[str, str]]]) -> list[list[tuple[Key, Company]]]:
-    """The keys of the cases in groups that are played one after another.
+    """Return the keys of the cases, in groups that run one after another.
 
-    Restarts come first, while the broker has few topics to open. Whoever meets nobody comes last: what it has changed may stay.
+    Cases that restart the broker come first, while the broker has few topics to open. Cases that run alone come last, because their
+    changes to the broker may persist.
     """
     groups: dict[str, list[tuple[Key, Company]]] = defaultdict(list)
     alone = list[list[tuple[Key, Company]]]()

@@ -1,4 +1,4 @@
-"""The state of one scenario being played: its own names, actors, connections, and how it sends requests."""
+"""The state of a case while it runs: its names, actors and connections, and the functions that send its requests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.scenarios.brokers import Client, Target
 from tests.support import oracle
 
 NOT_READY = tuple(sorted(code.name for code in oracle.NOT_READY))
-"""Answers that mean «not yet»: asked again, unless a command says ``once``."""
+"""Responses of a broker that is not ready yet. The request is sent again, unless the command says ``once``."""
 NO_SUCH_ID = b"\x11" * 16
-"""The id of no topic."""
+"""A topic id that no topic has."""
 TRANSACTION_TIMEOUT_MS = 600_000
-"""Transaction timeout of producers, unless a command names one. Restarts of Apache Kafka on a busy machine may take a minute."""
+"""Transaction time-out of producers by default. Restarts of Apache Kafka on a busy machine may take a minute."""
 DEAD_LETTERS = "dlq."
 """Prefix of the dead-letter topics of share groups (``errors.deadletterqueue.topic.name.prefix``)."""
 
 
 @dataclass(slots=True)
 class Actor:
-    """A producer: what it believes of itself. ``sequences`` are the next ones by partition."""
+    """A producer or group member with the state that its client knows. ``sequences`` are the next sequences by partition."""
 
     name: str
     transactional_id: str | None
@@ -43,7 +43,7 @@ class Actor:
     tasks: list[dict[str, list[int]]] = field(default_factory=lambda: [{}, {}, {}])
     """Tasks assigned to a member of a streams group: active, standby and warm-up tasks, by subtopology."""
     share_session: int = 0
-    """The epoch that the member's next request on its share session has."""
+    """Epoch of the member's next request in its share session."""
 
     def restore(self, before: Actor) -> None:
         self.pid, self.epoch, self.sequences = before.pid, before.epoch, before.sequences
@@ -55,7 +55,7 @@ class Actor:
 
 @dataclass(slots=True)
 class Ask:
-    """One request, and how its response is shown."""
+    """A request, and a function that formats its response."""
 
     request: Any
     version: int | None
@@ -64,7 +64,7 @@ class Ask:
 
 @dataclass(slots=True)
 class Words:
-    """A command cut up: ``name = verb positional key=value {"field": 1}``."""
+    """The words of a command: ``name = verb positional key=value {"field": 1}``."""
 
     name: str
     verb: str
@@ -83,7 +83,7 @@ class Words:
 
 
 class World:
-    """The state of one case. Topics, groups and ids get the case's prefix; ``=name`` and ``__name`` stay unchanged."""
+    """The state of one case. Names of topics, groups and ids get the case's prefix, except ``=name`` and ``__name``."""
 
     def __init__(self, broker: Target, target: str, prefix: str) -> None:
         self.broker = broker
@@ -96,15 +96,15 @@ class World:
         self.topologies: dict[str, list[Subtopology]] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.nodes: dict[str, int] = {}
-        """Brokers by the names that the case has given them."""
+        """Broker ids by the names that the case gave to the brokers."""
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
         self.answers: dict[str, Any] = {}
         """Responses to ``ask``, by the names that the case gave them."""
         self.usual: dict[str, dict[str, Any]] = {}
-        """The fields that requests of an API have if a command does not say otherwise."""
+        """Default fields of requests, by API, as set by the command ``usually``."""
         self.not_offered = ""
-        """The last request that the broker closed the connection for, because it does not offer that version."""
+        """The last request that the broker does not support in that version, and for which it closed the connection."""
 
     # names
 
@@ -112,10 +112,10 @@ class World:
         if name.startswith("="):
             return name[1:]
         if "*" in name:
-            # x*32767: that many bytes
+            # ``x*32767`` is a name of 32,767 bytes.
             return self.prefix + "x" * (int(name.split("*")[1]) - len(self.prefix))
         if name.startswith(DEAD_LETTERS):
-            # Only names that begin so may be dead-letter topics.
+            # Only names with this prefix are valid dead-letter topics.
             return DEAD_LETTERS + self.prefix + name.removeprefix(DEAD_LETTERS)
         return name if name.startswith("__") or not name else self.prefix + name
 
@@ -128,14 +128,14 @@ class World:
         return self._pids.setdefault(pid, f"p{len(self._pids)}")
 
     def spelled(self, topic_id: bytes) -> str:
-        """A topic by its id, as the case has named it."""
+        """Return the name that the case gave to a topic, by the topic's id."""
         return next((name for name, known in self.topic_ids.items() if known == topic_id), "another")
 
     def partition(self, text: str) -> tuple[str, int]:
         topic, _, index = text.partition("/")
         return self.real(topic), int(index or 0)
 
-    # asking
+    # requests
 
     @property
     def clock(self) -> Target:
@@ -163,7 +163,7 @@ class World:
             self._client = None
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """Raises `Closed`; the next call has a fresh connection."""
+        """Send a request and return its response. Raises `Closed`; the next call opens a new connection."""
         try:
             return self.client.call(request, version)
         except Closed:
@@ -192,7 +192,7 @@ class World:
             self.not_offered = f"{type(ask.request).__name__} in version {version}"
 
     def _cut(self, ask: Ask) -> str:
-        """The request is executed and its response is lost: no actor changes its state."""
+        """Let the broker execute a request and lose its response, so that no actor changes its state."""
         actors = copy.deepcopy(self.actors)
         answer = self.patiently(lambda: self._once(ask))
         for name, actor in actors.items():
@@ -200,7 +200,9 @@ class World:
         return "lost" if answer.startswith("NONE") else answer
 
     def _twice(self, ask: Ask) -> str:
-        """Send the same request on two connections, back to back; repeat both while either gets a «not yet» response."""
+        """Send the same request on two connections at the same time. Repeat both requests while a response says that the broker is
+        not ready.
+        """
         version = newest(ask.request) if ask.version is None else ask.version
 
         def answers() -> list[str]:
@@ -216,15 +218,17 @@ class World:
         return " | ".join(settled)
 
     def patiently(self, ask: Callable[[], str], *, patient: bool = True) -> str:
-        """The first answer that does not say "not yet", or the last one, which is then compared with the transcript."""
+        """Send a request until the broker is ready. Returns that response, or after the time limit the last response, which is
+        compared with the transcript.
+        """
         return oracle.final_value(ask, lambda answer: not patient or not answer.startswith(NOT_READY), clock=self.broker)
 
     def until(self, condition: str, ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
-        """The first good answer. Raises `oracle.ConditionNotMet`."""
+        """Return the first response that ``good`` accepts. Raises `oracle.ConditionNotMet`."""
         return oracle.wait_for(condition, ask, good, at=self.target, clock=self.broker)
 
     def wait_up_to_date(self) -> None:
-        """Wait until the brokers that are up act on all changes that they show."""
+        """Wait until the running brokers have applied all changes that their metadata lists."""
         oracle.up_to_date(self, getattr(self.broker, "up", ()))
 
     def close(self) -> None:
