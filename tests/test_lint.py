@@ -67,8 +67,7 @@ def test_files_stay_below_the_line_limit() -> None:
 
 
 STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "broker", "control", "spark", "pipeline"))
-"""Packages whose values are created for each request, batch or record, or are sent to another process (docs/internals/recipes.md).
-"""
+"""Packages with values created for each request, batch or record, or sent to another process (docs/internals/recipes.md)."""
 
 
 def test_value_types_of_busy_packages_are_structs() -> None:
@@ -193,9 +192,7 @@ def test_top_level_links_name_the_packages(name: str) -> None:
 
 @pytest.mark.heavy
 def test_no_imports_through_top_level_links() -> None:
-    """A module must be imported by its name in the package only: imported by two names, it would exist twice, with two copies of
-    each class.
-    """
+    """A module that is imported by two names exists twice, with two copies of each class."""
     # Only files with a line that looks like such an import are parsed, because parsing takes long.
     links = "|".join(LINKS)
     looks = re.compile(rf"^\s*(?:from\s+(?:{links})\b|import\s.*\b(?:{links})\b)", re.MULTILINE)

@@ -1,5 +1,6 @@
-"""A test that was unstable three times is a bug. This file fails until its cause is fixed and its entry in unstable.json is
-removed.
+"""A test that was unstable three times is a bug.
+
+This file fails until its cause is fixed and its entry in unstable.json is removed.
 """
 
 from __future__ import annotations

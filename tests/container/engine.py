@@ -236,7 +236,9 @@ class _Asked(BaseHTTPRequestHandler):
                 self.wfile.write(body)
 
     def _logs(self, logs: list[Log], made: Created, *, follow: bool) -> None:
-        """Send the output as a multiplexed stream until the container ends. A header before each chunk names its stream and size.
+        """Send the output as a multiplexed stream until the container ends.
+
+        A header before each chunk names its stream and size.
         """
         self.send_response(200)
         self.send_header("Content-Type", "application/vnd.docker.multiplexed-stream")

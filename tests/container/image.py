@@ -22,8 +22,9 @@ OF_THE_MACHINE = [
     *(str(path) for path in Path("/usr").iterdir() if path.is_dir() and path.name not in ("local", "sbin")),
     *(str(path) for path in Path("/usr/local").iterdir() if path.is_dir() and path.name != "bin"),
 ]
-"""Directories of this machine that are bind-mounted into the root. The excluded directories hold files of the image, or files that
-users of the image copy into it.
+"""Directories of this machine that are bind-mounted into the root.
+
+The excluded directories hold files of the image, or files that users of the image copy into it.
 """
 
 ROOT = Path(__file__).parent.parent.parent

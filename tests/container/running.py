@@ -127,8 +127,9 @@ class Container:
         return "".join(log.path.read_text(errors="replace") for log in self.logs.values())
 
     def wait_for(self, expression: str) -> str:
-        """Wait for a log line that matches the expression, and return it. Raises AssertionError if the container ends without such
-        a line.
+        """Wait for a log line that matches the expression, and return it.
+
+        Raises AssertionError if the container ends without such a line.
         """
         deadline = time.monotonic() + STARTED_TIMEOUT_S
         while True:

@@ -20,8 +20,9 @@ from tests.fuzz.sockets import SocketHost
 
 FAILED = Path(".cache") / "fuzz"
 HOLD_TRIES = 3
-"""Number of runs that must all fail before a blocked event loop, measured in processor time, is reported. One slow run may be due
-to load on the machine.
+"""Number of runs that must all fail before a blocked event loop, measured in processor time, is reported.
+
+One slow run may be due to load on the machine.
 """
 
 

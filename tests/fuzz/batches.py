@@ -1,6 +1,4 @@
-"""Record batches for Produce requests: valid batches, and batches with a valid CRC but a wrong header, wrong records or wrong
-compression.
-"""
+"""Record batches for Produce requests: valid ones, and ones with a valid CRC but wrong header, records or compression."""
 
 from __future__ import annotations
 
@@ -22,8 +20,9 @@ ATTRIBUTES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 0x10, 0x20, 0x30, 0x31, 0x40, 0x80, 0x7
 
 
 def squeezed(payload: bytes, compression: int) -> bytes:
-    """Compress a payload so that equal payloads give equal bytes. The header of a gzip stream contains no timestamp for this
-    reason.
+    """Compress a payload so that equal payloads give equal bytes.
+
+    The header of a gzip stream contains no timestamp for this reason.
     """
     return gzip.compress(payload, mtime=0) if compression == GZIP else compress(payload, compression)
 

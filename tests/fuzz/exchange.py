@@ -85,8 +85,9 @@ class Conversation:
         return names
 
     def received(self, frame: bytes) -> Exchange:
-        """Return the exchange that a response belongs to. Raises `Failure` if the response cannot be decoded, or belongs to no
-        request.
+        """Return the exchange that a response belongs to.
+
+        Raises `Failure` if the response cannot be decoded, or belongs to no request.
         """
         if not self.due:
             raise Failure(f"an answer that nobody asked for: {frame[:40].hex()}")

@@ -29,8 +29,10 @@ HOLD = Limit(lines=150_000, ms=20)
 """Longest time that one request, timer or step may hold the event loop."""
 CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})
-"""Events that may be logged as errors. An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as in
-Kafka, and an operator must be informed of that.
+"""Events that may be logged as errors.
+
+An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as in Kafka, and an operator must be informed of
+that.
 """
 LOGGED: list[dict[str, Any]] = []
 """Log lines of level error and above since the last check."""
@@ -81,9 +83,7 @@ class Line:
 
 @dataclass(slots=True, frozen=True)
 class Action:
-    """One line of a trace: ``send`` bytes on a connection or ``cut`` the connection, ``wait``, or ``restart`` or ``kill`` the
-    broker.
-    """
+    """A line of a trace: ``send`` bytes on a connection, ``cut`` the connection, ``wait``, ``restart`` or ``kill`` the broker."""
 
     word: str
     line: int = 0

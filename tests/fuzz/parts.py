@@ -1,5 +1,6 @@
-"""Checks requests with many elements, such as partitions: a refused element must not change the state, even if others were
-accepted.
+"""Checks requests with many elements, such as partitions.
+
+A refused element must not change the state, even if other elements of the request were accepted.
 """
 
 from __future__ import annotations

@@ -153,8 +153,9 @@ class Run:
         self._answered(self.host.send(self._client, b"".join(frames)))
 
     def _in_pieces(self) -> None:
-        """Send a frame in several chunks, sometimes with requests of another client in between. Sometimes close the connection in
-        the middle of a frame.
+        """Send a frame in several chunks, sometimes with requests of another client in between.
+
+        Sometimes close the connection in the middle of a frame.
         """
         rng, at = self.rng, self._client
         frame = self._frame(*self._draw())

@@ -36,8 +36,9 @@ class Teller:
         return self.rng.randint(max(section.low, low), min(newest, high))
 
     def ask(self, key: int, version: int, cast: Cast, **given: Any) -> Request:
-        """Return a request with these field values; all other fields are drawn. The encoder omits fields that the version does not
-        have.
+        """Return a request with these field values; all other fields are drawn.
+
+        The encoder omits fields that the version does not have.
         """
         return key, version, self._maker.tree(key, version, cast, 0.01 if self.rng.random() < 0.2 else 0.0, **given)
 
@@ -54,9 +55,7 @@ def _produce(teller: Teller, cast: Cast, producer: Producer, version: int) -> Re
 
 
 def transaction(teller: Teller) -> Story:
-    """InitProducerId, AddPartitionsToTxn, Produce, TxnOffsetCommit and EndTxn, by transaction version 1 or 2, with some requests
-    omitted.
-    """
+    """A transaction by transaction version 1 or 2, with some of its requests omitted."""
     rng = teller.rng
     cast = teller.cast()
     producer = cast.producer

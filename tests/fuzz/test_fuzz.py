@@ -175,8 +175,9 @@ def test_former_findings_stay_fixed(path: Path) -> None:
 def test_random_requests_violate_no_guarantee(
     part: int, where: tuple[str, ...], share: int, seconds: float, within_budget: WithinBudget
 ) -> None:
-    """The number of requests is set by ``FUZZ_INPUTS``, and the first seed by ``FUZZ_SEED``. A tenth of the requests goes to a
-    broker process over sockets.
+    """The number of requests is set by ``FUZZ_INPUTS``, and the first seed by ``FUZZ_SEED``.
+
+    A tenth of the requests goes to a broker process over sockets.
     """
     seeds = INPUTS * share // 10 // PARTS // INPUTS_A_SEED
     first = int(os.environ.get("FUZZ_SEED", "1")) + part * seeds

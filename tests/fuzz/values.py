@@ -23,8 +23,9 @@ ANY_TEXT = (*BAD_NAMES, *TOPICS, *INTERNAL, *GROUPS, *TRANSACTIONAL_IDS, "x" * 3
 MANY = (50, 200, 2_000, 20_000)
 """Numbers of elements for an array that should be large."""
 MAX_ELEMENTS = (100,) * 40 + (4_000, 40_000)
-"""Maximum number of elements in all arrays of one request together, not counting the first element of each array. Mostly small, so
-that many requests fit into a run.
+"""Maximum number of elements in all arrays of one request together, not counting the first element of each array.
+
+Mostly small, so that many requests fit into a run.
 """
 CONFIGS = {
     "cleanup.policy": ("delete", "compact", "compact,delete", "", "none", "delete,delete"),

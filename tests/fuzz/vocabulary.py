@@ -18,8 +18,9 @@ MAX_KNOWN = 12
 
 
 class Dice(random.Random):
-    """Random numbers with a faster `choice`: one multiplication, which is sufficient for short sequences and takes a third of the
-    time.
+    """Random numbers with a faster `choice`.
+
+    It uses one multiplication, which is sufficient for short sequences and takes a third of the time.
     """
 
     def choice(self, seq: Sequence[Any]) -> Any:

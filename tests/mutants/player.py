@@ -14,8 +14,9 @@ from pathlib import Path
 from types import ModuleType
 
 NOTICED = 3
-"""Exit code if a response differs from the scenario's file. Exit code 0 means no difference; any other code is a failure of the
-player.
+"""Exit code if a response differs from the scenario's file.
+
+Exit code 0 means no difference; any other code is a failure of the player.
 """
 
 

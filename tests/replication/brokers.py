@@ -415,8 +415,9 @@ class ReplicaBrokersWorld:
         return self.state.topics[TOPIC].partitions[index]
 
     def asked(self, server: ReplicaServer, message: alter_partition.AlterPartitionRequest, then: Then) -> None:
-        """Process AlterPartition at the controller. Request and response are each delayed. If the controller is silent, the request
-        times out.
+        """Process AlterPartition at the controller.
+
+        Request and response are each delayed. If the controller is silent, the request times out.
         """
         env = server.env
 

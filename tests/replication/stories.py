@@ -1,5 +1,6 @@
-"""Random histories of replicating brokers, determined by a seed: kills, network partitions and elections, with invariants checked
-throughout.
+"""Random histories of replicating brokers, determined by a seed.
+
+They contain kills, network partitions and elections. Invariants are checked throughout.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def held(condition: object, what: str) -> None:
 
 
 class Story:
-    """A history determined by a seed. With ``elects_out_of_sync`` the controller has a fault: it elects replicas that are not in
-    sync.
+    """A history determined by a seed.
+
+    With ``elects_out_of_sync`` the controller has a fault: it elects replicas that are not in sync.
     """
 
     def __init__(self, seed: int, *, elects_out_of_sync: bool = False) -> None:

@@ -1,5 +1,6 @@
-"""Acknowledged records survive the loss of the leader's unsynced data, with min.insync.replicas set for the server or for the
-topic.
+"""Acknowledged records survive the loss of the leader's unsynced data.
+
+This holds whether min.insync.replicas is set for the brokers or for the topic.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A partition with several replicas, determined by a seed: logs in memory, the decision logic of leader and followers, a controller
-and a network.
+"""A partition with several replicas in a random history, determined by a seed.
 
-Messages are delayed, reordered or lost. Brokers crash and lose the unsynced end of their log, restart with a new broker epoch, and
-for a while still act as leader after another broker was elected. After each step `ReplicaWorld.check` compares every log with the
-committed records.
+It consists of logs in memory, the decision logic of leader and followers, a controller and a network. Messages are delayed,
+reordered or lost. Brokers crash and lose the unsynced end of their log, restart with a new broker epoch, and for a while still act
+as leader after another broker was elected. After each step `ReplicaWorld.check` compares every log with the committed records.
 """
 
 from __future__ import annotations
@@ -391,8 +390,9 @@ class ReplicaWorld:
     # lives
 
     def crash(self, node: Node) -> None:
-        """Crash a broker. The last in-sync replica keeps its whole log, as after a kill; other replicas lose a part of their
-        unsynced data.
+        """Crash a broker.
+
+        The last in-sync replica keeps its whole log, as after a kill; other replicas lose a part of their unsynced data.
         """
         controller = self.controller
         others = controller.isr & set(controller.live) - {node.id}

@@ -94,8 +94,7 @@ def reassignments(world: World, words: Words) -> Ask:
 
 @verb
 def assign(world: World, words: Words) -> Ask:
-    """assign t 0:1,2/1:2,3 [count=] [factor=]: CreateTopics with the replicas of each partition, or with ``count`` and ``factor``
-    """
+    """assign t 0:1,2/1:2,3 [count=] [factor=]: CreateTopics with replicas by partition, or with ``count`` and ``factor``"""
     lists = [part.split(":") for part in (words.plain[1].split("/") if len(words.plain) > 1 else [])]
     assignments = [
         CreatableReplicaAssignment(partition_index=int(index), broker_ids=[int(broker) for broker in ids.split(",") if broker])

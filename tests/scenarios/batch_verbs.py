@@ -64,11 +64,10 @@ def times(world: World, words: Words) -> str:
 
 @verb
 def identities(world: World, words: Words) -> str:
-    """identities t pid=7|A [bits=control] [n=1] [said=1] [id=x] [v=9]: produce one batch per producer epoch and sequence (-1, -2,
-    0, 5)
+    """identities t pid=7|A [bits=control] [n=1] [said=1] [id=x] [v=9]: produce one batch per producer epoch and sequence
 
-    Shows the error of each combination. Each batch is the first batch of a partition of its own. ``said`` is the number of records
-    in the batch's header.
+    Epochs and sequences are each -1, -2, 0 and 5. Each batch is the first batch of a partition of its own. The command shows the
+    error of each combination. ``said`` is the number of records in the batch's header.
     """
     topic, count = world.real(words.plain[0]), words.number("n", 1)
     payload = b"".join(record(delta=i) for i in range(count))
@@ -96,9 +95,7 @@ def identities(world: World, words: Words) -> str:
 
 @verb
 def special(world: World, words: Words) -> str:
-    """special t [committed]: the offset that ListOffsets returns for each special timestamp, and ``stamp`` if it returns a
-    timestamp
-    """
+    """special t [committed]: ListOffsets for each special timestamp, with ``stamp`` if the response has a timestamp"""
     name, index = world.partition(words.plain[0])
     found = []
     for label, timestamp in SPECIAL.items():

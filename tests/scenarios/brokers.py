@@ -74,8 +74,9 @@ _ANY_API = {
     "group.share.assignor.offload.enable": "false",
     "group.share.min.record.lock.duration.ms": "15000",
 }
-"""Settings of the scenarios about single APIs. Limits are equal to Apache Kafka's defaults, because some of ottla's defaults are
-lower.
+"""Settings of the scenarios about single APIs.
+
+Limits are equal to Apache Kafka's defaults, because some of ottla's defaults are lower.
 """
 _LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
 """A member stays in its group for two hours without a heartbeat."""
@@ -204,8 +205,9 @@ class Brokers:
 
 
 def _make_coordinators(broker: Wire, kinds: list[int]) -> None:
-    """Create the coordinators' internal topics. On a fresh Apache Kafka that takes longer than the expiration time of a short-lived
-    id.
+    """Create the coordinators' internal topics.
+
+    On a fresh Apache Kafka that takes longer than the expiration time of a short-lived id.
     """
     with broker.connect() as client:
         for kind in kinds:

@@ -64,8 +64,9 @@ def beat(world: World, words: Words) -> Ask:
 
 
 def wait_for_topics(world: World, group: str, names: list[str]) -> None:
-    """Wait until the group's coordinator knows the topics that exist. Apache Kafka's coordinator learns of a new topic with a
-    delay.
+    """Wait until the group's coordinator knows the topics that exist.
+
+    Apache Kafka's coordinator learns of a new topic with a delay.
 
     The wait uses another group, on the same partition of the offsets topic.
     """

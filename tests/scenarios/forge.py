@@ -1,5 +1,6 @@
-"""Scenario command for states that would take too long to reach: it writes records into ``__transaction_state``, as an admin client
-may.
+"""Scenario command for states that would take too long to reach.
+
+It writes records into ``__transaction_state``, as an admin client may.
 """
 
 from __future__ import annotations

@@ -133,9 +133,7 @@ class Writer:
         self._text = text
 
     def response(self, answer: Any) -> str:
-        """Return the name of the response's top-level error, if the response has one, and the fields that differ from their
-        defaults.
-        """
+        """Return the fields that differ from their defaults, after the name of the top-level error if the response has one."""
         fields = self.fields(answer)
         whole = fields.pop("error_code", "NONE" if hasattr(answer, "error_code") else "")
         if not whole:

@@ -130,8 +130,9 @@ class Offsets:
         return self._written, offset
 
     def is_stale(self, member_epoch: int) -> bool:
-        """Whether a commit with this member epoch is refused. An earlier epoch is valid for partitions assigned since then
-        (KIP-1251).
+        """Whether a commit with this member epoch is refused.
+
+        An earlier epoch is valid for partitions assigned since then (KIP-1251).
         """
         return not self.JOINED <= member_epoch <= self.member_epoch
 
@@ -239,9 +240,7 @@ class Model:
     # partitions
 
     def _join(self, name: str, pid: int, epoch: int, partition: str, now_ms: int, *, newer: bool) -> str:
-        """Return the error for a batch that adds its partition to the transaction, or whose partition must be verified; NONE if it
-        may be appended.
-        """
+        """Add the batch's partition to the transaction, or verify it. Returns the error, or NONE if the batch may be appended."""
         if newer:
             return self.add(name, pid, epoch, partition, now_ms)
         return self.verify(name, pid, epoch, partition)

@@ -7,13 +7,13 @@
       produce A t v=$v                     -> NONE @0
       produce A t seq=0 v=$v               -> NONE @0
 
-A scenario begins with an unindented line of rules, a title and parameters, followed by one command per line. A scenario that belongs to
-no rule begins with an API instead: ``API Metadata: topics by their ids   [v=10-13]``. The command of ``v=12,13: produce A t`` is
-executed only in these cases. The text after ``->`` is the expected response; a command without it must succeed. Alternatives are
-separated by `` ; ``, and selected by parameters or by the broker: ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or
-``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``. If the two brokers differ, a line ``differs:`` gives the reason. If two releases of
-Apache Kafka differ, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` selects by release. ``since: 4.4.0, static members`` says that older
-releases do not support the scenario. ``*`` accepts any response.
+A scenario begins with an unindented line of rules, a title and parameters, followed by one command per line. A scenario that
+belongs to no rule begins with an API instead: ``API Metadata: topics by their ids [v=10-13]``. The command of ``v=12,13: produce A
+t`` is executed only in these cases. The text after ``->`` is the expected response; a command without it must succeed. Alternatives
+are separated by `` ; ``, and selected by parameters or by the broker: ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla:
+NONE ; kafka: UNKNOWN_SERVER_ERROR``. If the two brokers differ, a line ``differs:`` gives the reason. If two releases of Apache
+Kafka differ, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` selects by release. ``since: 4.4.0, static members`` says that older releases
+do not support the scenario. ``*`` accepts any response.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class Step:
 
 @dataclass(slots=True)
 class Scenario:
-    """The commands of a scenario, which shows one or more rules, or the responses of an API. ``cases`` are its combinations of
-    parameters.
+    """The commands of a scenario, which shows one or more rules, or the responses of an API.
+
+    ``cases`` are its combinations of parameters.
 
     ``name`` is the first rule, or the API. ``since`` is the first release of Apache Kafka that supports the scenario, and the
     feature that it needs.
@@ -199,7 +200,9 @@ def _with_older(line: str, given: Answers, release: str) -> str:
 
 
 def _merged(given: Answers) -> str:
-    """Return the responses with the fewest labels that distinguish them. The response with the most labels comes last and has none.
+    """Return the responses with the fewest labels that distinguish them.
+
+    The response that would need the most labels comes last and has none.
     """
     by_answer: dict[str, list[dict[str, str]]] = {}
     for case, answer in given:

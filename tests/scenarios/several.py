@@ -175,8 +175,9 @@ class Router:
         return self._target.up[0]
 
     def _anyone(self, request: Any, version: int, good: Callable[[Any], int | None]) -> int:
-        """Send a request to the brokers in turn, and return the first broker id in a response that is up; else the first broker
-        that is up.
+        """Send a request to the running brokers in turn until a response names a running broker.
+
+        Returns that broker, or the first running broker if no response names one.
         """
         for node in self._target.up:
             answer = good(self._call(node, request, version))

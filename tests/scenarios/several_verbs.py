@@ -49,14 +49,17 @@ def node(world: World, text: str) -> int:
 
 
 def shown_node(world: World, number: int) -> str:
-    """Return the name that the case gave to a broker, because the coordinator of an id differs between runs; else the broker's id.
+    """Return the name that the case gave to a broker, or the broker's id.
+
+    Names are used because the coordinator of an id differs between runs.
     """
     return next((name for name, known in world.nodes.items() if known == number), str(number))
 
 
 def everybody(world: World, ask: Callable[[], str], wanted: str, nodes: list[int] | None = None) -> str:
-    """Wait until each running broker gives the wanted response. Returns an empty string, or the other responses after the time
-    limit.
+    """Wait until each running broker gives the wanted response.
+
+    Returns an empty string, or the other responses after the time limit.
     """
 
     def other_answers() -> list[str]:
@@ -116,7 +119,9 @@ def replicas(world: World, words: Words) -> str:
 
 
 def _known(world: World, where: tuple[str, int], wanted: str) -> str:
-    """Wait until all running brokers describe the partition with text that begins or ends with ``wanted``, and its leader is ready.
+    """Wait until all running brokers describe the partition as ``wanted``, and its leader accepts requests.
+
+    ``wanted`` is the beginning or the end of the text that `described` returns.
     """
 
     def says() -> str:
@@ -127,8 +132,9 @@ def _known(world: World, where: tuple[str, int], wanted: str) -> str:
 
 
 def _leads(world: World, where: tuple[str, int]) -> str:
-    """Wait until only the leader accepts requests. A broker lists a new leader in its metadata before it becomes leader or
-    follower.
+    """Wait until only the leader accepts requests.
+
+    A broker lists a new leader in its metadata before it becomes leader or follower.
     """
     leader = described(world, *where).removeprefix("leader=").split()[0]
     leads = partial(_leader_says, world, where)

@@ -26,7 +26,9 @@ _NAMES = {state.value: state.name.lower() for state in RecordState}
 
 
 def topic_id_of(world: World, topic: str) -> bytes:
-    """Return a topic id: ``none`` is a topic without an id, ``unknown`` is an unused id. The id of a deleted topic is remembered.
+    """Return a topic id: ``none`` is a topic without an id, ``unknown`` is an unused id.
+
+    The id of a deleted topic is remembered.
     """
     name = topic.partition("/")[0]
     if name in ("none", "unknown"):
@@ -37,7 +39,9 @@ def topic_id_of(world: World, topic: str) -> bytes:
 
 
 def have_coordinators(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
-    """Return the group and partitions that a command names, after their coordinators have loaded and know the existing partitions.
+    """Return the group and partitions that a command names.
+
+    Before that, wait until their coordinators have loaded and know the existing partitions.
     """
     group = text(world, words.plain[0])
     named = [one for one in (words.plain[1] if len(words.plain) > 1 else "").split(",") if one]
@@ -49,8 +53,9 @@ def have_coordinators(world: World, words: Words) -> tuple[str, list[tuple[bytes
 
 
 def _there(world: World, topic_ids: set[bytes]) -> set[tuple[bytes, int]]:
-    """Return the existing partitions of these topics. Only these topics are requested, because a broker of many scenarios has a
-    thousand.
+    """Return the existing partitions of these topics.
+
+    Only these topics are requested, because a broker of many scenarios has a thousand.
     """
     named = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topic_ids - {NO_UUID})]
     topics = world.call(MetadataRequest(topics=named), 12).topics

@@ -82,8 +82,9 @@ STRICTER = {
     "noise said to be zstd": (batch(NOISE, attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
     "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
 }
-"""Batches that Apache Kafka accepts or answers with UNKNOWN_SERVER_ERROR, with Kafka's codes. ottla refuses them, because no
-consumer could read them.
+"""Batches that only ottla refuses cleanly, because no consumer could read them, with the error codes of Apache Kafka.
+
+Apache Kafka accepts them or answers with UNKNOWN_SERVER_ERROR.
 """
 
 

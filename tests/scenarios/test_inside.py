@@ -173,8 +173,9 @@ def test_expiry_of_an_old_epoch_keeps_the_new_one() -> None:
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
 def test_producer_age_counts_from_its_last_batch(age_ms: int) -> None:
-    """Apache Kafka compares timestamps of records, so it expires a producer that writes records with old timestamps while the
-    producer is active.
+    """Apache Kafka would use the record's timestamp instead.
+
+    It expires even an active producer if the producer's records have old timestamps.
     """
     broker = SimulatedBroker({"producer.id.expiration.ms": "7200000", "connections.max.idle.ms": "36000000"}).start()
     world = World(broker, "ottla", "inside-")
@@ -296,8 +297,9 @@ def test_fetch_over_many_aborted_transactions_stays_within_the_limit(meter: Mete
 
 @pytest.mark.entry("PRD-19", "INI-05")
 def test_check_and_append_are_atomic(broker: SimulatedBroker, world: World) -> None:
-    """Kafka verifies a batch asynchronously before the append. ottla does both in one step, so pipelined requests do not
-    interleave.
+    """Kafka verifies a batch asynchronously before the append.
+
+    ottla does both without interruption, so pipelined requests do not interleave.
     """
     for command in ("topic t", "A = init x", "add A t"):
         perform(world, command)

@@ -36,8 +36,9 @@ BEHIND = st.sampled_from([-1, 0, 0, 1, 3])
 
 
 class Protocol(RuleBasedStateMachine):
-    """Each example uses its own two transactional ids, two partitions and group. With a simulated broker it also starts a new
-    broker.
+    """Each example uses its own two transactional ids, two partitions and group.
+
+    With a simulated broker it also starts a new broker.
 
     A broker shared by all examples would have more topics after each, so its restarts and timers would take longer and longer.
     """

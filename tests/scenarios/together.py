@@ -17,8 +17,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True, frozen=True)
 class Play(Generic[T]):
-    """A function that sends requests to the broker. While a ``single`` play runs, no other play runs; others may wait for a restart
-    meanwhile.
+    """A function that sends requests to the broker.
+
+    While a ``single`` play runs, no other play runs; others may wait for a restart meanwhile.
     """
 
     ask: Callable[[], T]
@@ -108,8 +109,10 @@ class Together(Generic[T]):
         self._change.notify_all()
 
     def _restart(self) -> list[_Turn[T]]:
-        """Restart the broker, and return the turns that may resume. A clean stop does not count as a kill, nor a kill as a clean
-        stop: plays that wait for the other kind wait for the next restart.
+        """Restart the broker, and return the turns that may resume.
+
+        A clean stop does not count as a kill, nor a kill as a clean stop: plays that wait for the other kind wait for the next
+        restart.
         """
         kill = self._stopped[0].kill
         served = [turn for turn in self._stopped if turn.kill == kill]

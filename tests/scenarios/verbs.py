@@ -213,10 +213,9 @@ def produce(world: World, words: Words) -> Ask:
 
 @verb
 def produce_all(world: World, words: Words) -> Ask:
-    """produce_all A t,u/1 [corrupt=t] [v=12]: send one request with a record for each partition, with results in the command's
-    order
+    """produce_all A t,u/1 [corrupt=t] [v=12]: send one Produce request with a record for each partition
 
-    The batch of the partition ``corrupt`` has a wrong CRC.
+    The results are shown in the order of the command. The batch of the partition ``corrupt`` has a wrong CRC.
     """
     actor = world.actors[words.plain[0]]
     parts = [world.partition(p) for p in words.plain[1].split(",")]
@@ -368,7 +367,7 @@ def do_settle(world: World, words: Words) -> str:
 
 @verb
 def marker(world: World, words: Words) -> Ask:
-    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: WriteTxnMarkers, as a coordinator or an admin client sends it
+    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: WriteTxnMarkers, as sent by a coordinator or an admin client
     """
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)

@@ -42,7 +42,9 @@ def fetch_once(
 
 
 def _of_leader(world: World, ask: Callable[[], T]) -> T:
-    """Send a request until a partition's leader has answered it. After the time limit, the error is compared with the transcript.
+    """Send a request until a partition's leader has answered it.
+
+    After the time limit, the error is compared with the transcript.
     """
     no_leader = (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION)
     return oracle.final_value(ask, lambda p: p.error_code not in no_leader, clock=world.clock)
@@ -51,8 +53,9 @@ def _of_leader(world: World, ask: Callable[[], T]) -> T:
 def stored(
     world: World, where: tuple[str, int], *, committed: bool = False, aborted: set[tuple[int, int]] | None = None
 ) -> list[tuple[BatchHeader, bytes]]:
-    """Return every batch of a partition that the isolation level allows. The aborted transactions in the responses are added to
-    ``aborted``.
+    """Return every batch of a partition that the isolation level allows.
+
+    The aborted transactions in the responses are added to ``aborted``.
     """
     stored_batches: list[tuple[BatchHeader, bytes]] = []
     at = 0
@@ -124,8 +127,9 @@ def codecs(world: World, words: Words) -> str:
 
 @verb
 def marker_bytes(world: World, words: Words) -> str:
-    """marker_bytes t: attributes, base sequence, record count and record of the newest batch as stored; the coordinator epoch is
-    masked
+    """marker_bytes t: attributes, base sequence, record count and raw record of the newest batch
+
+    The coordinator epoch is masked.
     """
     header, raw = stored(world, world.partition(words.plain[0]))[-1]
     record = raw[HEADER_BYTES:]
@@ -212,7 +216,9 @@ def walk(world: World, words: Words) -> str:
 
 @verb
 def fetch(world: World, words: Words) -> str:
-    """fetch t [from=0] [committed] [max=bytes] [wait=ms]: error, offsets of the batches, LSO, high watermark, aborted transactions
+    """fetch t [from=0] [committed] [max=bytes] [wait=ms]: Fetch
+
+    Shows the error, the offsets of the batches, LSO, high watermark and aborted transactions.
     """
     part = fetch_once(
         world,

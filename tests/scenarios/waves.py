@@ -16,8 +16,9 @@ from tests.scenarios.script import Scenario
 from tests.scenarios.world import Words
 
 AT_ONCE = 8
-"""Number of cases at once. A busy machine with two cores can answer this many within the few hundred milliseconds that some cases
-allow.
+"""Number of cases at once.
+
+A busy machine with two cores can answer this many within the few hundred milliseconds that some cases allow.
 """
 _CHANGES_ALL = {"broker_config", "feature"}
 _ASKED_OF_ALL = {"AlterConfigs", "IncrementalAlterConfigs"}
@@ -34,11 +35,11 @@ Key = TypeVar("Key")
 
 @dataclass(slots=True, frozen=True)
 class Company:
-    """The cases with which a case may run at the same time: cases that wait for the same ``restart``, which is "restart", "kill" or
-    "".
+    """Decides with which other cases a case may run at the same time.
 
-    While a ``single`` case runs, no other case runs, except that others may wait for a restart. A case that is ``alone`` shares the
-    broker with no other case from its first to its last command.
+    Such cases wait for the same ``restart``, which is "restart", "kill" or "". While a ``single`` case runs, no other case runs,
+    except that others may wait for a restart. A case that is ``alone`` shares the broker with no other case from its first to its
+    last command.
     """
 
     restart: str = ""

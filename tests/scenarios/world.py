@@ -200,8 +200,9 @@ class World:
         return "lost" if answer.startswith("NONE") else answer
 
     def _twice(self, ask: Ask) -> str:
-        """Send the same request on two connections at the same time. Repeat both requests while a response says that the broker is
-        not ready.
+        """Send the same request on two connections at the same time.
+
+        Repeat both requests while a response says that the broker is not ready.
         """
         version = newest(ask.request) if ask.version is None else ask.version
 
@@ -218,8 +219,9 @@ class World:
         return " | ".join(settled)
 
     def patiently(self, ask: Callable[[], str], *, patient: bool = True) -> str:
-        """Send a request until the broker is ready. Returns that response, or after the time limit the last response, which is
-        compared with the transcript.
+        """Send a request until the broker is ready.
+
+        Returns that response, or after the time limit the last response, which is compared with the transcript.
         """
         return oracle.final_value(ask, lambda answer: not patient or not answer.startswith(NOT_READY), clock=self.broker)
 

@@ -81,8 +81,9 @@ PLANTED = [*(mutant for mutant in MUTANTS if mutant.name in OF_SCENARIOS), *OWN,
 
 
 def catching_seed(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None:
-    """Return a seed whose world detects the fault, and its first finding. Call this only once in a process, as it replaces a
-    module.
+    """Return a seed whose world detects the fault, and its first finding.
+
+    Call this only once in a process, as it replaces a module.
 
     The seed in `CAUGHT_BEFORE_BY` is tried before all others, because the fault has no effect in most worlds.
     """

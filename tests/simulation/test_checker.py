@@ -30,9 +30,7 @@ def attempt(name: str, number: int, records: list[WrittenRecord], *, ended: str,
 
 
 def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ended: str, at_s: float) -> Attempt:
-    """Return a transaction that copies each input offset in ``sources`` to a record in the partition at the same index of
-    ``where``.
-    """
+    """Return a transaction that copies each input offset in ``sources`` to the partition at the same index of ``where``."""
     records = [WrittenRecord(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
     made = attempt("pipe", number, records, ended=ended, at_s=at_s)
     made.group, made.offsets = GROUP, {INPUT: sources[-1] + 1}
@@ -41,8 +39,9 @@ def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ende
 
 @pytest.fixture
 def history() -> History:
-    """The feeder commits, aborts and commits. The piper aborts, commits in two partitions, and never receives its last commit
-    response.
+    """The feeder commits, aborts and commits.
+
+    The piper aborts, commits in two partitions, and never receives its last commit response.
     """
     return History(
         attempts=[

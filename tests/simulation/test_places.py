@@ -1,5 +1,6 @@
-"""The code that each planted fault replaces still exists. The tests that plant the faults are slow and run only under `make
-nightly`.
+"""The code that each planted fault replaces still exists.
+
+The tests that plant the faults are slow and run only under `make nightly`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Invariants that are checked after each step also hold across crashes: an acknowledged producer id and epoch survive a power cut.
-"""
+"""Invariants also hold across crashes: an acknowledged producer id and epoch survive a power cut."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from ottla.protocol.codec import api, decode_body, read_client_id, response_part
 
 
 class AcceptedConnection(asyncio.BufferedProtocol):
-    """A connection that was accepted from a broker under test. A subclass handles each request in `received`, and responds at once,
-    later or never.
+    """A connection that was accepted from a broker under test.
+
+    A subclass handles each request in `received`, and responds at once, later or never.
     """
 
     def __init__(self) -> None:

@@ -133,8 +133,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class WithinBudget(Protocol):
-    """Type of the fixture: ``for case in within_budget(cases, seconds=60, floor=20)`` yields cases until 60 seconds are over, but
-    at least 20.
+    """Type of the fixture `within_budget`.
+
+    ``for case in within_budget(cases, seconds=60, floor=20)`` yields cases until 60 seconds are over, but at least 20 cases.
     """
 
     def __call__(self, cases: Iterable[Case], *, seconds: float, floor: int) -> Iterator[Case]: ...

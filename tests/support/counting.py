@@ -108,8 +108,9 @@ class LineMeter:
 
 
 class TimeMeter:
-    """Measures the thread's processor time in ms. Processor time of other processes does not count, but load on the machine still
-    slows this thread down.
+    """Measures the thread's processor time in ms.
+
+    Processor time of other processes does not count, but load on the machine still slows this thread down.
     """
 
     attempts = 3
@@ -156,8 +157,9 @@ def check(meter: Meter, limit: Limit, what: str = "the work") -> None:
 
 
 def check_best(meter: Meter, limit: Limit, attempt: Callable[[int], object]) -> None:
-    """Call ``attempt`` up to ``meter.attempts`` times with the number of the attempt. Raise AssertionError if every attempt exceeds
-    the limit.
+    """Call ``attempt`` up to ``meter.attempts`` times with the number of the attempt.
+
+    Raise AssertionError if every attempt exceeds the limit.
     """
     for number in range(meter.attempts):
         meter.longest = 0.0

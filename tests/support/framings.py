@@ -1,5 +1,4 @@
-"""Batches that hold the same `RECORDS` and differ only in details of their compression format that the format leaves to the writer.
-"""
+"""Batches that hold the same `RECORDS` and differ only in optional details of their compression format, such as block sizes."""
 
 from __future__ import annotations
 
@@ -148,7 +147,9 @@ def _with_header_checksum(data: bytes, flags: int, fields: bytes) -> bytes:
 
 
 def _ending_before_the_buffer(left: int) -> bytes:
-    """Return two gzip members. The deflated data of the first member ends ``left`` bytes before the end of Java's buffer of 8 KiB.
+    """Return two gzip members.
+
+    The deflated data of the first member ends ``left`` bytes before the end of Java's buffer of 8 KiB.
     """
     records = [record(delta=i, value=b"%04d" % i) for i in range(COUNT)]
     wanted = 8_192 - left

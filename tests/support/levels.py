@@ -41,7 +41,9 @@ def _wanted(config: pytest.Config) -> frozenset[str]:
 
 
 def seeds(count: int, *, in_check: int) -> list[Any]:
-    """Return the seeds below ``count`` as parameters. The first ``in_check`` seeds keep the test's level; the others are ``full``.
+    """Return the seeds below ``count`` as parameters.
+
+    The first ``in_check`` seeds keep the test's level; the others are ``full``.
     """
     return [seed if seed < in_check else pytest.param(seed, marks=pytest.mark.full) for seed in range(count)]
 

@@ -1,10 +1,11 @@
-"""Waits for named conditions of a broker that responds before a change takes effect in all of its components, above all of Apache
-Kafka.
+"""Waits for named conditions of a broker, above all of Apache Kafka.
 
-Apache Kafka's controller responds to a request when the change is in its own log. The brokers replay that log later: one after the
-other they list the change in their metadata, open the partitions, load the coordinators, and apply the configs. So a test waits for
-the state that its next request needs. Every wait has a named condition and the same generous limit, which only guards against
-hanging. A wait that fails reports the condition, the broker and the last value.
+A broker may respond before a change takes effect in all of its components. Apache Kafka's controller responds to a request when the
+change is in its own log. The brokers replay that log later: one after the other they list the change in their metadata, open the
+partitions, load the coordinators, and apply the configs. So a test waits for the state that its next request needs.
+
+Every wait has a named condition and the same generous limit, which only guards against hanging. A wait that fails reports the
+condition, the broker and the last value.
 """
 
 from __future__ import annotations
@@ -199,8 +200,9 @@ def topic_gone(client: Client, topic: str) -> None:
 
 
 def leaders_lead(client: Client, topic: str, partitions: int = 1) -> None:
-    """Wait until the broker accepts requests for the topic's partitions as leader. Apache Kafka lists a leader in its metadata
-    before that broker accepts requests.
+    """Wait until the broker accepts requests for the topic's partitions as leader.
+
+    Apache Kafka lists a leader in its metadata before that broker accepts requests.
     """
     topic_known(client, topic, partitions)
     _lead(client, topic, range(partitions))

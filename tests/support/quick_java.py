@@ -64,8 +64,9 @@ def submitted(settings: Mapping[str, str] = {}) -> list[str]:
 
 
 def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
-    """Create the archive by running a driver that writes a few purchases. On a machine that is too slow, tests run without the
-    archive.
+    """Create the archive by running a driver that writes a few purchases.
+
+    On a machine that is too slow, tests run without the archive.
     """
     from ottla import Broker
     from ottla.pipeline.generate import Workload

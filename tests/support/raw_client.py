@@ -40,8 +40,9 @@ class RawClient:
         return message
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """Send a request and return its response; the default is the newest stable version. Raises `Closed` if the broker closes
-        the connection.
+        """Send a request and return its response; the default is the newest stable version.
+
+        Raises `Closed` if the broker closes the connection.
         """
         return self.receive(self.send(request, newest(request) if version is None else version))
 

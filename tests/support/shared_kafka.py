@@ -1,9 +1,9 @@
-"""Apache Kafka brokers that all tests of a run share, including tests in several xdist workers: one broker for each set of
-settings.
+"""Apache Kafka brokers that all tests of a run share, one for each set of settings.
 
-The first test that needs such a broker starts it, and later tests find it in the directory of the run (`tools.keeping`). The broker
-ends when the run ends. So each test uses its own topic and group names, and changes nothing that affects the whole broker. A test
-that stops, kills or reconfigures Apache Kafka, or that lists all topics or groups, starts its own broker.
+The brokers are shared by all xdist workers. The first test that needs a broker starts it, and later tests find it in the directory
+of the run (`tools.keeping`). The broker ends when the run ends. So each test uses its own topic and group names, and changes
+nothing that affects the whole broker. A test that stops, kills or reconfigures Apache Kafka, or that lists all topics or groups,
+starts its own broker.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _started: list[ApacheKafka] = []
 
 
 class SharedKafka(msgspec.Struct, frozen=True):
-    """A broker that runs until the end of the run. ``missing`` is the reason why this machine cannot start the broker, or an empty
-    string.
+    """A broker that runs until the end of the run.
+
+    ``missing`` is the reason why this machine cannot start the broker, or an empty string.
     """
 
     bootstrap: str

@@ -39,8 +39,9 @@ def make(broker: SimulatedBroker, topic: str) -> bytes:
 
 
 def with_strays(fs: MemoryFilesystem) -> bytes:
-    """Leave the log directory of a stopped broker with a topic ``kept``, and stray directories of `TOPIC`. Returns the id of
-    `TOPIC`.
+    """Leave the log directory of a stopped broker with a topic ``kept``, and stray directories of `TOPIC`.
+
+    Returns the id of `TOPIC`.
     """
     broker = SimulatedBroker(fs=fs).start()
     make(broker, "kept")

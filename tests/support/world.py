@@ -23,8 +23,9 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class ShardWorld(Generic[S]):
-    """A coordinator's shard with its log. Results are applied as `Result` requires: append the records, replay them, then apply the
-    effects.
+    """A coordinator's shard with its log.
+
+    Results are applied as `Result` requires: append the records, replay them, then apply the effects.
 
     A subclass creates the shard and replays records. It also applies effects and returns the logged part of the state, if the
     coordinator has them.
@@ -87,8 +88,9 @@ class ShardWorld(Generic[S]):
         return result.response
 
     def run_retried(self, command: Callable[[], Result[T]], producer_id: int = -1) -> T:
-        """Run a command twice, as a retry after a failed append. The first run must not change the state; the second result is
-        applied.
+        """Run a command twice, as a retry after a failed append.
+
+        The first run must not change the state; the second result is applied.
 
         Raises `KafkaError` if the command does.
         """
@@ -118,9 +120,7 @@ class ShardWorld(Generic[S]):
         return again
 
     def reload(self) -> None:
-        """Restart the coordinator: replace the live shard with one loaded from the log, and assert that both have the same logged
-        state.
-        """
+        """Restart the coordinator: replace the live shard with one loaded from the log, which must have the same logged state."""
         self.shard = self.check_reloaded()
 
 
