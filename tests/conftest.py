@@ -26,8 +26,8 @@ pytest_plugins = [
 # Check the whole state, not only the changed part of it, after every change that a test makes.
 CHECKED.whole_states = True
 
-# Tests draw the same examples in every run, so that only a change of the code can make one fail; `make search` draws others. An
-# example has no deadline, because its duration depends on the load of the machine.
+# Hypothesis draws the same examples in every run, so that only a change of the code can make a test fail; `make search` draws other
+# examples. An example has no deadline, because its duration depends on the load of the machine.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", UNTIMED, derandomize=True)
 settings.register_profile("searching", UNTIMED, print_blob=True)

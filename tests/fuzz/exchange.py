@@ -66,7 +66,7 @@ class Conversation:
         self.due: deque[Exchange] = deque()
 
     def sent(self, raw: bytes) -> list[str]:
-        """Note bytes that were sent. Returns the names of the requests that these bytes complete."""
+        """Record sent bytes. Returns the names of the requests that these bytes complete."""
         self._sent += raw
         names = []
         while len(self._sent) >= 4:
@@ -101,7 +101,7 @@ class Conversation:
         return exchange
 
     def lost(self) -> None:
-        """Note that the connection is closed, and drop its pending requests."""
+        """Record that the connection was closed, and drop its pending requests."""
         self._sent.clear()
         self.due.clear()
 

@@ -13,7 +13,7 @@ from ottla.protocol.messages import APIS
 from tests.fuzz.state import Key, State
 
 Told = Iterator[tuple[Key, int]]
-"""The part of the state that an element is about, and the error code of the element's response."""
+"""Key of the state that an element of a request would change, and the error code in the element's response."""
 
 
 class Answered(Protocol):

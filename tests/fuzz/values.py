@@ -135,7 +135,7 @@ class Maker:
         text: str = self._rng.choice(ANY_TEXT)
         return text
 
-    # what fits
+    # plausible values
 
     def _number(self, field: Field, owner: str) -> int:
         rng, name, cast = self._rng, field.name, self._cast

@@ -1,7 +1,7 @@
 """Brokers that replicate over a simulated network, without coordinators and without a controller process.
 
 Each machine runs the broker's own replication: connections, Fetch, the replica manager, logs and checkpoints. The controller's
-state lives in this process. Each broker learns the metadata only when the test, or a seed, delivers it.
+state lives in this process. A broker learns of changed metadata only when the test delivers it.
 """
 
 from __future__ import annotations

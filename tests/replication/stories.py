@@ -15,7 +15,7 @@ from tests.replication.brokers import ReplicaBrokersWorld, ReplicaServer
 from tests.support.logs import stored
 
 POWER_EVERY = 4
-"""Every fourth seed uses ``ottla.durability=power``; instead of killed processes it has power cuts of machines."""
+"""Every fourth seed uses ``ottla.durability=power``. Its crashes are power cuts instead of killed processes."""
 
 
 class Anomaly(AssertionError):
@@ -183,7 +183,7 @@ class Story:
         for value in self.acknowledged.values():
             held(value in lies, f"{value!r} was acknowledged, and is not there in the end")
 
-    # what must hold
+    # invariants
 
     def _log(self, broker_id: int) -> Log:
         return self.world.partition(broker_id).log

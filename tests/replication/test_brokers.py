@@ -155,7 +155,7 @@ def test_waiting_producer_gets_not_leader_after_a_leader_change(world: ReplicaBr
 
 
 def test_follower_truncates_to_the_diverging_offset_and_not_to_its_high_watermark(world: ReplicaBrokersWorld) -> None:
-    """Broker 2 has two batches, and its high watermark is 0, when broker 3 is elected, which has only the first batch (KIP-101)."""
+    """Broker 3, which has only the first of two batches, is elected while broker 2 has both and a high watermark of 0 (KIP-101)."""
     producer = Producer(world)
     world.links.cut("broker-2", "broker-1")
     world.wait(300)
@@ -376,7 +376,7 @@ def test_followers_without_a_session_send_full_fetches() -> None:
 
 
 def test_followers_fetch_a_new_partition_at_once_after_an_election() -> None:
-    """When broker 2 is elected, a long fetch of the followers for another, idle partition is still pending at broker 2."""
+    """When broker 2 is elected, the followers' long fetch for another partition, which is idle, is still pending at broker 2."""
     world = ReplicaBrokersWorld(7, partitions=3, settings={"replica.fetch.wait.max.ms": "5000", "replica.lag.time.max.ms": "60000"})
     world.settle(12_000)
     world.move_leader(2)

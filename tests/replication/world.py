@@ -387,7 +387,7 @@ class ReplicaWorld:
         elif controller.leader != NO_LEADER:
             node.following = Following(leader_id=controller.leader, leader_epoch=controller.leader_epoch)
 
-    # lives
+    # crashes and restarts
 
     def crash(self, node: Node) -> None:
         """Crash a broker.
@@ -435,7 +435,7 @@ class ReplicaWorld:
         if self.controller.leader == NO_LEADER:
             self.elect(self.controller.isr)
 
-    # what must hold
+    # invariants
 
     def check(self) -> None:
         live_isr = [n for n in self.nodes if n.is_alive and n.id in self.controller.isr]

@@ -37,10 +37,7 @@ _REPEATED = re.compile(r"(\w)\1{29,}")
 _MEMBER = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")
 """Regular expression for member ids that a broker assigned, in the classic or a newer protocol."""
 _OF_ALL_CASES = {"ListGroups": "groups", "ListTransactions": "transaction_states", "ListConfigResources": "config_resources"}
-"""Responses that list objects of every case. Objects of other cases are not shown.
-
-DescribeProducers also omits the producers of other cases.
-"""
+"""APIs whose responses list objects of every case, with the name of the list. Objects of other cases are not shown."""
 _PROBE = "-probe-"
 """Part of the names of groups that `wait_for_topics` uses."""
 

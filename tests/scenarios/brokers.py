@@ -50,7 +50,7 @@ _QUICK_STREAMS = {
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "500",
 }
-"""The same for streams groups."""
+"""Immediate target assignments of streams groups, and lower bounds that allow a case to use short time-outs."""
 _QUICK_SHARES = {
     "group.share.assignment.interval.ms": "0",
     "group.share.assignor.offload.enable": "false",
@@ -59,7 +59,7 @@ _QUICK_SHARES = {
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
 }
-"""The same for share groups. The shortest acquisition lock is as long as the shortest session."""
+"""Immediate target assignments of share groups, and lower bounds that allow short time-outs and acquisition locks."""
 _ANY_API = {
     **_TARGETS_AT_ONCE,
     "group.min.session.timeout.ms": "6000",

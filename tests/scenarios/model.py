@@ -112,8 +112,8 @@ class Partition:
 class Offsets:
     """The offset of one partition committed by one streams group, and the pending offsets of transactions.
 
-    Each offset is stored with the position of its write among all writes. A plain commit and transactional commits compete: the one
-    written last is the committed offset. The group has one member, which has had the partition's task since it joined.
+    Each offset is stored with the position of its write among all writes, because the last of all plain and transactional commits
+    determines the committed offset. The group has one member, which has had the partition's task since it joined.
     """
 
     JOINED = 2
@@ -144,10 +144,10 @@ class Offsets:
 
 
 class Model:
-    """Each method returns the response that a broker must give.
+    """The model of a broker. Each method returns the expected response to a request.
 
-    To a commit by a newer version of EndTxn, Apache Kafka gives two error responses that are fatal although the producer made no
-    error. ottla's responses are not fatal: ``is_ottla``.
+    In two situations Apache Kafka refuses a commit by EndTxn version 5 with an error that is fatal for a correct producer. ottla
+    responds with another error there, as the model does if ``is_ottla`` is set.
     """
 
     OFFSETS = "offsets"
@@ -292,7 +292,7 @@ class Model:
     def admin_marker(self, pid: int, epoch: int, where: str, outcome: str) -> str:
         return self.partitions[where].mark(pid, epoch, outcome)
 
-    # what befalls it
+    # crashes and time
 
     def crash(self) -> None:
         for known in self.ids.values():

@@ -8,12 +8,18 @@
       produce A t seq=0 v=$v               -> NONE @0
 
 A scenario begins with an unindented line of rules, a title and parameters, followed by one command per line. A scenario that
-belongs to no rule begins with an API instead: ``API Metadata: topics by their ids [v=10-13]``. The command of ``v=12,13: produce A
-t`` is executed only in these cases. The text after ``->`` is the expected response; a command without it must succeed. Alternatives
-are separated by `` ; ``, and selected by parameters or by the broker: ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla:
-NONE ; kafka: UNKNOWN_SERVER_ERROR``. If the two brokers differ, a line ``differs:`` gives the reason. If two releases of Apache
-Kafka differ, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` selects by release. ``since: 4.4.0, static members`` says that older releases
-do not support the scenario. ``*`` accepts any response.
+belongs to no rule begins with an API instead, as in ``API Metadata: topics by their ids   [v=10-13]``. The command in
+``v=12,13: produce A t`` is executed only in these cases.
+
+The text after ``->`` is the expected response; a command without it must succeed. ``*`` accepts any response. Alternatives are
+separated by `` ; ``, and selected by parameters, by the broker or by the release of Apache Kafka:
+
+    -> v=9: INVALID_TXN_STATE ; v=12: NONE
+    -> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR
+    -> kafka-4.3.1: NONE ; kafka-4.4.0: INVALID_REQUEST
+
+If the two brokers differ, a line ``differs:`` gives the reason. ``since: 4.4.0, static members`` means that older releases of Apache
+Kafka do not support the scenario.
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ class ScriptError(Exception):
 
 @dataclass(slots=True)
 class Step:
-    """A command of a scenario. ``only`` are conditions on the case; without them the command is skipped."""
+    """A command of a scenario. ``only`` are conditions on the case and the broker; if one is false, the command is skipped."""
 
     line: int
     command: str

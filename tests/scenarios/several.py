@@ -23,7 +23,8 @@ RACKS = {1: "r1", 2: "r2", 3: "r3"}
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
-    # The session time-out is longer than the delays of a broker on a busy machine. Cases that kill a broker wait for its end.
+    # The session time-out is longer than the delays of a broker on a busy machine. Cases that kill a broker wait until its session
+    # expires.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "6000",

@@ -39,9 +39,9 @@ def topic_id_of(world: World, topic: str) -> bytes:
 
 
 def have_coordinators(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
-    """Return the group and partitions that a command names.
+    """Wait for the share coordinators of the group and partitions that a command names, and return group and partitions.
 
-    Before that, wait until their coordinators have loaded and know the existing partitions.
+    The wait ends when the coordinators have loaded and know the partitions that exist.
     """
     group = text(world, words.plain[0])
     named = [one for one in (words.plain[1] if len(words.plain) > 1 else "").split(",") if one]

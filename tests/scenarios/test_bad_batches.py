@@ -82,10 +82,7 @@ STRICTER = {
     "noise said to be zstd": (batch(NOISE, attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
     "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
 }
-"""Batches that only ottla refuses cleanly, because no consumer could read them, with the error codes of Apache Kafka.
-
-Apache Kafka accepts them or answers with UNKNOWN_SERVER_ERROR.
-"""
+"""Batches that ottla refuses because no consumer could read them, with the error codes of Apache Kafka."""
 
 
 @pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")

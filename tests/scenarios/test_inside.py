@@ -183,8 +183,8 @@ def test_producer_age_counts_from_its_last_batch(age_ms: int) -> None:
         perform(world, command)
     broker.sleep(3_600_000)
     assert str(perform(world, "producers t")).startswith("p1 e0")
-    # The sleep exceeds the expiration time of two hours by more than one check interval, but not by the distance of the record's
-    # timestamp.
+    # Both sleeps together exceed the expiration time of two hours by one check interval. If the age counted from a record timestamp
+    # that is 3,000 s ahead, the producer would not have expired yet.
     broker.sleep(3_600_000 + 700_000)
     assert perform(world, "producers t") == "nobody"
     world.close()

@@ -168,7 +168,7 @@ class Protocol(RuleBasedStateMachine):
         answer = self.ask(f"marker A {where} {'commit' if commit else 'abort'} coordinator=0")
         assert answer == self.model.admin_marker(pid, epoch, where, COMMITTED if commit else ABORTED)
 
-    # looks
+    # reads
 
     @rule(where=WHERE)
     def fetch(self, where: str) -> None:

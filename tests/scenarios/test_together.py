@@ -1,4 +1,4 @@
-"""Several plays share a broker and its restarts."""
+"""Plays, which are functions that send requests to a shared broker, run concurrently and share its restarts."""
 
 from __future__ import annotations
 

@@ -367,8 +367,7 @@ def do_settle(world: World, words: Words) -> str:
 
 @verb
 def marker(world: World, words: Words) -> Ask:
-    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: WriteTxnMarkers, as sent by a coordinator or an admin client
-    """
+    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: WriteTxnMarkers of a coordinator or an admin client"""
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     parts = [world.partition(p) for p in words.plain[1].split(",")]

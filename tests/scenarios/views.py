@@ -53,7 +53,7 @@ def _of_leader(world: World, ask: Callable[[], T]) -> T:
 def stored(
     world: World, where: tuple[str, int], *, committed: bool = False, aborted: set[tuple[int, int]] | None = None
 ) -> list[tuple[BatchHeader, bytes]]:
-    """Return every batch of a partition that the isolation level allows.
+    """Return every batch of a partition that fetches with this isolation level return.
 
     The aborted transactions in the responses are added to ``aborted``.
     """
@@ -352,7 +352,7 @@ def producers(world: World, words: Words) -> Ask:
             for p in sorted(partition_response.active_producers, key=lambda p: p.producer_id)
             if only in (None, p.producer_id)
         ]
-        # Producer ids are sorted by name, because the coordinators of several brokers assign them from different blocks.
+        # Producers are sorted by their names in the transcript, because several coordinators assign ids from different blocks.
         return " | ".join(sorted(listed)) or "nobody"
 
     return Ask(DescribeProducersRequest([TopicRequest(name=topic, partition_indexes=[index])]), None, show)

@@ -39,9 +39,9 @@ def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ende
 
 @pytest.fixture
 def history() -> History:
-    """The feeder commits, aborts and commits.
+    """A history of two producers, "feed" and "pipe".
 
-    The piper aborts, commits in two partitions, and never receives its last commit response.
+    "feed" commits, aborts and commits. "pipe" aborts, commits in two partitions, and never receives its last commit response.
     """
     return History(
         attempts=[

@@ -1,6 +1,6 @@
 """The code that each planted fault replaces still exists.
 
-The tests that plant the faults are slow and run only under `make nightly`.
+The tests that plant the faults would show this as well, but they are slow and run only in `make nightly`.
 """
 
 from __future__ import annotations
