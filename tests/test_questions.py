@@ -14,7 +14,7 @@ NO_GROUP = KafkaAnswered("unknown group 'billing'", Code.GROUP_ID_NOT_FOUND)
 @pytest.mark.parametrize(
     "code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND], ids=lambda code: code.name
 )
-def test_missing_value_is_awaited(code: Code) -> None:
+def test_wait_retries_while_the_value_is_missing(code: Code) -> None:
     answers: list[KafkaAnswered | dict[str, int]] = [{"orders": 0}, {}, KafkaAnswered("there is none", code)]
 
     def condition() -> dict[str, int]:
@@ -26,7 +26,7 @@ def test_missing_value_is_awaited(code: Code) -> None:
     assert wait_for(condition, 60) == {"orders": 0}
 
 
-def test_missing_value_is_named_after_the_timeout() -> None:
+def test_timeout_error_names_the_missing_value() -> None:
     def condition() -> None:
         raise NO_GROUP
 

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.xdist_group("sharing")
-def test_xdist_groups_are_known_to_the_scheduler(request: pytest.FixtureRequest) -> None:
+def test_id_contains_the_xdist_group_in_a_grouped_run(request: pytest.FixtureRequest) -> None:
     """With ``--dist loadgroup`` pytest-xdist appends a test's group to its id; otherwise it ignores the groups.
 
     Without groups, each worker would start a broker or Spark session that one worker could start for all of the group's tests.

@@ -222,7 +222,7 @@ COMMON = {
     ],
     ids=["apache/kafka", "confluentinc/cp-kafka", "bitnami/kafka"],
 )
-def test_compose_files_of_other_images_work_with_another_image_name(prefix: str, own: dict[str, str]) -> None:
+def test_environment_of_other_kafka_images_configures_the_broker(prefix: str, own: dict[str, str]) -> None:
     serving = prepared({prefix + name: value for name, value in COMMON.items()} | own, {})
     config, ignored = load(None, serving, [], {})
     assert ignored == []

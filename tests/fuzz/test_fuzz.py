@@ -53,7 +53,7 @@ def host() -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("key", sorted(encoding.requests()))
-def test_valid_requests_equal_those_of_the_codecs(key: int) -> None:
+def test_encoded_requests_equal_those_of_the_codecs(key: int) -> None:
     section = encoding.requests()[key]
     rng = random.Random(key)
     words = Vocabulary(rng)
@@ -163,7 +163,7 @@ def test_run_is_reproducible() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("path", traces(), ids=lambda path: path.stem)
-def test_former_findings_stay_fixed(path: Path) -> None:
+def test_trace_of_a_fixed_bug_has_no_failure(path: Path) -> None:
     replay(path)
 
 

@@ -116,7 +116,7 @@ def test_markers_with_a_final_error_are_not_sent_again(broker: SimulatedBroker, 
 
 
 @pytest.mark.entry("MRK-09", "MRK-10")
-def test_repeated_or_late_marker_responses_complete_once(broker: SimulatedBroker, world: World) -> None:
+def test_repeated_or_late_marker_responses_complete_a_transaction_once(broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     transport = carry(broker)
@@ -149,7 +149,7 @@ def test_stopping_broker_accepts_no_requests(broker: SimulatedBroker, world: Wor
 
 @pytest.mark.smoke
 @pytest.mark.entry("IDM-20")
-def test_million_producers_expire_in_steps(meter: Meter) -> None:
+def test_expiry_of_a_million_producers_does_not_block_the_event_loop(meter: Meter) -> None:
     state, count = ProducerState(), meter.size(1_000_000)
     old, young = ProducerEntry(0), ProducerEntry(0)
     old.seen(0, -1)
@@ -160,7 +160,7 @@ def test_million_producers_expire_in_steps(meter: Meter) -> None:
 
 
 @pytest.mark.entry("IDM-21")
-def test_expiry_of_an_old_epoch_keeps_the_new_one() -> None:
+def test_expiry_of_an_old_epoch_keeps_the_new_epoch() -> None:
     state = ProducerState()
     for epoch, seen_ms in ((0, 1_000), (1, 2_000)):
         header = read_header(build_batch([(None, b"v")], 1, producer_id=7, producer_epoch=epoch, base_sequence=0))

@@ -261,7 +261,7 @@ def test_model_and_ottla_agree() -> None:
 
 
 @pytest.mark.full
-def test_model_and_ottla_agree_for_long() -> None:
+def test_model_and_ottla_agree_over_many_examples() -> None:
     run("ottla", simulated, 200, 50)
 
 

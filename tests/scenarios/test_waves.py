@@ -128,7 +128,7 @@ def test_first_requested_case_plays_all_cases_of_its_broker(scenario: Callable[.
     assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 
 
-def test_in_process_case_is_played_on_request(scenario: Callable[..., Scenario]) -> None:
+def test_simulated_case_runs_only_when_requested(scenario: Callable[..., Scenario]) -> None:
     broker = Noting()
     parts = {name: Part("simulated", scenario("restart"), {}) for name in ("a", "b")}
     ahead = Ahead(parts, Brokers(lambda target, name: broker))

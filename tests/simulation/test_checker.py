@@ -105,7 +105,7 @@ def seen() -> Observation:
     )
 
 
-def test_valid_history_passes(history: History, seen: Observation) -> None:
+def test_valid_history_has_no_findings(history: History, seen: Observation) -> None:
     assert check(history, seen) == []
     assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
 

@@ -73,7 +73,7 @@ def test_faults_affect_every_node() -> None:
 
 
 @pytest.mark.full
-def test_paused_broker_learns_its_replacement_when_resumed() -> None:
+def test_paused_leader_learns_that_it_was_replaced_when_resumed() -> None:
     pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
     verdict = judge(msgspec.structs.replace(draw(3, 60, brokers=3), faults=(pause,)))
     assert verdict.findings == []

@@ -92,7 +92,7 @@ def test_one_write_may_arrive_as_several_reads() -> None:
     assert ground.accepted[0].pieces > 200
 
 
-def test_one_way_partition_delays_bytes_and_keeps_their_order() -> None:
+def test_one_way_network_partition_delays_bytes_and_keeps_their_order() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -110,7 +110,7 @@ def test_one_way_partition_delays_bytes_and_keeps_their_order() -> None:
     assert bytes(there.data) == b"123"
 
 
-def test_close_during_a_partition_reaches_the_other_side_after_it() -> None:
+def test_close_during_a_network_partition_reaches_the_other_side_after_it() -> None:
     ground = Ground()
     side = ground.dial()
     ground.wait()
@@ -156,7 +156,7 @@ def test_killed_process_closes_its_connections() -> None:
     assert ground.refused == 1
 
 
-def test_connecting_during_a_partition_gets_no_response() -> None:
+def test_connecting_during_a_network_partition_gets_no_response() -> None:
     ground = Ground()
     ground.links.cut(THERE, HERE)
     side = ground.dial()

@@ -73,7 +73,7 @@ def test_one_broker_gets_a_response_from_another() -> None:
 
 
 @pytest.mark.parametrize("way", [("broker-0", "broker-1"), ("broker-1", "broker-0")])
-def test_one_way_partition_blocks_responses_until_it_ends(way: tuple[str, str]) -> None:
+def test_one_way_network_partition_blocks_responses_until_it_ends(way: tuple[str, str]) -> None:
     ground = Ground()
     ground.links.cut(*way)
     ground.ask()
@@ -85,7 +85,7 @@ def test_one_way_partition_blocks_responses_until_it_ends(way: tuple[str, str]) 
     assert isinstance(ground.answers[1], MetadataResponse)
 
 
-def test_partition_of_an_open_connection_ends_in_a_timeout() -> None:
+def test_network_partition_of_an_open_connection_ends_in_a_timeout() -> None:
     ground = Ground()
     ground.ask()
     ground.wait(500)

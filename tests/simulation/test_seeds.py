@@ -88,7 +88,7 @@ def test_seed_does_not_depend_on_the_hash_seed() -> None:
     assert len(told) == 1
 
 
-def test_plan_is_an_immutable_value() -> None:
+def test_plan_is_determined_by_its_seed_and_survives_encoding() -> None:
     assert draw(5) == draw(5)
     assert draw(5) != msgspec.structs.replace(draw(6), seed=5)
     assert decode(encode(draw(5))) == draw(5)
@@ -122,7 +122,7 @@ def test_passing_plan_is_not_shrunk() -> None:
     assert shrink(plan, lambda smaller: False) == plan
 
 
-def test_plan_without_faults_has_no_fault_states() -> None:
+def test_plan_without_faults_reaches_no_fault_states() -> None:
     verdict = judge(msgspec.structs.replace(draw(3, 30), faults=()))
     assert verdict.findings == []
     assert not [state for state in verdict.reached if state.startswith("fault")]

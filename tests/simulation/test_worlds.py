@@ -54,7 +54,7 @@ def test_seed_does_not_depend_on_the_hash_seed() -> None:
     assert digest(1, 1) != digest(2, 1)
 
 
-def test_calls_of_one_time_run_in_schedule_order() -> None:
+def test_calls_due_at_the_same_time_run_in_the_order_scheduled() -> None:
     scheduler, called = Scheduler(1_000), list[str]()
     scheduler.call_later(5, lambda: called.append(f"first at {scheduler.now_ms}"))
     scheduler.call_later(5, lambda: called.append("second"))
@@ -84,7 +84,7 @@ def test_overridden_settle_is_used_while_time_advances() -> None:
     assert env.settled == 2
 
 
-def test_turn_does_not_run_calls_scheduled_in_it() -> None:
+def test_turn_runs_no_calls_that_were_scheduled_during_it() -> None:
     scheduler, called = Scheduler(0), list[int]()
 
     def again() -> None:

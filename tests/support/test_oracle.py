@@ -65,13 +65,13 @@ def test_unavailable_coordinator_is_retried() -> None:
     assert 0 < broker.clock.now_ms() < 1_000
 
 
-def test_ready_returns_a_final_error() -> None:
+def test_ready_returns_a_response_with_a_final_error() -> None:
     refused = coordinator(Code.GROUP_AUTHORIZATION_FAILED)
     broker = Broker(coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS), coordinator(Code.NOT_COORDINATOR), refused)
     assert oracle.ready(broker, coordinator(Code.NONE), 3, lambda answer: [answer.error_code]) is refused
 
 
-def test_retriable_exception_is_the_last_value() -> None:
+def test_failed_wait_reports_a_retriable_exception_as_last_value() -> None:
     def look() -> None:
         raise Unreachable("no broker at 127.0.0.1:9092")
 

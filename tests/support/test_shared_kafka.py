@@ -81,7 +81,7 @@ def test_process_with_a_reused_pid_is_not_killed(monkeypatch: pytest.MonkeyPatch
         other.kill()
 
 
-def test_workers_of_a_run_belong_to_its_first_process() -> None:
+def test_process_inside_a_run_begins_no_run_of_its_own() -> None:
     assert os.environ[keeping.VARIABLE]
     assert keeping.Run.begun() is None
 
