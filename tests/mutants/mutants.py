@@ -47,7 +47,7 @@ MUTANTS = [
         caught_by="END-21 or INI-03",
     ),
     Mutant(
-        "the marker of every partition but the first is forgotten",
+        "markers are written only to the first partition",
         file="ottla/broker/handlers/write_txn_markers.py",
         function="_write",
         old="marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)",
@@ -72,7 +72,7 @@ MUTANTS = [
         caught_by="CRD-01 or END-08",
     ),
     Mutant(
-        "the window has six batches",
+        "the duplicate window has six batches",
         file=PRODUCERS,
         function="",
         old="DUPLICATE_WINDOW_BATCHES = 5",
@@ -80,7 +80,7 @@ MUTANTS = [
         caught_by="IDM-06",
     ),
     Mutant(
-        "pending offsets are shown at once",
+        "pending offsets are visible before the commit",
         file=OFFSETS,
         function="OffsetStore.put",
         old="producer_id >= 0",
@@ -88,7 +88,7 @@ MUTANTS = [
         caught_by="OFF-01 or OFF-03",
     ),
     Mutant(
-        "something comes between a batch's check and its append: one that passed vouches for later ones",
+        "the verification of one batch counts for later batches",
         file=BATCH_VERIFICATION,
         function="verify",
         old="key = (partition.log.topic, partition.log.partition)",
@@ -108,7 +108,7 @@ MUTANTS = [
         caught_by="IDM-08 or INI-06",
     ),
     Mutant(
-        "a gap in the sequence is taken",
+        "a sequence gap is accepted",
         file=PRODUCERS,
         function="_in_sequence",
         old="following == last + 1",
@@ -124,7 +124,7 @@ MUTANTS = [
         caught_by="MRK-02",
     ),
     Mutant(
-        "a newer marker may repeat the epoch of what is open",
+        "a newer marker may repeat the epoch of the open transaction",
         file=PRODUCERS,
         function="ProducerState.check_marker",
         old="stale = marker.producer_epoch <= entry.epoch",
@@ -132,7 +132,7 @@ MUTANTS = [
         caught_by="MRK-03 or MRK-11",
     ),
     Mutant(
-        "init leaves an open transaction alone",
+        "InitProducerId does not abort an open transaction",
         file=SHARD,
         function="TransactionShard.init_producer_id",
         old="current.state is TxnState.ONGOING",
@@ -140,7 +140,7 @@ MUTANTS = [
         caught_by="INI-03 or INI-07",
     ),
     Mutant(
-        "init does not wait for a decision",
+        "InitProducerId does not wait for a prepared transaction",
         file=SHARD,
         function="TransactionShard.init_producer_id",
         old="if current.state in PREPARED:\n    raise KafkaError(Code.CONCURRENT_TRANSACTIONS)",
@@ -148,7 +148,7 @@ MUTANTS = [
         caught_by="INI-04",
     ),
     Mutant(
-        "a lost answer of init is not given again",
+        "a retry of InitProducerId is not recognised",
         file=TRANSITIONS,
         function="next_epoch",
         old="expected is not None and expected.epoch == current.last_epoch",
@@ -156,7 +156,7 @@ MUTANTS = [
         caught_by="INI-10",
     ),
     Mutant(
-        "a lost answer of EndTxn is not given again",
+        "a retry of EndTxn is not recognised",
         file=SHARD,
         function="TransactionShard._end_v2",
         old="is_retry",
@@ -164,7 +164,7 @@ MUTANTS = [
         caught_by="END-08 or END-12",
     ),
     Mutant(
-        "an epoch more is given out than there is",
+        "an epoch above the last one is assigned",
         file="ottla/coordinator/transaction/metadata.py",
         function="",
         old="EXHAUSTED_EPOCH = LAST_EPOCH - 1",
@@ -172,7 +172,7 @@ MUTANTS = [
         caught_by="INI-15",
     ),
     Mutant(
-        "the time-out counts from the last change",
+        "the transaction time-out counts from the last change",
         file=SHARD,
         function="TransactionShard.is_timed_out",
         old="metadata.start_ms + metadata.timeout_ms < now_ms",
@@ -188,7 +188,7 @@ MUTANTS = [
         caught_by="ADD-02 or END-01",
     ),
     Mutant(
-        "an aborted entry is not written",
+        "an aborted transaction is missing in the transaction index",
         file="ottla/storage/log.py",
         function="Log.write_marker",
         old="segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))",
@@ -220,7 +220,7 @@ MUTANTS = [
         caught_by="OFF-05",
     ),
     Mutant(
-        "a committed look-up ends at the high watermark",
+        "read-committed ListOffsets returns the high watermark",
         file="ottla/broker/handlers/list_offsets.py",
         function="_look_up",
         old="bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark",
@@ -228,7 +228,7 @@ MUTANTS = [
         caught_by="RDC-09",
     ),
     Mutant(
-        "decided transactions are not resumed by a start",
+        "prepared transactions are not resumed after a restart",
         file="ottla/broker/broker.py",
         function="BrokerServer.start",
         old="self._resume()",
@@ -252,7 +252,7 @@ MUTANTS = [
         caught_by="CRD-09",
     ),
     Mutant(
-        "producer ids are given out again after a kill",
+        "producer ids are reused after a kill",
         file="ottla/coordinator/metadata/cluster.py",
         function="ClusterState.allocate_producer_ids",
         old="[metadata_record(producer_ids_record, message)]",
@@ -260,7 +260,7 @@ MUTANTS = [
         caught_by="INI-21",
     ),
     Mutant(
-        "batches outside the transaction are taken inside it",
+        "non-transactional batches are accepted in an open transaction",
         file=PRODUCERS,
         function="ProducerState.check_data",
         old="entry.txn_first_offset >= 0 and not header.is_transactional",
@@ -268,7 +268,7 @@ MUTANTS = [
         caught_by="PRD-10",
     ),
     Mutant(
-        "the coordinator is not asked for older clients",
+        "batches of older clients are not verified",
         file="ottla/broker/coordinators/verification.py",
         function="LocalVerification._ask",
         old="code is not Code.NONE",
@@ -276,7 +276,7 @@ MUTANTS = [
         caught_by="PRD-01",
     ),
     Mutant(
-        "the cleaner passes the last stable offset",
+        "the cleaner goes beyond the last stable offset",
         file="ottla/storage/cleaning.py",
         function="_first_uncleanable",
         old="log.segment_at(log.last_stable_offset)",
@@ -292,7 +292,7 @@ MUTANTS = [
         caught_by="STO-15",
     ),
     Mutant(
-        "the cleaner takes a marker before its horizon",
+        "the cleaner removes a marker before its delete horizon",
         file=COMPACTION,
         function="filter_batch",
         old="is_spent and horizon_ms is not None and horizon_ms <= cleaning.now_ms",
@@ -300,7 +300,7 @@ MUTANTS = [
         caught_by="STO-15",
     ),
     Mutant(
-        "the cleaner takes a producer's last batch",
+        "the cleaner removes a producer's last batch",
         file=COMPACTION,
         function="filter_batch",
         old="header in cleaning.last_batches or header.next_offset == cleaning.end_offset",

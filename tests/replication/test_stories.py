@@ -54,17 +54,17 @@ def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, 
     return {}
 
 
-def never_looks_where_logs_part(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def never_detects_diverging_logs(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(fetch_answers, "divergence", lambda last_epoch, fetch_offset, end: None)
     return {}
 
 
-def commits_what_the_leader_alone_has(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def commits_records_of_the_leader_alone(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(Leader, "high_watermark", lambda self, log_end_offset, high_watermark, now_ms: log_end_offset)
     return {}
 
 
-def commits_over_a_follower_that_is_to_leave(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def commits_without_a_follower_that_is_being_removed(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(InSync, "maximal", property(lambda in_sync: in_sync.proposed))
     return {}
 
@@ -73,7 +73,7 @@ def elects_out_of_sync(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"elects_out_of_sync": True}
 
 
-def starts_with_all_committed(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def starts_with_the_log_end_as_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     opened = log_dir.open_log
 
     def open_log(*args: Any, **given: Any) -> Any:
@@ -83,7 +83,7 @@ def starts_with_all_committed(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     return {}
 
 
-def answers_though_it_does_not_lead_any_more(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def acknowledges_after_losing_leadership(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     def forget(barrier: Barrier, log: Any) -> None:
         for _, then in barrier._uncommitted.pop(log, ()):
             then(True)
@@ -99,7 +99,7 @@ def answers_though_it_does_not_lead_any_more(patched: pytest.MonkeyPatch) -> dic
     return {}
 
 
-def takes_writes_though_it_follows(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def accepts_writes_as_follower(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     def follow(partition: Partition, leader_id: int, leader_epoch: int) -> None:
         if partition._leader is None:
             followed(partition, leader_id, leader_epoch)
@@ -109,7 +109,7 @@ def takes_writes_though_it_follows(patched: pytest.MonkeyPatch) -> dict[str, Any
     return {}
 
 
-def asks_before_its_disk_has_what_came(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def fetches_again_before_the_sync(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     def init(fetcher: ReplicaFetcher, *given: Any) -> None:
         made(fetcher, *given)
         fetcher._barrier = Barrier(None)
@@ -121,14 +121,14 @@ def asks_before_its_disk_has_what_came(patched: pytest.MonkeyPatch) -> dict[str,
 
 PLANTS = (
     answers_before_the_high_watermark,
-    never_looks_where_logs_part,
-    commits_what_the_leader_alone_has,
-    commits_over_a_follower_that_is_to_leave,
+    never_detects_diverging_logs,
+    commits_records_of_the_leader_alone,
+    commits_without_a_follower_that_is_being_removed,
     elects_out_of_sync,
-    starts_with_all_committed,
-    answers_though_it_does_not_lead_any_more,
-    takes_writes_though_it_follows,
-    asks_before_its_disk_has_what_came,
+    starts_with_the_log_end_as_high_watermark,
+    acknowledges_after_losing_leadership,
+    accepts_writes_as_follower,
+    fetches_again_before_the_sync,
 )
 
 

@@ -55,7 +55,7 @@ def truncates_to_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, An
     return {}
 
 
-def commits_over_a_follower_that_is_to_leave(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def commits_without_a_follower_that_is_being_removed(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(InSync, "maximal", property(lambda in_sync: in_sync.proposed))
     return {}
 
@@ -69,12 +69,12 @@ def elects_out_of_sync(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"elects_out_of_sync": True}
 
 
-def keeps_its_producers_over_a_truncation(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def keeps_producer_state_across_a_truncation(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(truncation, "reload_producers", lambda log, now_ms: None)
     return {}
 
 
-def shows_what_a_marker_above_the_high_watermark_decides(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def shows_transactions_of_an_uncommitted_marker(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     def unstable(log: Log) -> int:
         first = log.producers.first_unstable_offset
         return log.high_watermark if first is None else min(first, log.high_watermark)
@@ -83,16 +83,16 @@ def shows_what_a_marker_above_the_high_watermark_decides(patched: pytest.MonkeyP
     return {}
 
 
-def takes_fetches_of_an_earlier_life(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def accepts_fetches_of_an_earlier_incarnation(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"names_lives": False}
 
 
-def commits_what_the_leader_alone_has(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def commits_records_of_the_leader_alone(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(Leader, "high_watermark", lambda self, log_end_offset, high_watermark, now_ms: log_end_offset)
     return {}
 
 
-def never_looks_where_logs_part(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+def never_detects_diverging_logs(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     patched.setattr(leader, "divergence", lambda last_epoch, fetch_offset, end: None)
     return {}
 
@@ -101,14 +101,14 @@ def never_looks_where_logs_part(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     "plant",
     [
         truncates_to_the_high_watermark,
-        commits_over_a_follower_that_is_to_leave,
+        commits_without_a_follower_that_is_being_removed,
         answers_before_the_high_watermark,
         elects_out_of_sync,
-        keeps_its_producers_over_a_truncation,
-        shows_what_a_marker_above_the_high_watermark_decides,
-        takes_fetches_of_an_earlier_life,
-        commits_what_the_leader_alone_has,
-        never_looks_where_logs_part,
+        keeps_producer_state_across_a_truncation,
+        shows_transactions_of_an_uncommitted_marker,
+        accepts_fetches_of_an_earlier_incarnation,
+        commits_records_of_the_leader_alone,
+        never_detects_diverging_logs,
     ],
     ids=lambda plant: plant.__name__,
 )

@@ -18,8 +18,8 @@ separated by `` ; ``, and selected by parameters, by the broker or by the releas
     -> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR
     -> kafka-4.3.1: NONE ; kafka-4.4.0: INVALID_REQUEST
 
-If the two brokers differ, a line ``differs:`` gives the reason. ``since: 4.4.0, static members`` means that older releases of Apache
-Kafka do not support the scenario.
+If the two brokers differ, a line ``differs:`` gives the reason. ``since: 4.4.0, static members`` means that older releases of
+Apache Kafka do not support the scenario.
 """
 
 from __future__ import annotations

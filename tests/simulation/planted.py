@@ -20,19 +20,19 @@ SEEDS = 1_000
 TRANSACTIONS = 100
 OF_SCENARIOS = (
     "the last stable offset is the high watermark",
-    "the marker of every partition but the first is forgotten",
+    "markers are written only to the first partition",
     "the aborted list is dropped",
     "EndTxn is answered before the Prepare record is in the log",
-    "pending offsets are shown at once",
-    "init leaves an open transaction alone",
-    "an aborted entry is not written",
+    "pending offsets are visible before the commit",
+    "InitProducerId does not abort an open transaction",
+    "an aborted transaction is missing in the transaction index",
     "aborted offsets are committed",
-    "decided transactions are not resumed by a start",
-    "producer ids are given out again after a kill",
+    "prepared transactions are not resumed after a restart",
+    "producer ids are reused after a kill",
 )
 OWN = (
     Mutant(
-        "an answer leaves before the disk has what it tells",
+        "a response is sent before its write is synced",
         file="ottla/broker/partitions/barrier.py",
         function="Barrier.is_pending",
         old="self.group_commit is not None and self.group_commit.is_pending",
@@ -40,7 +40,7 @@ OWN = (
         caught_by="",
     ),
     Mutant(
-        "markers are sent before the disk has the decision",
+        "markers are sent before the decision is synced",
         file="ottla/broker/partitions/barrier.py",
         function="Barrier.effect_after",
         old="self.effect(then)",
@@ -48,7 +48,7 @@ OWN = (
         caught_by="",
     ),
     Mutant(
-        "a round of syncs leaves the files out",
+        "a group commit syncs no files",
         file="ottla/broker/partitions/durability.py",
         function="GroupCommit._sync",
         old="sync_file(fs, path)",
@@ -56,7 +56,7 @@ OWN = (
         caught_by="",
     ),
     Mutant(
-        "a retry is appended again",
+        "a retried batch is appended again",
         file="ottla/storage/log.py",
         function="Log.append_as_leader",
         old="time_ms = duplicate.timestamp_ms",
@@ -65,16 +65,16 @@ OWN = (
     ),
 )
 CAUGHT_BEFORE_BY = {
-    "init leaves an open transaction alone": 15,
-    "producer ids are given out again after a kill": 434,
-    "markers are sent before the disk has the decision": 11,
+    "InitProducerId does not abort an open transaction": 15,
+    "producer ids are reused after a kill": 434,
+    "markers are sent before the decision is synced": 11,
     "a log is truncated to the high watermark instead of the epoch's end": 18,
     "a marker is answered before it is committed": 10,
-    "the markers of an old coordinator are taken": 150,
-    "a batch stands on a verification that is not committed": 38,
+    "markers of an old coordinator are accepted": 150,
+    "a batch is appended after a verification that is not committed": 38,
     "a marker for a partition without leader counts as written": 128,
-    "whoever waits at a leader that was replaced is told that it is committed": 14,
-    "the high watermark moves with too few in sync": 10,
+    "requests that wait at a replaced leader succeed": 14,
+    "the high watermark advances below min.insync.replicas": 10,
 }
 """First seed that detects a fault, for faults that most seeds miss. A change of ottla may move it to another seed."""
 PLANTED = [*(mutant for mutant in MUTANTS if mutant.name in OF_SCENARIOS), *OWN, *CLUSTER]

@@ -167,23 +167,23 @@ def test_producer_epochs_decide_which_session_fenced_the_other(history: History,
 Plant = Callable[[History, Observation], None]
 
 
-def lose_one(history: History, seen: Observation) -> None:
+def lose_a_record(history: History, seen: Observation) -> None:
     seen.committed[INPUT].pop()
 
 
-def double_one(history: History, seen: Observation) -> None:
+def duplicate_a_record(history: History, seen: Observation) -> None:
     seen.committed[INPUT].append((7, "f4"))
 
 
-def put_one_elsewhere(history: History, seen: Observation) -> None:
+def move_a_record_to_another_partition(history: History, seen: Observation) -> None:
     seen.committed[RIGHT].append(seen.committed[LEFT].pop(0))
 
 
-def store_one_twice(history: History, seen: Observation) -> None:
+def store_a_record_twice(history: History, seen: Observation) -> None:
     seen.uncommitted[INPUT].insert(0, (0, "f3"))
 
 
-def swap_two(history: History, seen: Observation) -> None:
+def swap_two_records(history: History, seen: Observation) -> None:
     seen.committed[INPUT][:2] = [(0, "f2"), (1, "f1")]
 
 
@@ -191,20 +191,20 @@ def swap_two_transactions(history: History, seen: Observation) -> None:
     seen.uncommitted[LEFT].reverse()
 
 
-def show_the_aborted(history: History, seen: Observation) -> None:
+def show_an_aborted_record(history: History, seen: Observation) -> None:
     seen.committed[INPUT].insert(2, (3, "f3"))
 
 
-def show_what_nobody_wrote(history: History, seen: Observation) -> None:
+def show_an_unwritten_record(history: History, seen: Observation) -> None:
     seen.uncommitted[INPUT].append((7, "garbage"))
 
 
-def tear_over_partitions(history: History, seen: Observation) -> None:
+def commit_in_one_of_two_partitions(history: History, seen: Observation) -> None:
     history.attempts[4].was_answered_committed = False
     seen.committed[RIGHT].clear()
 
 
-def tear_within_a_partition(history: History, seen: Observation) -> None:
+def commit_one_of_two_records(history: History, seen: Observation) -> None:
     history.attempts[0].was_answered_committed = False
     seen.committed[INPUT].pop(0)
 
@@ -217,20 +217,20 @@ def output_without_offsets(history: History, seen: Observation) -> None:
     seen.offsets[GROUP][INPUT] = 2
 
 
-def pipe_one_input_twice(history: History, seen: Observation) -> None:
+def process_an_input_twice(history: History, seen: Observation) -> None:
     history.attempts[5].records[0].source = (*INPUT, 1)
 
 
-def rewind_the_offsets(history: History, seen: Observation) -> None:
+def rewind_a_committed_offset(history: History, seen: Observation) -> None:
     history.offsets_read[1].offsets[INPUT] = 1
     history.attempts[3].offsets[INPUT] = 1
 
 
-def invent_an_offset(history: History, seen: Observation) -> None:
+def invent_a_committed_offset(history: History, seen: Observation) -> None:
     history.offsets_read[1].offsets[INPUT] = 4
 
 
-def lose_the_offsets(history: History, seen: Observation) -> None:
+def lose_committed_offsets(history: History, seen: Observation) -> None:
     seen.offsets[GROUP].clear()
 
 
@@ -238,25 +238,25 @@ def let_a_zombie_commit(history: History, seen: Observation) -> None:
     history.sessions.append(ProducerSession("feed", "feed#2", 1, 2.5))
 
 
-def leave_a_gap(history: History, seen: Observation) -> None:
+def leave_an_offset_gap(history: History, seen: Observation) -> None:
     del seen.stored[RIGHT][0]
     del seen.stored[RIGHT][1]
     seen.uncommitted[RIGHT].pop(0)
 
 
-def show_other_than_is_stored(history: History, seen: Observation) -> None:
+def show_a_commit_that_is_stored_as_abort(history: History, seen: Observation) -> None:
     seen.stored[LEFT][-1].commit = False
 
 
-def show_another_client_less(history: History, seen: Observation) -> None:
+def show_fewer_records_to_another_client(history: History, seen: Observation) -> None:
     seen.others["another"] = {LEFT: seen.committed[LEFT][:1]}
 
 
-def show_the_open_for_a_while(history: History, seen: Observation) -> None:
+def show_an_open_transaction_temporarily(history: History, seen: Observation) -> None:
     history.watched[0].records.append((3, "f3"))
 
 
-def pass_one_over_for_a_while(history: History, seen: Observation) -> None:
+def skip_a_record_temporarily(history: History, seen: Observation) -> None:
     del history.watched[0].records[-2]
 
 
@@ -265,20 +265,20 @@ def undo_a_deletion(history: History, seen: Observation) -> None:
     seen.starts[LEFT] = 1
 
 
-def delete_what_nobody_asked_for(history: History, seen: Observation) -> None:
+def delete_records_without_a_request(history: History, seen: Observation) -> None:
     history.deletions = [RecordDeletion(LEFT, 2)]
     seen.starts[LEFT] = 3
 
 
-def leave_one_open(history: History, seen: Observation) -> None:
+def leave_a_transaction_open(history: History, seen: Observation) -> None:
     seen.ends[LEFT] = (4, 6)
 
 
-def leave_one_prepared(history: History, seen: Observation) -> None:
+def leave_a_transaction_prepared(history: History, seen: Observation) -> None:
     seen.unfinished.append("pipe is PrepareCommit")
 
 
-def find_one_torn(history: History, seen: Observation) -> None:
+def report_a_torn_transaction(history: History, seen: Observation) -> None:
     seen.audit.append("pipe was committed, and out-1 has no marker of it")
 
 
@@ -287,33 +287,33 @@ def log_an_error(history: History, seen: Observation) -> None:
 
 
 FAULTS: list[tuple[Plant, str, str]] = [
-    (lose_one, "acknowledged_once", "lost: f4"),
-    (double_one, "acknowledged_once", "twice: f4"),
-    (put_one_elsewhere, "acknowledged_once", "elsewhere: p/2/0"),
-    (store_one_twice, "no_duplicates_stored", "stored 2 times: f3"),
-    (swap_two, "in_order", "out of order: f1"),
+    (lose_a_record, "acknowledged_once", "lost: f4"),
+    (duplicate_a_record, "acknowledged_once", "twice: f4"),
+    (move_a_record_to_another_partition, "acknowledged_once", "elsewhere: p/2/0"),
+    (store_a_record_twice, "no_duplicates_stored", "stored 2 times: f3"),
+    (swap_two_records, "in_order", "out of order: f1"),
     (swap_two_transactions, "in_order", "out of order: p/2/0"),
-    (show_the_aborted, "no_aborted_visible", "aborted, but visible: f3"),
-    (show_what_nobody_wrote, "nothing_else", "unheard of: 'garbage'"),
-    (tear_over_partitions, "atomic", "torn: pipe#1/1/2 (unknown) lacks 1 of 2"),
-    (tear_within_a_partition, "atomic", "torn: feed#1/1/1"),
+    (show_an_aborted_record, "no_aborted_visible", "aborted, but visible: f3"),
+    (show_an_unwritten_record, "nothing_else", "unheard of: 'garbage'"),
+    (commit_in_one_of_two_partitions, "atomic", "torn: pipe#1/1/2 (unknown) lacks 1 of 2"),
+    (commit_one_of_two_records, "atomic", "torn: feed#1/1/1"),
     (commit_offsets_without_output, "output_matches_offsets", "offsets without output: g has committed 6"),
     (output_without_offsets, "output_matches_offsets", "output without offsets: g made ('in', 0, 5) beyond its committed offset 2"),
-    (pipe_one_input_twice, "output_matches_offsets", "output without offsets: g made ('in', 0, 1) 2 times"),
-    (rewind_the_offsets, "offsets_never_return", "offset gone back: g ('in', 0) was told 1 after 2"),
-    (invent_an_offset, "offsets_never_return", "offset unheard of: g ('in', 0) is told 4"),
-    (lose_the_offsets, "offsets_never_return", "offset lost: g ('in', 0) ends at None"),
+    (process_an_input_twice, "output_matches_offsets", "output without offsets: g made ('in', 0, 1) 2 times"),
+    (rewind_a_committed_offset, "offsets_never_return", "offset gone back: g ('in', 0) was told 1 after 2"),
+    (invent_a_committed_offset, "offsets_never_return", "offset unheard of: g ('in', 0) is told 4"),
+    (lose_committed_offsets, "offsets_never_return", "offset lost: g ('in', 0) ends at None"),
     (let_a_zombie_commit, "zombies_fenced", "a zombie has committed: feed#1/1/3"),
-    (leave_a_gap, "views_agree", "gap: ('out', 1) has no offsets"),
-    (show_other_than_is_stored, "views_agree", "read_committed of ('out', 0)"),
-    (show_another_client_less, "views_agree", "another reads other than the rest in ('out', 0)"),
-    (show_the_open_for_a_while, "committed_from_the_first", "read and gone: w has read (3, 'f3')"),
-    (pass_one_over_for_a_while, "committed_from_the_first", "passed over: w has read (5, 'f4') in ('in', 0), and not (1, 'f2')"),
+    (leave_an_offset_gap, "views_agree", "gap: ('out', 1) has no offsets"),
+    (show_a_commit_that_is_stored_as_abort, "views_agree", "read_committed of ('out', 0)"),
+    (show_fewer_records_to_another_client, "views_agree", "another reads other than the rest in ('out', 0)"),
+    (show_an_open_transaction_temporarily, "committed_from_the_first", "read and gone: w has read (3, 'f3')"),
+    (skip_a_record_temporarily, "committed_from_the_first", "passed over: w has read (5, 'f4') in ('in', 0), and not (1, 'f2')"),
     (undo_a_deletion, "deletions_hold", "deletion undone: ('out', 0) starts at 1, and was told to start at 2"),
-    (delete_what_nobody_asked_for, "deletions_hold", "deletion unheard of: ('out', 0) starts at 3"),
-    (leave_one_open, "all_settled", "stuck: the last stable offset of ('out', 0) is 4"),
-    (leave_one_prepared, "all_settled", "unfinished: pipe"),
-    (find_one_torn, "nobody_complains", "audit: pipe was committed"),
+    (delete_records_without_a_request, "deletions_hold", "deletion unheard of: ('out', 0) starts at 3"),
+    (leave_a_transaction_open, "all_settled", "stuck: the last stable offset of ('out', 0) is 4"),
+    (leave_a_transaction_prepared, "all_settled", "unfinished: pipe"),
+    (report_a_torn_transaction, "nobody_complains", "audit: pipe was committed"),
     (log_an_error, "nobody_complains", "broker's log: a trace"),
 ]
 
