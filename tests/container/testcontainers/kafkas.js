@@ -1,11 +1,11 @@
-// Starts Testcontainers' Kafka container on the image that is named, prints its address, and ends it at the next line.
+// Starts Testcontainers' Kafka containers on the given image, prints their addresses, and stops each when a line is read.
 const { once } = require("node:events");
 const { createInterface } = require("node:readline");
 const { KafkaContainer } = require("@testcontainers/kafka");
 
 async function main([image]) {
   const lines = createInterface({ input: process.stdin });
-  // Of images before 8.0 the module starts both kinds, and writes a longer script for those before 7.4.
+  // For images before 8.0 the module supports KRaft and ZooKeeper. For images before 7.4 it writes a longer script.
   for (const [tag, kraft] of [["8.0.0", true], ["7.3.0", true], ["7.3.0", false]]) {
     const container = new KafkaContainer(`${image}:${tag}`);
     const started = await (kraft ? container.withKraft() : container).start();

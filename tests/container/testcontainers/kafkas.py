@@ -1,4 +1,4 @@
-"""Starts Testcontainers' Kafka container on the image that is named, prints its bootstrap servers, and ends it at the next line."""
+"""Starts Testcontainers' Kafka containers on the given image, prints their bootstrap servers, and stops each when a line is read."""
 
 import sys
 

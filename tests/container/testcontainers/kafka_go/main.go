@@ -1,4 +1,4 @@
-// Starts Testcontainers' Kafka container on the image that is named, prints its brokers, and ends it at the next line.
+// Starts Testcontainers' Kafka container on the given image, prints its brokers, and stops it when a line is read.
 package main
 
 import (
