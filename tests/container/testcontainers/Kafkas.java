@@ -5,7 +5,7 @@ import org.testcontainers.kafka.ConfluentKafkaContainer;
 import org.testcontainers.kafka.KafkaContainer;
 import org.testcontainers.utility.DockerImageName;
 
-/** Starts the Kafka containers on the given image one after the other, prints their addresses, and stops each when a line is read. */
+/** Starts the Kafka containers on the given image in turn, prints their addresses, and stops each when a line is read. */
 @SuppressWarnings("deprecation")
 public final class Kafkas {
     private static DockerImageName as(String image, String kafka) {

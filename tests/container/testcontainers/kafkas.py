@@ -1,4 +1,4 @@
-"""Starts Testcontainers' Kafka containers on the given image, prints their bootstrap servers, and stops each when a line is read."""
+"""Starts Testcontainers' Kafka containers on the given image, prints their addresses, and stops each when a line is read."""
 
 import sys
 
