@@ -70,7 +70,9 @@ class Engine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables for Testcontainers in all languages: the address of the engine, and no companion containers."""
+        """Environment variables for Testcontainers in all languages: they set the engine's address and disable companion
+        containers.
+        """
         off = ("TESTCONTAINERS_RYUK_DISABLED", "TESTCONTAINERS_CHECKS_DISABLE")
         where = {"DOCKER_HOST": self.address, "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1"}
         return {**where, "DOCKER_API_VERSION": API_VERSION, **dict.fromkeys(off, "true")}

@@ -1,4 +1,4 @@
-"""Testcontainers in several languages: downloaded as their users do, with programs that start their Kafka containers."""
+"""Testcontainers in several languages, installed from their package registries, and programs that start their Kafka containers."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _listening(container: Container) -> str:
 
 @pytest.mark.smoke
 def test_default_run_serves_the_published_port_and_exits_cleanly(started: Started) -> None:
-    """As with ``docker run -p 9092:9092`` and ``docker stop``: process 1 handles SIGTERM and shuts down cleanly."""
+    """This is the sequence of ``docker run -p 9092:9092`` and ``docker stop``: process 1 handles SIGTERM and shuts down cleanly."""
     container = started(ports=(9092,))
     container.wait_for("Kafka Server started")
     assert ready(container)["bootstrap"] == "localhost:9092"
@@ -114,7 +114,7 @@ def test_configuration_error_ends_the_container_with_one_line(started: Started) 
 
 
 def test_controller_and_brokers_form_one_cluster(tmp_path: Path) -> None:
-    """As in compose files with one container per node: the nodes share CLUSTER_ID and the controller's address."""
+    """Compose files with one container per node configure nodes in this way: they share CLUSTER_ID and the controller's address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         controller = f"127.0.0.1:{taken.getsockname()[1]}"
     cluster = {

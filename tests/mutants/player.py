@@ -64,7 +64,7 @@ def first_difference(entries: Iterable[str]) -> str | None:
                     brokers[scenario.broker] = start("simulated", scenario.broker, Path())
                 played = play(scenario, case, brokers[scenario.broker], "simulated", f"m{number}-{at}-")
                 compare(scenario, case, "simulated", played)
-            # A wait that times out has detected the mutant as well.
+            # A wait that times out counts as a detection of the mutant.
             except (Differs, KafkaError, ConditionNotMet) as difference:
                 return f"{type(difference).__name__}: {difference}"
     return None

@@ -35,7 +35,7 @@ def perform(part: Part, broker: Target) -> list[Played]:
 
 @dataclass(slots=True)
 class _InCompany:
-    """A broker that several cases share. A restart waits until all of them request one or have ended."""
+    """A broker that several cases share. A restart begins when every case has either requested it or ended."""
 
     broker: Target
     together: Together[list[Played]]

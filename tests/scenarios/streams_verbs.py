@@ -137,7 +137,10 @@ def _topics(topology: Topology) -> set[str]:
 
 
 def _owned(actor: Actor, words: Words, *, is_joining: bool) -> list[list[TaskIds] | None]:
-    """Return the tasks that the member reports, by role. A joining member has none; ``standby=null`` omits a role."""
+    """Return the tasks that the member reports, by role.
+
+    A joining member reports none. ``standby=null`` omits the standby tasks from the request.
+    """
     said = [words.options.get(option) for option in ("owned", *ROLES[1:])]
     if said[0] == "all":
         return [_task_ids(tasks) for tasks in actor.tasks]

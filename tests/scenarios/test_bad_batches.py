@@ -82,7 +82,10 @@ STRICTER = {
     "noise said to be zstd": (batch(NOISE, attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
     "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
 }
-"""Batches that ottla refuses because no consumer could read them, with the error codes of Apache Kafka."""
+"""Batches that ottla refuses because no consumer could read them.
+
+Each has the set of codes with which Apache Kafka may respond, where None stands for any code.
+"""
 
 
 @pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")

@@ -1,7 +1,7 @@
 """Decides which cases run at the same time on one broker.
 
-The names of a case's topics, groups and ids have the case's own prefix, so most cases do not affect each other. Cases that do are
-recognised by their commands and responses.
+The names of a case's topics, groups and ids have the case's own prefix, so most cases do not affect each other. Cases that affect
+others are recognised by their commands and expected responses.
 """
 
 from __future__ import annotations

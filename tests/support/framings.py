@@ -31,7 +31,7 @@ def _lz4(**options: object) -> bytes:
 
 
 def _with_descriptor(descriptor: bytes, frame: bytes) -> bytes:
-    """Return a frame that had a two-byte descriptor with ``descriptor`` in its place, and the matching header checksum."""
+    """Replace the two-byte descriptor of a frame with ``descriptor``, and update the header checksum."""
     return frame[:4] + descriptor + bytes((lz4_frames.header_checksum(descriptor),)) + frame[7:]
 
 

@@ -39,9 +39,9 @@ def make(broker: SimulatedBroker, topic: str) -> bytes:
 
 
 def with_strays(fs: MemoryFilesystem) -> bytes:
-    """Leave the log directory of a stopped broker with a topic ``kept``, and stray directories of `TOPIC`.
+    """Create a log directory with a topic ``kept`` and stray directories of `TOPIC`.
 
-    Returns the id of `TOPIC`.
+    The directory belongs to a stopped broker. Returns the id of `TOPIC`.
     """
     broker = SimulatedBroker(fs=fs).start()
     make(broker, "kept")
