@@ -35,7 +35,7 @@ def _unprefixed(world: World, text: str) -> str:
 
 @verb
 def elect(world: World, words: Words) -> Ask:
-    """elect t [unclean] [v=2]: ElectLeaders of one partition"""
+    """Send ElectLeaders for one partition. Command: ``elect t [unclean] [v=2]``."""
     wanted = [TopicPartitions(topic=name, partitions=[index]) for name, index in [world.partition(words.plain[0])]]
     request = ElectLeadersRequest(
         election_type=UNCLEAN if words.has("unclean") else PREFERRED, topic_partitions=wanted, timeout_ms=10_000
@@ -52,9 +52,10 @@ def elect(world: World, words: Words) -> Ask:
 
 @verb
 def reassign(world: World, words: Words) -> Ask:
-    """reassign t 2,3|none|nobody [fixed] [v=1]: AlterPartitionReassignments
+    """Send AlterPartitionReassignments for one partition.
 
-    ``none`` cancels a reassignment, ``nobody`` is an empty list of replicas, and ``fixed`` forbids another replication factor.
+    Command: ``reassign t 2,3|none|nobody [fixed] [v=1]``. ``none`` cancels a reassignment, ``nobody`` is an empty list of replicas,
+    and ``fixed`` forbids another replication factor.
     """
     name, index = world.partition(words.plain[0])
     given = words.plain[1]
@@ -75,7 +76,10 @@ def reassign(world: World, words: Words) -> Ask:
 
 @verb
 def reassignments(world: World, words: Words) -> Ask:
-    """reassignments t: ListPartitionReassignments: the replicas of a partition, including those being added or removed"""
+    """Show the replicas of a partition by ListPartitionReassignments, including those being added or removed.
+
+    Command: ``reassignments t``.
+    """
     name, index = world.partition(words.plain[0])
     asked = ListPartitionReassignmentsTopics(name=name, partition_indexes=[index])
     request = ListPartitionReassignmentsRequest(topics=[asked], timeout_ms=10_000)
@@ -94,7 +98,10 @@ def reassignments(world: World, words: Words) -> Ask:
 
 @verb
 def assign(world: World, words: Words) -> Ask:
-    """assign t 0:1,2/1:2,3 [count=] [factor=]: CreateTopics with replicas by partition, or with ``count`` and ``factor``"""
+    """Send CreateTopics with replicas by partition, or with ``count`` and ``factor``.
+
+    Command: ``assign t 0:1,2/1:2,3 [count=] [factor=]``.
+    """
     lists = [part.split(":") for part in (words.plain[1].split("/") if len(words.plain) > 1 else [])]
     assignments = [
         CreatableReplicaAssignment(partition_index=int(index), broker_ids=[int(broker) for broker in ids.split(",") if broker])
@@ -118,7 +125,10 @@ def assign(world: World, words: Words) -> Ask:
 
 @verb
 def grow(world: World, words: Words) -> Ask:
-    """grow t 2 1,2/2,3: CreatePartitions up to 2 partitions, with the replicas of each new partition"""
+    """Send CreatePartitions with the new partition count, and with the replicas of each new partition.
+
+    Command: ``grow t 2 1,2/2,3``.
+    """
     lists = [[int(broker) for broker in part.split(",")] for part in words.plain[2].split("/")]
     wanted = CreatePartitionsTopic(
         name=world.real(words.plain[0]),
@@ -131,7 +141,10 @@ def grow(world: World, words: Words) -> Ask:
 
 @verb
 def metadata(world: World, words: Words) -> Ask:
-    """metadata t [v=12]: the Metadata response about a partition, including its error and its offline replicas"""
+    """Show the Metadata response about a partition, including its error and its offline replicas.
+
+    Command: ``metadata t [v=12]``.
+    """
     name, index = world.partition(words.plain[0])
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
 
@@ -152,7 +165,7 @@ def metadata(world: World, words: Words) -> Ask:
 
 @verb
 def brokers(world: World, words: Words) -> Ask:
-    """brokers [fenced]: DescribeCluster, with racks; ``fenced`` includes fenced brokers"""
+    """Show brokers and their racks by DescribeCluster; ``fenced`` includes fenced brokers. Command: ``brokers [fenced]``."""
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=words.has("fenced"), endpoint_type=1
     )

@@ -44,11 +44,12 @@ _PROBE = "-probe-"
 
 @verb
 def ask(world: World, words: Words) -> Ask:
-    """A = ask ApiName [v=9] {"field": 1}: send any request, with its fields in JSON
+    """Send any request, with its fields in JSON.
 
-    The version is the newest by default, or the newest up to ``upto=9``. In the JSON ``~t`` stands for the case's own name of t,
-    ``<node>`` for the broker's id, ``<id.t>`` for the text of a topic id, and ``<x*250>`` for 250 times the letter x.
-    ``<A.epoch+1>`` is a field of the actor A, or of the response to the ``ask`` named A, and ``<A>`` is the id of the member A.
+    Command: ``A = ask ApiName [v=9] {"field": 1}``. The version is the newest by default, or the newest up to ``upto=9``. In the
+    JSON ``~t`` stands for the case's own name of t, ``<node>`` for the broker's id, ``<id.t>`` for the text of a topic id, and
+    ``<x*250>`` for 250 times the letter x. ``<A.epoch+1>`` is a field of the actor A, or of the response to the ``ask`` named A,
+    and ``<A>`` is the id of the member A.
     """
     (api,) = words.plain[:1]
     given = _filled(world, world.usual.get(api, {}) | json.loads(words.json or "{}"))
@@ -71,7 +72,7 @@ def ask(world: World, words: Words) -> Ask:
 
 @verb
 def usually(world: World, words: Words) -> str:
-    """usually ApiName {"field": 1}: set default fields for all further ``ask`` commands of this API"""
+    """Set default fields for all further ``ask`` commands of an API. Command: ``usually ApiName {"field": 1}``."""
     world.usual[words.plain[0]] = json.loads(words.json)
     return ""
 
@@ -178,7 +179,7 @@ def _learn_ids(world: World, value: Any) -> None:
 
 @verb
 def await_coordinators(world: World, words: Words) -> str:
-    """await_coordinators: wait until there are coordinators of groups and of transactional ids"""
+    """Wait until there are coordinators of groups and of transactional ids. Command: ``await_coordinators``."""
     for kind in (oracle.GROUP, oracle.TRANSACTION):
         oracle.coordinator_known(world, "any", kind)
     return ""
@@ -186,16 +187,17 @@ def await_coordinators(world: World, words: Words) -> str:
 
 @verb
 def await_topics(world: World, words: Words) -> str:
-    """await_topics g t,u: wait until the coordinator of the group knows the topics"""
+    """Wait until the coordinator of a group knows these topics. Command: ``await_topics g t,u``."""
     wait_for_topics(world, world.real(words.plain[0]), [world.real(name) for name in words.plain[1].split(",")])
     return ""
 
 
 @verb
 def await_share_states(world: World, words: Words) -> str:
-    """await_share_states g 3: wait until the share coordinators know 3 partitions of the group
+    """Wait until the share coordinators know this number of partitions of a share group.
 
-    Apache Kafka initialises the state of newly shared partitions after the response to the heartbeat that shares them.
+    Command: ``await_share_states g 3``. Apache Kafka initialises the state of newly shared partitions after the response to the
+    heartbeat that shares them.
     """
     groups = [DescribeShareGroupOffsetsRequestGroup(group_id=world.real(words.plain[0]), topics=None)]
     request = DescribeShareGroupOffsetsRequest(groups=groups)
@@ -209,6 +211,9 @@ def await_share_states(world: World, words: Words) -> str:
 
 @verb
 def await_share_coordinators(world: World, words: Words) -> str:
-    """await_share_coordinators g t,t/1: wait until the partitions' share coordinators have loaded, and know the partitions"""
+    """Wait until the share coordinators of these partitions have loaded, and know the partitions.
+
+    Command: ``await_share_coordinators g t,t/1``.
+    """
     have_coordinators(world, words)
     return ""

@@ -39,7 +39,7 @@ def _produced(
 
 @verb
 def store(world: World, words: Words) -> str:
-    """store t lz4/linked: produce a batch of `tests.support.framings`, or a batch of batches.json"""
+    """Produce a batch of `tests.support.framings`, or a batch of batches.json. Command: ``store t lz4/linked``."""
     name = words.plain[1]
     raw = framed(name) if "/" in name else bytes.fromhex(_batches()[name])
     return _produced(world, world.partition(words.plain[0]), raw)
@@ -47,9 +47,9 @@ def store(world: World, words: Words) -> str:
 
 @verb
 def times(world: World, words: Words) -> str:
-    """times t 5,-1,7 [age=ms] [codec=gzip]: produce one batch of records with these timestamps
+    """Produce one batch of records with these timestamps.
 
-    With ``age`` the timestamps are relative to a time ``age`` ms ago.
+    Command: ``times t 5,-1,7 [age=ms] [codec=gzip]``. With ``age`` the timestamps are relative to a time ``age`` ms ago.
     """
     stamps = [int(text) for text in words.plain[1].split(",")]
     base = world.broker.now_ms() - words.number("age", 0) if "age" in words.options else 0
@@ -64,10 +64,10 @@ def times(world: World, words: Words) -> str:
 
 @verb
 def identities(world: World, words: Words) -> str:
-    """identities t pid=7|A [bits=control] [n=1] [said=1] [id=x] [v=9]: produce one batch per producer epoch and sequence
+    """Produce a batch for each combination of producer epoch and sequence, and show the errors.
 
-    Epochs and sequences are each -1, -2, 0 and 5. Each batch is the first batch of a partition of its own. The command shows the
-    error of each combination. ``said`` is the number of records in the batch's header.
+    Command: ``identities t pid=7|A [bits=control] [n=1] [said=1] [id=x] [v=9]``. Epochs and sequences are each -1, -2, 0 and 5.
+    Each batch is the first batch of a partition of its own. ``said`` is the number of records in the batch's header.
     """
     topic, count = world.real(words.plain[0]), words.number("n", 1)
     payload = b"".join(record(delta=i) for i in range(count))
@@ -95,7 +95,10 @@ def identities(world: World, words: Words) -> str:
 
 @verb
 def special(world: World, words: Words) -> str:
-    """special t [committed]: ListOffsets for each special timestamp, with ``stamp`` if the response has a timestamp"""
+    """Send ListOffsets for each special timestamp; show ``stamp`` if the response has a timestamp.
+
+    Command: ``special t [committed]``.
+    """
     name, index = world.partition(words.plain[0])
     found = []
     for label, timestamp in SPECIAL.items():

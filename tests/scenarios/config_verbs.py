@@ -29,15 +29,16 @@ def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -
 
 @verb
 def config(world: World, words: Words) -> str:
-    """config t some.config=value: set configs of a topic"""
+    """Set configs of a topic. Command: ``config t some.config=value``."""
     return _alter(world, 2, world.real(words.plain[0]), dict(words.options))
 
 
 @verb
 def group_config(world: World, words: Words) -> str:
-    """group_config g streams.num.standby.replicas=1: set configs of a group
+    """Set configs of a group.
 
-    ``=default`` deletes a config. The name of a dead-letter topic gets the case's prefix.
+    Command: ``group_config g streams.num.standby.replicas=1``. ``=default`` deletes a config. The name of a dead-letter topic gets
+    the case's prefix.
     """
     changes = {k: None if v == "default" else world.real(v) if k == DEAD_LETTERS else v for k, v in words.options.items()}
     return _alter(world, 32, world.real(words.plain[0]), changes)
@@ -45,15 +46,16 @@ def group_config(world: World, words: Words) -> str:
 
 @verb
 def broker_config(world: World, words: Words) -> str:
-    """broker_config some.config=value: set configs of all brokers; ``=default`` deletes a config"""
+    """Set configs of all brokers; ``=default`` deletes a config. Command: ``broker_config some.config=value``."""
     return _alter(world, 4, "", {k: None if v == "default" else v for k, v in words.options.items()})
 
 
 @verb
 def hold(world: World, words: Words) -> str:
-    """hold t: set the topic's max.message.bytes to 1, so that it refuses every batch, including markers and coordinators' records
+    """Make a topic refuse every batch, including markers and coordinators' records.
 
-    A marker refused for this reason is not sent again before a restart, and its transaction stays prepared.
+    Command: ``hold t``. It sets the topic's max.message.bytes to 1. A marker refused for this reason is not sent again before a
+    restart, and its transaction stays prepared.
     """
     world.held.add(words.plain[0])
     return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": "1"})
@@ -61,7 +63,10 @@ def hold(world: World, words: Words) -> str:
 
 @verb
 def release(world: World, words: Words) -> str:
-    """release t: let the topic accept batches again. Prepared transactions are completed after the next restart."""
+    """Let a topic accept batches again, as the opposite of ``hold``.
+
+    Command: ``release t``. Transactions that ``hold`` has kept in a prepared state are completed after the next restart.
+    """
     if words.plain[0].startswith("__"):
         world.held.discard(words.plain[0])
     return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": None})
@@ -69,9 +74,10 @@ def release(world: World, words: Words) -> str:
 
 @verb
 def feature(world: World, words: Words) -> str:
-    """feature transaction.version=1 kind=3: set a feature level
+    """Set a feature level by UpdateFeatures.
 
-    ``kind`` is 1 for an upgrade, 2 for a safe downgrade, and 3 for an unsafe downgrade.
+    Command: ``feature transaction.version=1 kind=3``. ``kind`` is 1 for an upgrade, 2 for a safe downgrade, and 3 for an unsafe
+    downgrade.
     """
     kind = int(words.options.pop("kind"))
     updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]

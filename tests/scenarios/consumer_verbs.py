@@ -21,10 +21,10 @@ EMPTY = "empty"
 
 @verb
 def beat(world: World, words: Words) -> Ask:
-    """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [rack=r] [assignor=range] [rebalance=-1] [full] ...
+    """Send a heartbeat of the member M of a consumer group; its first heartbeat joins the group.
 
-    Send a heartbeat of the member M; its first heartbeat joins the group. ``owned`` is ``none``, ``all`` for the assignment in the
-    last response, or a list of partitions.
+    Command: ``M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [rack=r] [assignor=range] [rebalance=-1]
+    [full] ...``. ``owned`` is ``none``, ``all`` for the assignment in the last response, or a list of partitions.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
@@ -134,7 +134,7 @@ def _partitions(world: World, topics: Iterable[tuple[str, list[int]]]) -> str:
 
 @verb
 def consumers(world: World, words: Words) -> Ask:
-    """consumers g: ConsumerGroupDescribe"""
+    """Show the response to ConsumerGroupDescribe. Command: ``consumers g``."""
     group = world.real(words.plain[0])
     coordinated(world, group)
 
@@ -156,7 +156,7 @@ def consumers(world: World, words: Words) -> Ask:
 
 @verb
 def targets(world: World, words: Words) -> Ask:
-    """targets g: the target assignment of each member"""
+    """Show the target assignment of each member of a consumer group. Command: ``targets g``."""
     ask = consumers(world, words)
     assert isinstance(ask, Ask)
 

@@ -23,9 +23,9 @@ ADMIN = "__admin_client"
 
 @verb
 def forge(world: World, words: Words) -> str:
-    """A = forge x state=CompleteCommit epoch=32766 [as=Z] [partitions=t,u/1] [client=2]: write a record of a transactional id
+    """Write a record of a transactional id, which the coordinator reads when the broker starts again.
 
-    The coordinator reads the record when the broker starts again.
+    Command: ``A = forge x state=CompleteCommit epoch=32766 [as=Z] [partitions=t,u/1] [client=2]``.
     """
     name = world.real(words.plain[0])
     oracle.coordinator_known(world, name, oracle.TRANSACTION)

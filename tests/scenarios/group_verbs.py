@@ -32,10 +32,11 @@ from tests.support import oracle
 
 @verb
 def join(world: World, words: Words) -> str:
-    """M = join g [instance=i] [session=30000] [sync=5] ...: join a group as its only member, and sync
+    """Join a classic group as its only member, and sync.
 
-    The protocol type is ``type``, by default consumer. The ``metadata`` is empty by default; ``reads=t,u`` subscribes to topics.
-    The member assigns itself ``assigned``, by default nothing. With ``nosync`` the member joins without a sync.
+    Command: ``M = join g [instance=i] [session=30000] [sync=5] ...``. The protocol type is ``type``, by default consumer. The
+    ``metadata`` is empty by default; ``reads=t,u`` subscribes to topics. The member assigns itself ``assigned``, by default
+    nothing. With ``nosync`` the member joins without a sync.
     """
     group = world.real(words.plain[0])
     coordinated(world, group)
@@ -86,7 +87,7 @@ def _metadata(world: World, words: Words) -> bytes:
 
 @verb
 def leave(world: World, words: Words) -> Ask:
-    """leave M g: LeaveGroup"""
+    """Send LeaveGroup for a member. Command: ``leave M g``."""
     actor = world.actors[words.plain[0]]
     request = LeaveGroupRequest(world.real(words.plain[1]), members=[MemberIdentity(actor.member)])
     return Ask(request, 4, lambda a: name_of(a.error_code or a.members[0].error_code))
@@ -118,7 +119,7 @@ def _offsets(world: World, words: Words) -> list[tuple[str, int, int]]:
 
 @verb
 def offsets(world: World, words: Words) -> Ask:
-    """offsets A g t=5 [u/1=7] [v=5] [member=M] [gen=g-1] [instance=i]: TxnOffsetCommit"""
+    """Send TxnOffsetCommit. Command: ``offsets A g t=5 [u/1=7] [v=5] [member=M] [gen=g-1] [instance=i]``."""
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     generation, member, instance = _membership(world, words)
@@ -154,7 +155,7 @@ def offsets(world: World, words: Words) -> Ask:
 
 @verb
 def commit_offsets(world: World, words: Words) -> Ask:
-    """commit_offsets g t=5 [v=9] [member=M]: OffsetCommit without a transaction"""
+    """Send OffsetCommit, without a transaction. Command: ``commit_offsets g t=5 [v=9] [member=M]``."""
     coordinated(world, world.real(words.plain[0]))
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
@@ -178,7 +179,7 @@ def commit_offsets(world: World, words: Words) -> Ask:
 
 @verb
 def committed(world: World, words: Words) -> Ask:
-    """committed g t [u] [stable] [v=8] [member=M] [gen=g-1]: OffsetFetch"""
+    """Show committed offsets by OffsetFetch. Command: ``committed g t [u] [stable] [v=8] [member=M] [gen=g-1]``."""
     names = [p for p in words.plain[1:] if p not in ("stable", "once")]
     wanted = [world.partition(p) for p in names]
     version = words.version(8) or 0
@@ -213,7 +214,7 @@ def committed(world: World, words: Words) -> Ask:
 
 @verb
 def delete_offsets(world: World, words: Words) -> Ask:
-    """delete_offsets g t: OffsetDelete"""
+    """Send OffsetDelete for one partition. Command: ``delete_offsets g t``."""
     topic, index = world.partition(words.plain[1])
     request = OffsetDeleteRequest(
         group_id=world.real(words.plain[0]),
@@ -230,7 +231,10 @@ def delete_group(world: World, words: Words) -> Ask:
 
 @verb
 def listed(world: World, words: Words) -> Ask:
-    """listed g [types=streams,consumer] [states=Stable]: the group's type and state in ListGroups, or ``not listed``"""
+    """Show a group's type and state in ListGroups, or ``not listed``.
+
+    Command: ``listed g [types=streams,consumer] [states=Stable]``.
+    """
     group = world.real(words.plain[0])
     coordinated(world, group)
     types, states = ([one for one in words.options.get(option, "").split(",") if one] for option in ("types", "states"))
@@ -247,7 +251,7 @@ def listed(world: World, words: Words) -> Ask:
 
 @verb
 def classic(world: World, words: Words) -> Ask:
-    """classic g: DescribeGroups, for groups of the classic protocol"""
+    """Show the state of a group by DescribeGroups, which is for groups of the classic protocol. Command: ``classic g``."""
     group = world.real(words.plain[0])
     coordinated(world, group)
 
@@ -260,7 +264,7 @@ def classic(world: World, words: Words) -> Ask:
 
 @verb
 def classic_beat(world: World, words: Words) -> Ask:
-    """classic_beat M g: Heartbeat of the classic protocol"""
+    """Send a Heartbeat of the classic protocol. Command: ``classic_beat M g``."""
     actor = world.actors[words.plain[0]]
     request = HeartbeatRequest(group_id=world.real(words.plain[1]), generation_id=actor.generation, member_id=actor.member)
     return Ask(request, 4, lambda a: name_of(a.error_code))

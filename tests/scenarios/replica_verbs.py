@@ -47,7 +47,10 @@ def _current_leader(world: World, answer: Any, partition_response: Any) -> str:
 
 @verb
 def write(world: World, words: Words) -> Ask:
-    """write t a,b [acks=-1] [wait=1500] [v=13]: produce records without a producer id; ``wait`` is the request's time-out in ms"""
+    """Produce records without a producer id; ``wait`` is the request's time-out in ms.
+
+    Command: ``write t a,b [acks=-1] [wait=1500] [v=13]``.
+    """
     name, index = world.partition(words.plain[0])
     values = words.plain[1].split(",")
     batch = build_batch([(None, value.encode()) for value in values], world.broker.now_ms())
@@ -69,9 +72,10 @@ def write(world: World, words: Words) -> Ask:
 
 @verb
 def pull(world: World, words: Words) -> Ask:
-    """pull t [from=0] [epoch=] [last=] [replica=3] [broker_epoch=+0] [rack=r2] [committed] [wait=ms] [v=17]: Fetch
+    """Send a Fetch request, as a consumer or as a replica.
 
-    ``epoch`` is the request's current leader epoch, and ``last`` is its last fetched epoch.
+    Command: ``pull t [from=0] [epoch=] [last=] [replica=3] [broker_epoch=+0] [rack=r2] [committed] [wait=ms] [v=17]``. ``epoch`` is
+    the request's current leader epoch, and ``last`` is its last fetched epoch.
     """
     name, index = world.partition(words.plain[0])
     version = words.number("v", 17)
@@ -121,7 +125,7 @@ def _pulled(world: World, answer: Any, p: Any) -> str:
 
 @verb
 def reaches(world: World, words: Words) -> str:
-    """reaches t 2 on=3: wait until the high watermark of this replica is 2"""
+    """Wait until the high watermark of a replica has this value. Command: ``reaches t 2 on=3``."""
     name, index = world.partition(words.plain[0])
     asked = FetchPartition(partition=index, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[asked])])
@@ -137,7 +141,7 @@ def reaches(world: World, words: Words) -> str:
 
 @verb
 def appended(world: World, words: Words) -> str:
-    """appended t 2: wait until the leader's log end offset is 2, whatever the high watermark is"""
+    """Wait until the leader's log end offset has this value, whatever the high watermark is. Command: ``appended t 2``."""
     name, index = world.partition(words.plain[0])
     asked = ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(replica_id=DEBUGGING, isolation_level=0, topics=[ListOffsetsTopic(name=name, partitions=[asked])])
@@ -152,7 +156,7 @@ def appended(world: World, words: Words) -> str:
 
 @verb
 def offset(world: World, words: Words) -> Ask:
-    """offset t [at=-1] [epoch=] [replica=] [committed] [v=9]: ListOffsets"""
+    """Send ListOffsets. Command: ``offset t [at=-1] [epoch=] [replica=] [committed] [v=9]``."""
     name, index = world.partition(words.plain[0])
     asked = ListOffsetsPartition(
         partition_index=index, current_leader_epoch=words.number("epoch", -1), timestamp=words.number("at", -1)
@@ -172,7 +176,7 @@ def offset(world: World, words: Words) -> Ask:
 
 @verb
 def epoch_end(world: World, words: Words) -> Ask:
-    """epoch_end t 0 [current=] [replica=] [v=4]: OffsetForLeaderEpoch, which returns the end offset of leader epoch 0"""
+    """Show the end offset of a leader epoch by OffsetForLeaderEpoch. Command: ``epoch_end t 0 [current=] [replica=] [v=4]``."""
     name, index = world.partition(words.plain[0])
     asked = OffsetForLeaderPartition(
         partition=index, current_leader_epoch=words.number("current", -1), leader_epoch=int(words.plain[1])
@@ -193,9 +197,10 @@ def epoch_end(world: World, words: Words) -> Ask:
 
 @verb
 def alter(world: World, words: Words) -> Ask:
-    """alter t isr=1,2 epoch=0 partition_epoch=0 from=1 [broker_epoch=+0] [of2=-1] [recovering]: AlterPartition of a leader
+    """Send AlterPartition as a leader does.
 
-    ``broker_epoch`` is added to the sender's broker epoch, and ``of2`` to the epoch of broker 2 in the new in-sync replicas.
+    Command: ``alter t isr=1,2 epoch=0 partition_epoch=0 from=1 [broker_epoch=+0] [of2=-1] [recovering]``. ``broker_epoch`` is added
+    to the sender's broker epoch, and ``of2`` to the epoch of broker 2 in the new in-sync replicas.
     """
     words.options.setdefault("from", "1")
     name, index = world.partition(words.plain[0])

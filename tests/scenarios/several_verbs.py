@@ -101,7 +101,10 @@ def described(world: World, name: str, index: int) -> str:
 
 @verb
 def replicas(world: World, words: Words) -> str:
-    """replicas t 1,2,3/2,3,1 [any.config=value]: create a topic with one partition per list of brokers; the first broker leads"""
+    """Create a topic with one partition per list of brokers; the first broker of a list leads.
+
+    Command: ``replicas t 1,2,3/2,3,1 [any.config=value]``.
+    """
     name = world.real(words.plain[0])
     lists = [[int(broker) for broker in part.split(",")] for part in words.plain[1].split("/")]
     assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in enumerate(lists)]
@@ -152,7 +155,7 @@ def _leader_says(world: World, where: tuple[str, int]) -> str:
 
 @verb
 def led(world: World, words: Words) -> str:
-    """led t 2|none: wait until all running brokers know this leader, and the leader accepts requests"""
+    """Wait until all running brokers know this leader, and the leader accepts requests. Command: ``led t 2|none``."""
     leader = "none" if words.plain[1] == "none" else str(node(world, words.plain[1]))
     # A requested change may not have been executed yet, so the brokers must be up to date before the comparison.
     world.wait_up_to_date()
@@ -161,7 +164,10 @@ def led(world: World, words: Words) -> str:
 
 @verb
 def in_sync(world: World, words: Words) -> str:
-    """in_sync t 1,2: wait until all running brokers know exactly these in-sync replicas, and have applied the change"""
+    """Wait until all running brokers know exactly these in-sync replicas, and have applied the change.
+
+    Command: ``in_sync t 1,2``.
+    """
     # Wait before the comparison as well: a set that will shrink and grow again is complete at first, too.
     world.wait_up_to_date()
     wrong = _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}")
@@ -172,7 +178,10 @@ def in_sync(world: World, words: Words) -> str:
 
 @verb
 def partition(world: World, words: Words) -> str:
-    """partition t: DescribeTopicPartitions: leader, epoch, replicas, and which replicas are in sync, eligible or offline"""
+    """Show a partition's leader, epoch, replicas, and in-sync, eligible and offline replicas by DescribeTopicPartitions.
+
+    Command: ``partition t``.
+    """
     name, index = world.partition(words.plain[0])
     topic = world.call(DescribeTopicPartitionsRequest(topics=[DescribedTopic(name)])).topics[0]
     if topic.error_code:
@@ -188,7 +197,7 @@ def partition(world: World, words: Words) -> str:
 
 @verb
 def move(world: World, words: Words) -> str:
-    """move t 2: make another replica the preferred leader and elect it; wait until all brokers know"""
+    """Make another replica the preferred leader and elect it. Wait until all brokers know. Command: ``move t 2``."""
     name, index = world.partition(words.plain[0])
     to = node(world, words.plain[1])
     before = described(world, name, index)
@@ -211,7 +220,7 @@ def coordinator_of(world: World, key: str, kind: int) -> int | None:
 
 @verb
 def who(world: World, words: Words) -> str:
-    """C = who x [group]: give the name C to the broker that coordinates the id"""
+    """Give the name C to the broker that coordinates an id. Command: ``C = who x [group]``."""
     kind = GROUP if words.has("group") else TRANSACTION
     key = world.real(words.plain[0])
     found = world.until(
@@ -223,7 +232,7 @@ def who(world: World, words: Words) -> str:
 
 @verb
 def another(world: World, words: Words) -> str:
-    """D = another C [E]: give the name D to a broker that is neither C nor E"""
+    """Give the name D to a broker that is neither C nor E. Command: ``D = another C [E]``."""
     others = {node(world, text) for text in words.plain}
     world.nodes[words.name] = next(broker for broker in target(world).cluster.brokers if broker not in others)
     return ""
@@ -231,14 +240,17 @@ def another(world: World, words: Words) -> str:
 
 @verb
 def find(world: World, words: Words) -> str:
-    """find x [group]: the coordinator in the response to FindCoordinator"""
+    """Show the coordinator in the response to FindCoordinator. Command: ``find x [group]``."""
     answer = world.call(FindCoordinatorRequest(key=world.real(words.plain[0]), key_type=int(not words.has("group"))), 3)
     return name_of(answer.error_code) if answer.error_code else f"NONE {shown_node(world, answer.node_id)}"
 
 
 @verb
 def move_coordinator(world: World, words: Words) -> str:
-    """move_coordinator x D [group]: move the coordinator of the id to D, and wait until it has loaded and all brokers know"""
+    """Move the coordinator of an id to the broker D. Wait until it has loaded and all brokers know.
+
+    Command: ``move_coordinator x D [group]``.
+    """
     kind = GROUP if words.has("group") else TRANSACTION
     key, to = world.real(words.plain[0]), node(world, words.plain[1])
     target(world).cluster.move_leader(INTERNAL[kind], partition_for(key, PARTITIONS), to)
@@ -247,7 +259,7 @@ def move_coordinator(world: World, words: Words) -> str:
 
 @verb
 def coordinates(world: World, words: Words) -> str:
-    """coordinates x D [group]: wait until all running brokers know that D coordinates the id, and D has loaded"""
+    """Wait until all running brokers know that D coordinates an id, and D has loaded. Command: ``coordinates x D [group]``."""
     kind = GROUP if words.has("group") else TRANSACTION
     return _coordinates(world, world.real(words.plain[0]), kind, node(world, words.plain[1]))
 
@@ -283,19 +295,22 @@ def _goes(world: World, words: Words, how: Callable[[int], object]) -> str:
 
 @verb
 def crash(world: World, words: Words) -> str:
-    """crash 1: SIGKILL; the controller notices when the session expires"""
+    """Send SIGKILL to a broker. The controller notices when the session expires. Command: ``crash 1``."""
     return _goes(world, words, target(world).cluster.kill)
 
 
 @verb
 def shut_down(world: World, words: Words) -> str:
-    """shut_down 1: a clean stop; the broker first moves its leaderships to other brokers"""
+    """Stop a broker cleanly. The broker first moves its leaderships to other brokers. Command: ``shut_down 1``."""
     return _goes(world, words, target(world).cluster.shut_down)
 
 
 @verb
 def pause(world: World, words: Words) -> str:
-    """pause 1: suspend the broker, whose connections stay open; wait until the leaders have answered its pending fetches"""
+    """Suspend a broker, whose connections stay open. Wait until the leaders have answered its pending fetches.
+
+    Command: ``pause 1``.
+    """
     _goes(world, words, target(world).cluster.pause)
     world.broker.sleep(LONGEST_FETCH_MS)
     return ""
@@ -311,7 +326,7 @@ def resume(world: World, words: Words) -> str:
 
 @verb
 def boot(world: World, words: Words) -> str:
-    """boot 1: start a broker that was killed or stopped, and wait until the metadata of all brokers lists it"""
+    """Start a broker that was killed or stopped. Wait until the metadata of all brokers lists it. Command: ``boot 1``."""
     broker = node(world, words.plain[0])
     target(world).cluster.restart(broker)
     target(world).down.discard(broker)
@@ -320,7 +335,7 @@ def boot(world: World, words: Words) -> str:
 
 @verb
 def fenced(world: World, words: Words) -> str:
-    """fenced 1: wait until no broker lists this broker in its metadata"""
+    """Wait until no broker lists this broker in its metadata. Command: ``fenced 1``."""
     broker = node(world, words.plain[0])
     return everybody(world, lambda: _is_shown(world, broker), "no")
 

@@ -33,9 +33,10 @@ from tests.scenarios.world import Actor, Ask, Words, World, name_of
 
 @verb
 def share(world: World, words: Words) -> Ask:
-    """M = share g [epoch=e-1] [topics=t,u] [rack=r] [member=x] [counted]: send a heartbeat of the member M; the first one joins
+    """Send a heartbeat of the member M of a share group; its first heartbeat joins the group.
 
-    The partitions that each of several members gets depend on topic ids. ``counted`` shows only their number.
+    Command: ``M = share g [epoch=e-1] [topics=t,u] [rack=r] [member=x] [counted]``. The partitions that each of several members
+    gets depend on topic ids. ``counted`` shows only their number.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
@@ -70,7 +71,7 @@ def share(world: World, words: Words) -> Ask:
 
 @verb
 def shares(world: World, words: Words) -> Ask:
-    """shares g [counted]: ShareGroupDescribe"""
+    """Show the response to ShareGroupDescribe. Command: ``shares g [counted]``."""
     group = world.real(words.plain[0])
     coordinated(world, group)
 
@@ -129,9 +130,10 @@ def _named(world: World, words: Words) -> list[tuple[bytes, int, str]]:
 
 @verb
 def acquire(world: World, words: Words) -> Ask:
-    """acquire M g t,u/1 [0-4:accept ...] [session=s+1] [max=500] [batch=500] [wait=0] [forget=u] [renew] [limited] [v=2]
+    """Send ShareFetch, and show the acquired records as offsets:delivery count.
 
-    ShareFetch: shows the acquired records as offsets:delivery count, and the results of the acknowledgements in the request.
+    Command: ``acquire M g t,u/1 [0-4:accept ...] [session=s+1] [max=500] [batch=500] [wait=0] [forget=u] [renew] [limited] [v=2]``.
+    The results of acknowledgements in the request are shown as well.
     """
     actor, member, group = _member(world, words)
     session = _session(actor, words)
@@ -185,7 +187,7 @@ def _fetched(partition: Any) -> str:
 
 @verb
 def acknowledge(world: World, words: Words) -> Ask:
-    """acknowledge M g t 0-4:accept 5:release [session=s+1] [renew] [v=2]: ShareAcknowledge"""
+    """Send ShareAcknowledge. Command: ``acknowledge M g t 0-4:accept 5:release [session=s+1] [renew] [v=2]``."""
     actor, member, group = _member(world, words)
     session = _session(actor, words)
     batches = _acknowledged(words, share_acknowledge.AcknowledgementBatch)
@@ -217,7 +219,7 @@ def _all_or_each(names: Iterable[str]) -> str:
 
 @verb
 def dead_letters(world: World, words: Words) -> str:
-    """dead_letters dlq.t/1: the records of a dead-letter topic, as offset key=value and their headers without the common prefix"""
+    """Show the records of a dead-letter topic, with their headers without the common prefix. Command: ``dead_letters dlq.t/1``."""
     name, index = world.partition(words.plain[0])
     if name not in {topic.name for topic in world.call(MetadataRequest(topics=None), 9).topics}:
         return "no such topic"
@@ -242,7 +244,10 @@ def _spelled_bytes(data: bytes | None) -> str:
 
 @verb
 def share_offsets(world: World, words: Words) -> Ask:
-    """share_offsets g [t,u/1] [v=1]: DescribeShareGroupOffsets, by default of all topics of the group"""
+    """Show offsets by DescribeShareGroupOffsets, by default of all topics of the group.
+
+    Command: ``share_offsets g [t,u/1] [v=1]``.
+    """
     group = text(world, words.plain[0])
     coordinated(world, group or "any")
     named = [world.partition(one) for one in words.plain[1].split(",")] if len(words.plain) > 1 else []
@@ -267,7 +272,7 @@ def share_offsets(world: World, words: Words) -> Ask:
 
 @verb
 def alter_share_offsets(world: World, words: Words) -> Ask:
-    """alter_share_offsets g t=5 u/1=0: AlterShareGroupOffsets"""
+    """Send AlterShareGroupOffsets. Command: ``alter_share_offsets g t=5 u/1=0``."""
     group = text(world, words.plain[0])
     coordinated(world, group or "any")
     topics = []
@@ -286,7 +291,7 @@ def alter_share_offsets(world: World, words: Words) -> Ask:
 
 @verb
 def delete_share_offsets(world: World, words: Words) -> Ask:
-    """delete_share_offsets g t,u: DeleteShareGroupOffsets"""
+    """Send DeleteShareGroupOffsets. Command: ``delete_share_offsets g t,u``."""
     group = text(world, words.plain[0])
     coordinated(world, group or "any")
     topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=world.real(name)) for name in words.plain[1].split(",")]

@@ -110,7 +110,7 @@ def _told(result: Any, show: Any) -> str:
 
 @verb
 def share_init(world: World, words: Words) -> Ask:
-    """share_init g t/1,u [epoch=0] [start=0]: InitializeShareGroupState"""
+    """Send InitializeShareGroupState. Command: ``share_init g t/1,u [epoch=0] [start=0]``."""
     group, asked = have_coordinators(world, words)
     epoch, start = words.number("epoch", 0), words.number("start", 0)
     named = [(i, initialize_state.PartitionData(partition=p, state_epoch=epoch, start_offset=start)) for i, p in asked]
@@ -120,7 +120,10 @@ def share_init(world: World, words: Words) -> Ask:
 
 @verb
 def share_read(world: World, words: Words) -> Ask:
-    """share_read g t [leader=0]: ReadShareGroupState; each range of records is shown as offsets:state:delivery count"""
+    """Send ReadShareGroupState, and show each range of records as offsets:state:delivery count.
+
+    Command: ``share_read g t [leader=0]``.
+    """
     group, asked = have_coordinators(world, words)
     named = [(i, read_state.PartitionData(partition=p, leader_epoch=words.number("leader", 0))) for i, p in asked]
     topics = [read_state.ReadStateData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
@@ -137,7 +140,10 @@ def share_read(world: World, words: Words) -> Ask:
 
 @verb
 def share_write(world: World, words: Words) -> Ask:
-    """share_write g t [0-9:acknowledged:1 ...] [epoch=0] [leader=0] [start=0] [complete=0] [v=1]: WriteShareGroupState"""
+    """Send WriteShareGroupState.
+
+    Command: ``share_write g t [0-9:acknowledged:1 ...] [epoch=0] [leader=0] [start=0] [complete=0] [v=1]``.
+    """
     group, asked = have_coordinators(world, words)
     batches = [_batch(word) for word in words.plain[2:] if ":" in word]
     named = [
@@ -169,7 +175,7 @@ def _batch(written: str) -> write_state.StateBatch:
 
 @verb
 def share_summary(world: World, words: Words) -> Ask:
-    """share_summary g t [v=1]: ReadShareGroupStateSummary"""
+    """Send ReadShareGroupStateSummary. Command: ``share_summary g t [v=1]``."""
     group, asked = have_coordinators(world, words)
     named = [(i, read_summary.PartitionData(partition=p, leader_epoch=words.number("leader", 0))) for i, p in asked]
     topics = [read_summary.ReadStateSummaryData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
@@ -183,7 +189,7 @@ def share_summary(world: World, words: Words) -> Ask:
 
 @verb
 def share_delete(world: World, words: Words) -> Ask:
-    """share_delete g t: DeleteShareGroupState"""
+    """Send DeleteShareGroupState. Command: ``share_delete g t``."""
     group, asked = have_coordinators(world, words)
     named = [(i, delete_state.PartitionData(partition=p)) for i, p in asked]
     topics = [delete_state.DeleteStateData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
@@ -192,7 +198,10 @@ def share_delete(world: World, words: Words) -> Ask:
 
 @verb
 def share_coordinator(world: World, words: Words) -> str:
-    """share_coordinator g:ID:0 [v=6]: FindCoordinator by a share partition's key, where ID stands for an unused topic id"""
+    """Send FindCoordinator with the key of a share partition, in which ID stands for an unused topic id.
+
+    Command: ``share_coordinator g:ID:0 [v=6]``.
+    """
     key = words.plain[0].replace("ID", uuid_text(NO_SUCH_ID))
     version = words.version(6) or 0
     request = FindCoordinatorRequest(key=key, key_type=SHARE, coordinator_keys=[key])

@@ -31,10 +31,11 @@ _IN_A_SUBTOPOLOGY = ("reads", "regex", "repartitions", "writes", "changelogs", "
 
 @verb
 def subtopology(world: World, words: Words) -> str:
-    """subtopology T 0 [reads=t,u] [repartitions=r:3,q] [writes=r] [changelogs=c] [together=t,r] [replicas=3] [regex=a.*]
+    """Add a subtopology to the topology T.
 
-    Add a subtopology to the topology T. An internal topic has a number of partitions only if the application sets it, such as
-    ``r:3``. The topics in ``together`` are copartitioned.
+    Command: ``subtopology T 0 [reads=t,u] [repartitions=r:3,q] [writes=r] [changelogs=c] [together=t,r] [replicas=3] [regex=a.*]``.
+    An internal topic has a number of partitions only if the application sets it, such as ``r:3``. The topics in ``together`` are
+    copartitioned.
     """
     world.topologies.setdefault(words.plain[0], []).append(_subtopology(world, words, words.plain[1]))
     return ""
@@ -71,11 +72,12 @@ def _internal(world: World, words: Words, option: str) -> list[TopicInfo]:
 
 @verb
 def stream(world: World, words: Words) -> Ask:
-    """M = stream g [epoch=e-1] [reads=t ...] [topology=T] [tepoch=1] [owned=all] [instance=i] [process=P] [endpoint=h:9] ...
+    """Send a heartbeat of the member M of a streams group; its first heartbeat joins the group.
 
-    Send a heartbeat of the member M of a streams group; its first heartbeat joins. The options of ``subtopology`` define a topology
-    with one subtopology. Tasks are written as ``owned=0_1,0_2 standby=0_0 warmup=0_3``, each with subtopology and partition.
-    ``known`` is the endpoint information epoch that the member knows, and ``shutdown`` requests the shutdown of the application.
+    Command: ``M = stream g [epoch=e-1] [reads=t ...] [topology=T] [tepoch=1] [owned=all] [instance=i] [process=P] [endpoint=h:9]
+    ...``. The options of ``subtopology`` define a topology with one subtopology. Tasks are written as ``owned=0_1,0_2 standby=0_0
+    warmup=0_3``, each with subtopology and partition. ``known`` is the endpoint information epoch that the member knows, and
+    ``shutdown`` requests the shutdown of the application.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
@@ -224,7 +226,7 @@ def _at(world: World, one: Any) -> str:
 
 @verb
 def streams(world: World, words: Words) -> Ask:
-    """streams g: StreamsGroupDescribe: state, epochs, and current and target assignment of each member"""
+    """Show state, epochs, and each member's current and target assignment by StreamsGroupDescribe. Command: ``streams g``."""
 
     def show(described: Any) -> str:
         parts = [f"{described.group_state} e{described.group_epoch} of e{described.assignment_epoch}"]
@@ -253,7 +255,10 @@ def _assignment(assignment: Any) -> str:
 
 @verb
 def streams_topology(world: World, words: Words) -> Ask:
-    """streams_topology g: the topology epoch, and the topics of each subtopology, with the partition counts of internal topics"""
+    """Show the topology epoch, and the topics of each subtopology, with the partition counts of internal topics.
+
+    Command: ``streams_topology g``.
+    """
 
     def show(described: Any) -> str:
         topology = described.topology
@@ -276,7 +281,7 @@ def _shown(world: World, one: Any) -> str:
 
 @verb
 def streams_member(world: World, words: Words) -> Ask:
-    """streams_member g M: the member's process, topology epoch, endpoint and offsets in StreamsGroupDescribe"""
+    """Show a member's process, topology epoch, endpoint and offsets by StreamsGroupDescribe. Command: ``streams_member g M``."""
 
     def show(described: Any) -> str:
         member = next(m for m in described.members if m.member_id == words.plain[1])
@@ -297,7 +302,7 @@ def streams_member(world: World, words: Words) -> Ask:
 
 @verb
 def describe_topology(world: World, words: Words) -> Ask:
-    """describe_topology g member=M [tepoch=0]: StreamsGroupTopologyDescriptionUpdate"""
+    """Send StreamsGroupTopologyDescriptionUpdate. Command: ``describe_topology g member=M [tepoch=0]``."""
     group = text(world, words.plain[0])
     coordinated(world, group or "any")
     request = StreamsGroupTopologyDescriptionUpdateRequest(

@@ -60,7 +60,7 @@ def transactional_id(world: World, words: Words, actor: Actor) -> str | None:
 
 @verb
 def topic(world: World, words: Words) -> str:
-    """topic t [partitions=2] [any.config=value]: create a topic and wait until its leaders accept requests"""
+    """Create a topic and wait until its leaders accept requests. Command: ``topic t [partitions=2] [any.config=value]``."""
     name = world.real(words.plain[0])
     configs = [CreatableTopicConfig(name=k, value=v) for k, v in words.options.items() if "." in k]
     count = words.number("partitions", 1)
@@ -92,7 +92,7 @@ def delete(world: World, words: Words) -> Ask:
 
 @verb
 def delete_records(world: World, words: Words) -> Ask:
-    """delete_records t before=4 [wait=10000]: DeleteRecords"""
+    """Send DeleteRecords for one partition. Command: ``delete_records t before=4 [wait=10000]``."""
     name, index = world.partition(words.plain[0])
     before = DeleteRecordsPartition(partition_index=index, offset=words.number("before", -1))
     request = DeleteRecordsRequest(
@@ -103,7 +103,7 @@ def delete_records(world: World, words: Words) -> Ask:
 
 @verb
 def create_partitions(world: World, words: Words) -> Ask:
-    """create_partitions t count=3 [dry]: CreatePartitions; ``dry`` only validates the request"""
+    """Send CreatePartitions; ``dry`` only validates the request. Command: ``create_partitions t count=3 [dry]``."""
     name, count, dry = world.real(words.plain[0]), words.number("count", 1), words.has("dry")
     wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
 
@@ -121,7 +121,10 @@ def create_partitions(world: World, words: Words) -> Ask:
 
 @verb
 def init(world: World, words: Words) -> Ask:
-    """A = init [x] [v=5] [timeout=600000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]: InitProducerId"""
+    """Send InitProducerId, and name the producer A.
+
+    Command: ``A = init [x] [v=5] [timeout=600000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]``.
+    """
     name = words.plain[0] if words.plain and words.plain[0] not in ("2pc", "keep", "once") else None
     real = None if name is None else world.real(name)
     if words.options.get("id") == "empty":
@@ -161,7 +164,7 @@ def init(world: World, words: Words) -> Ask:
 
 @verb
 def copy(world: World, words: Words) -> str:
-    """Z = copy A: create a second instance of the producer A, with A's current identity and sequences"""
+    """Create a second instance of the producer A, with A's current identity and sequences. Command: ``Z = copy A``."""
     a = world.actors[words.plain[0]]
     world.actors[words.name] = Actor(words.name, a.transactional_id, a.pid, a.epoch, dict(a.sequences), a.written)
     return ""
@@ -169,9 +172,10 @@ def copy(world: World, words: Words) -> str:
 
 @verb
 def produce(world: World, words: Words) -> Ask:
-    """produce A t [n=1] [keys=a,b,-c] [seq=] [epoch=] [pid=] [v=12] [plain] [id=null] [acks=-1] [codec=] [size=] [age=ms]
+    """Produce a batch.
 
-    Produce a batch. A key after ``-`` has a null value, which deletes the key in a compacted topic.
+    Command: ``produce A t [n=1] [keys=a,b,-c] [seq=] [epoch=] [pid=] [v=12] [plain] [id=null] [acks=-1] [codec=] [size=]
+    [age=ms]``. A key after ``-`` has a null value, which deletes the key in a compacted topic.
     """
     actor = world.actors[words.plain[0]]
     where = world.partition(words.plain[1])
@@ -213,9 +217,10 @@ def produce(world: World, words: Words) -> Ask:
 
 @verb
 def produce_all(world: World, words: Words) -> Ask:
-    """produce_all A t,u/1 [corrupt=t] [v=12]: send one Produce request with a record for each partition
+    """Send one Produce request with a record for each partition.
 
-    The results are shown in the order of the command. The batch of the partition ``corrupt`` has a wrong CRC.
+    Command: ``produce_all A t,u/1 [corrupt=t] [v=12]``. The results are shown in the order of the command. The batch of the
+    partition ``corrupt`` has a wrong CRC.
     """
     actor = world.actors[words.plain[0]]
     parts = [world.partition(p) for p in words.plain[1].split(",")]
@@ -256,9 +261,10 @@ def produce_all(world: World, words: Words) -> Ask:
 
 @verb
 def add(world: World, words: Words) -> Ask:
-    """add A t,u/1 [v=3] [epoch=] [pid=] [id=]: AddPartitionsToTxn
+    """Send AddPartitionsToTxn.
 
-    The brokers' versions 4 and 5 are supported as well. The command ``verify`` sends a request that only verifies.
+    Command: ``add A t,u/1 [v=3] [epoch=] [pid=] [id=]``. The brokers' versions 4 and 5 are supported as well. The command
+    ``verify`` sends a request that only verifies.
     """
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
@@ -295,14 +301,14 @@ def add(world: World, words: Words) -> Ask:
 
 @verb
 def verify(world: World, words: Words) -> Ask:
-    """verify A t [v=5]: AddPartitionsToTxn that only verifies"""
+    """Send AddPartitionsToTxn that only verifies. Command: ``verify A t [v=5]``."""
     words.options.setdefault("v", "5")
     return add(world, words)  # type: ignore[return-value]
 
 
 @verb
 def add_offsets(world: World, words: Words) -> Ask:
-    """add_offsets A g [v=3]: AddOffsetsToTxn"""
+    """Send AddOffsetsToTxn. Command: ``add_offsets A g [v=3]``."""
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
@@ -337,9 +343,10 @@ def _end(world: World, words: Words, commit: bool) -> Ask:
 
 @verb
 def commit(world: World, words: Words) -> Ask:
-    """commit A [v=5] [epoch=] [pid=] [id=] [stay] [nosettle]: EndTxn
+    """Send EndTxn that commits.
 
-    A adopts the identity in the response, unless ``stay`` or an option for another identity is used.
+    Command: ``commit A [v=5] [epoch=] [pid=] [id=] [stay] [nosettle]``. A adopts the identity in the response, unless ``stay`` or
+    an option for another identity is used.
     """
     return _end(world, words, True)
 
@@ -367,7 +374,10 @@ def do_settle(world: World, words: Words) -> str:
 
 @verb
 def marker(world: World, words: Words) -> Ask:
-    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: WriteTxnMarkers of a coordinator or an admin client"""
+    """Send WriteTxnMarkers, as a coordinator or an admin client does.
+
+    Command: ``marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]``.
+    """
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     parts = [world.partition(p) for p in words.plain[1].split(",")]
@@ -401,7 +411,7 @@ def restart(world: World, words: Words) -> str:
 
 @verb
 def kill(world: World, words: Words) -> str:
-    """kill: SIGKILL, then start the broker again"""
+    """Kill the broker with SIGKILL, and start it again. Command: ``kill``."""
     world.held.clear()
     world.broker.restart(kill=True)
     world.forget_connection()
@@ -410,6 +420,6 @@ def kill(world: World, words: Words) -> str:
 
 @verb
 def wait(world: World, words: Words) -> str:
-    """wait 300: sleep for 300 ms"""
+    """Sleep for a number of milliseconds. Command: ``wait 300``."""
     world.broker.sleep(int(words.plain[0]))
     return ""

@@ -93,14 +93,14 @@ def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[st
 
 @verb
 def read(world: World, words: Words) -> str:
-    """read t [uncommitted]: the values of the records that a consumer delivers"""
+    """Show the values of the records that a consumer delivers. Command: ``read t [uncommitted]``."""
     where = world.partition(words.plain[0])
     return " ".join(visible(world, where, committed=not words.has("uncommitted"))) or "nothing"
 
 
 @verb
 def log(world: World, words: Words) -> str:
-    """log t [keys]: every batch in the log and its content, and ``until`` if it has a delete horizon"""
+    """Show every batch in the log and its content, and ``until`` if the batch has a delete horizon. Command: ``log t [keys]``."""
     parts = []
     for header, raw in stored(world, world.partition(words.plain[0])):
         where = f"{header.base_offset}" + (f"-{header.last_offset}" if header.last_offset_delta else "")
@@ -120,16 +120,16 @@ def log(world: World, words: Words) -> str:
 
 @verb
 def codecs(world: World, words: Words) -> str:
-    """codecs t: the compression of every data batch in the log"""
+    """Show the compression of every data batch in the log. Command: ``codecs t``."""
     batch_list = stored(world, world.partition(words.plain[0]))
     return " ".join(COMPRESSIONS[header.compression] for header, _ in batch_list if not header.is_control) or "empty"
 
 
 @verb
 def marker_bytes(world: World, words: Words) -> str:
-    """marker_bytes t: attributes, base sequence, record count and raw record of the newest batch
+    """Show attributes, base sequence, record count and raw record of the newest batch.
 
-    The coordinator epoch is masked.
+    Command: ``marker_bytes t``. The coordinator epoch is masked.
     """
     header, raw = stored(world, world.partition(words.plain[0]))[-1]
     record = raw[HEADER_BYTES:]
@@ -154,7 +154,7 @@ def _offset(world: World, where: tuple[str, int], timestamp: int, committed: boo
 
 @verb
 def ends(world: World, words: Words) -> str:
-    """ends t: log start offset, last stable offset, log end offset"""
+    """Show log start offset, last stable offset and log end offset. Command: ``ends t``."""
     where = world.partition(words.plain[0])
     start, stable, end = (_offset(world, where, t, c) for t, c in ((-2, False), (-1, True), (-1, False)))
     for partition_response in (start, stable, end):
@@ -165,7 +165,7 @@ def ends(world: World, words: Words) -> str:
 
 @verb
 def list_offsets(world: World, words: Words) -> str:
-    """list_offsets t at=-3 [committed] [ago=ms]: ListOffsets for a timestamp"""
+    """Send ListOffsets for a timestamp. Command: ``list_offsets t at=-3 [committed] [ago=ms]``."""
     at = words.number("at", -1)
     if "ago" in words.options:
         at = world.broker.now_ms() - words.number("ago", 0)
@@ -176,7 +176,7 @@ def list_offsets(world: World, words: Words) -> str:
 
 @verb
 def fetch_raw(world: World, words: Words) -> Ask:
-    """fetch_raw t ...: send one Fetch request that may wait, and show the response as ``fetch`` does"""
+    """Send one Fetch request that may wait, and show the response as ``fetch`` does. Command: ``fetch_raw t ...``."""
     topic, index = world.partition(words.plain[0])
     part = FetchPartition(
         partition=index, current_leader_epoch=-1, fetch_offset=words.number("from", 0), partition_max_bytes=ALL_BYTES
@@ -192,7 +192,7 @@ def fetch_raw(world: World, words: Words) -> Ask:
 
 @verb
 def timed(world: World, words: Words) -> str:
-    """timed fetch t wait=700: the result of ``fetch``, and whether the response took most of the maximum wait"""
+    """Show the result of ``fetch``, and whether the response took most of the maximum wait. Command: ``timed fetch t wait=700``."""
     words.plain.pop(0)
     began = world.broker.now_ms()
     answer = fetch(world, words)
@@ -202,7 +202,7 @@ def timed(world: World, words: Words) -> str:
 
 @verb
 def walk(world: World, words: Words) -> str:
-    """walk t: the offsets of the batches that a read-committed consumer reads one at a time"""
+    """Show the offsets of the batches that a read-committed consumer reads one at a time. Command: ``walk t``."""
     where = world.partition(words.plain[0])
     at, seen = 0, []
     while True:
@@ -216,9 +216,10 @@ def walk(world: World, words: Words) -> str:
 
 @verb
 def fetch(world: World, words: Words) -> str:
-    """fetch t [from=0] [committed] [max=bytes] [wait=ms]: Fetch
+    """Fetch records.
 
-    Shows the error, the offsets of the batches, LSO, high watermark and aborted transactions.
+    Command: ``fetch t [from=0] [committed] [max=bytes] [wait=ms]``. Shows the error, the offsets of the batches, LSO, high
+    watermark and aborted transactions.
     """
     part = fetch_once(
         world,
@@ -247,7 +248,7 @@ def _fetched(world: World, part: PartitionData) -> str:
 
 @verb
 def describe(world: World, words: Words) -> Ask:
-    """describe x [exact]: DescribeTransactions: state, identity and partitions of a transactional id"""
+    """Show state, identity and partitions of a transactional id by DescribeTransactions. Command: ``describe x [exact]``."""
 
     def show(answer: Any) -> str:
         s = answer.transaction_states[0]
@@ -267,7 +268,10 @@ def describe(world: World, words: Words) -> Ask:
 
 @verb
 def transactions(world: World, words: Words) -> Ask:
-    """transactions [state=Ongoing,Empty] [pid=A] [longer=ms] [pattern=.*] [v=2]: ListTransactions, shown for the case's own ids"""
+    """Show the case's own transactional ids by ListTransactions.
+
+    Command: ``transactions [state=Ongoing,Empty] [pid=A] [longer=ms] [pattern=.*] [v=2]``.
+    """
     pids = [world.actors[p].pid if p in world.actors else int(p) for p in words.options.get("pid", "").split(",") if p]
     states = [s for s in words.options.get("state", "").split(",") if s]
     pattern = words.options.get("pattern")
@@ -301,14 +305,17 @@ def txn_records(world: World, name: str) -> list[TxnMetadata | None]:
 
 @verb
 def txn_log(world: World, words: Words) -> str:
-    """txn_log x: the id's records in __transaction_state, as state:epoch"""
+    """Show a transactional id's records in __transaction_state, as state:epoch. Command: ``txn_log x``."""
     records = txn_records(world, world.real(words.plain[0]))
     return " ".join("tombstone" if m is None else f"{m.state.label}:{m.producer_epoch}" for m in records) or "nothing"
 
 
 @verb
 def txn_log_tags(world: World, words: Words) -> str:
-    """txn_log_tags x: state, identity, previous and next producer id, and client version of the id's newest record"""
+    """Show state, identity, adjacent producer ids and client version in a transactional id's newest record.
+
+    Command: ``txn_log_tags x``.
+    """
     m = txn_records(world, world.real(words.plain[0]))[-1]
     if m is None:
         return "tombstone"
@@ -320,7 +327,10 @@ def txn_log_tags(world: World, words: Words) -> str:
 
 @verb
 def group_log(world: World, words: Words) -> str:
-    """group_log g: the group's own records of the classic protocol in __consumer_offsets, as type:generation:members"""
+    """Show a group's own records of the classic protocol in __consumer_offsets, as type:generation:members.
+
+    Command: ``group_log g``.
+    """
     name = world.real(words.plain[0])
     shown = []
     for _, raw in stored(world, (OFFSETS_TOPIC, partition_for(name, PARTITIONS))):
@@ -337,7 +347,7 @@ def group_log(world: World, words: Words) -> str:
 
 @verb
 def producers(world: World, words: Words) -> Ask:
-    """producers t [of=A]: DescribeProducers: the partition's producer state"""
+    """Show a partition's producer state by DescribeProducers. Command: ``producers t [of=A]``."""
     topic, index = world.partition(words.plain[0])
     only = world.actors[words.options["of"]].pid if "of" in words.options else None
 
@@ -360,7 +370,10 @@ def producers(world: World, words: Words) -> Ask:
 
 @verb
 def coordinator(world: World, words: Words) -> str:
-    """coordinator x [group] [v=6]: FindCoordinator: error and broker id, and for ``=name`` the partition that the id hashes to"""
+    """Send FindCoordinator; show error and broker id, and for ``=name`` the partition that the id hashes to.
+
+    Command: ``coordinator x [group] [v=6]``.
+    """
     name = words.plain[0]
     version = words.version(6) or 0
     real = world.real(name)
