@@ -44,7 +44,7 @@ def target(world: World) -> SeveralTarget:
 
 
 def node(world: World, text: str) -> int:
-    """Return the id of a broker that is given as an id, as a name from the case, or as ``controller``."""
+    """Return the id of a broker that a command writes as an id, as a name from the case, or as ``controller``."""
     return CONTROLLER if text == "controller" else world.nodes[text] if text in world.nodes else int(text)
 
 
