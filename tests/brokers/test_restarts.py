@@ -1,4 +1,4 @@
-"""The delays after which nodes are started again."""
+"""Delays before ended nodes of a cluster are restarted."""
 
 from __future__ import annotations
 
