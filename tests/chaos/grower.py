@@ -1,4 +1,4 @@
-"""``ottla cluster grow``, killed at one of its operations on the disk: ``python -m tests.chaos.grower KILL_AT ARGUMENTS``."""
+"""Runs ``ottla cluster grow`` and kills it at one of its disk operations: ``python -m tests.chaos.grower KILL_AT ARGUMENTS``."""
 
 from __future__ import annotations
 

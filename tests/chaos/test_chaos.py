@@ -1,4 +1,4 @@
-"""Kills, at least a third of them inside a commit, while stock clients write transactions: exactly once stands."""
+"""Exactly-once semantics hold while stock clients write transactions and the broker is killed, often inside a commit."""
 
 from __future__ import annotations
 

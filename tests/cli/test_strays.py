@@ -54,7 +54,9 @@ def test_suggested_adopt_command_restores_the_topic(data_dir: Path, capsys: pyte
     assert "copy-0" in {path.name for path in data_dir.iterdir()}
 
 
-def test_health_fails_for_a_missing_directory_and_for_one_in_use(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_fails_for_a_missing_directory_and_for_one_in_use(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["health", "--data-dir", str(tmp_path / "nothing")]) == 1
     assert "is no data directory" in capsys.readouterr().err
     fs = RealFilesystem()
