@@ -24,7 +24,7 @@ A, B = b"a" * 16, b"b" * 16
 
 @pytest.fixture
 def state() -> ClusterState:
-    """A cluster with the topic ``a`` of two partitions, and nothing noted yet."""
+    """A cluster with the topic ``a``, which has two partitions. Its metadata delta is empty."""
     made = ClusterState(1)
     replay(made, made.create_topic("a", A, 2, {"retention.ms": "1"}))
     made.delta = MetadataDelta()

@@ -1,4 +1,4 @@
-"""Effects of commands are data, so they are checked without a broker, a timer or a socket."""
+"""Effects that commands of group and transaction coordinators return. Effects are plain data, so no broker is needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_fencing_and_timeout_abort_with_the_same_effects() -> None:
     ]
 
 
-def test_commands_that_decide_nothing_send_no_markers() -> None:
+def test_commands_without_a_decision_send_no_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     assert world.shard.add_partitions(ID, who, [("t", 0)], world.now_ms, 2).effects == []

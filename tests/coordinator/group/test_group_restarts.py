@@ -1,4 +1,4 @@
-"""Times after a restart: records may come in another order by then, and the wall clock may have been set back."""
+"""Group timeouts after a restart: compaction may have reordered the records, and the wall clock may have been set back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.coordinator.streams.world import Application, StreamsGroupWorld
 
 
 def compacted(log: Sequence[LogRecord], last: int) -> list[LogRecord]:
-    """The latest record of each key, those of the kind ``last`` behind all others.
+    """Return the latest record of each key, with records of the key type ``last`` after all others.
 
-    Compaction keeps the latest where it stands: a member that says something new of itself has its metadata record behind that of
-    its assignment.
+    Compaction keeps the latest record of a key at its offset. If a member changes its metadata, the metadata record follows the
+    record of its assignment.
     """
     latest = {record.key: record for record in log}
     return sorted(latest.values(), key=lambda record: int.from_bytes((record.key or b"")[:2], "big") == last)

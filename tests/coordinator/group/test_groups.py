@@ -1,4 +1,4 @@
-"""The group coordinator without a broker: rebalances, static members, commits, pending offsets."""
+"""Classic groups without a broker: rebalances, static members, commits and pending offsets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_first_generation_waits_for_members_that_were_given_an_id() -> None:
 
 
 def test_unused_member_id_delays_the_first_generation_briefly() -> None:
-    """The client died between the two requests, and its session may last for half an hour."""
+    """The client died before its second JoinGroup. The wait for it is much shorter than its session timeout of 30 minutes."""
     world = ClassicGroupWorld()
     world.join(Client(), needs_known_id=True, session_ms=1_800_000)
     member = Client()

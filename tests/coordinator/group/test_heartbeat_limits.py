@@ -1,4 +1,4 @@
-"""Limits on the number of elements in one heartbeat, far above real use and checkable in one step."""
+"""Limits on the number of elements in one heartbeat. They are far above real use, and small enough to check in one step."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def one_subtopology(**fields: Any) -> Topology:
 
 
 def topologies(count: int) -> list[Topology]:
-    """With so many elements, each of another kind."""
+    """Return topologies with ``count`` elements. Each topology has elements of another kind."""
     infos = [TopicInfo(name=name) for name in names(count)]
     configs = [TopicInfo(name="t", topic_configs=[KeyValue(key=name, value="") for name in names(count - 1)])]
     return [

@@ -1,7 +1,7 @@
-"""The time a new classic group waits for more members (group.initial.rebalance.delay.ms).
+"""The delay in which a new classic group waits for more members (group.initial.rebalance.delay.ms).
 
-GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule: each newcomer makes it wait once more, up to the rebalance time-out of
-the first.
+Each new member restarts the delay, up to the rebalance timeout of the first member
+(GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, which partitions an answer names, and what ends them."""
+"""Share sessions: epochs, partitions in a response, and the end of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start offsets that an admin sets, states that an admin deletes: what the group's record says before and after."""
+"""Altering and deleting the offsets of share groups by an admin client, and the group's record before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def world() -> ShareGroupWorld:
 
 
 def used(world: ShareGroupWorld) -> None:
-    """A member joined and left."""
+    """Let a member join the group, read its partitions and leave."""
     a = Sharer("a")
     world.join(a)
     world.beat(a)
