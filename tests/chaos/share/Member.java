@@ -199,7 +199,7 @@ public class Member {
         }
     }
 
-    /** Acknowledges the records of the last poll that an error has left without one, since the next poll requires all of them. */
+    /** After an error, records of the last poll may lack an acknowledgement, and the next poll requires one for each record. */
     private void releaseAll() {
         renewed.clear();
         try {
