@@ -97,7 +97,7 @@ def test_the_controller_starts_first_and_stops_last(program: Program) -> None:
     assert sorted(errors.splitlines()[:-1]) == ["stopped broker-1", "stopped broker-2"]
 
 
-def test_killed_broker_restarts_on_command(program: Program) -> None:
+def test_stdin_command_restarts_a_killed_broker(program: Program) -> None:
     ready = program.until("ready")
     program.say("1")
     assert program.next()["event"] == "refused", "it runs"
@@ -172,7 +172,7 @@ def test_nodes_restart_automatically_when_configured(tmp_path: Path) -> None:
         assert not set(started.values()) & set(pids(ready))
 
 
-def test_command_restarts_a_killed_node(alone: Program) -> None:
+def test_socket_command_restarts_a_killed_or_running_node(alone: Program) -> None:
     ready = alone.until("ready")
     os.kill(ready["brokers"]["2"]["pid"], signal.SIGKILL)
     alone.until("ended")
@@ -184,7 +184,7 @@ def test_command_restarts_a_killed_node(alone: Program) -> None:
 
 
 @pytest.mark.parametrize("line", ["restart 7", "restart", "stop 1", "\xff"])
-def test_unknown_command_is_refused(alone: Program, line: str) -> None:
+def test_unknown_socket_command_is_refused(alone: Program, line: str) -> None:
     alone.until("ready")
     refused = command(str(alone.data_dir), line, PATIENCE_S)
     assert refused["event"] == "refused" and "its nodes are controller, broker-1, broker-2" in refused["reason"]

@@ -138,7 +138,7 @@ def test_single_broker_refuses_the_directory_of_a_cluster() -> None:
     LogDirectory(fs, f"{DATA}/broker-1").acquire()
 
 
-def test_other_directories_are_not_changed() -> None:
+def test_directories_of_a_single_broker_or_another_cluster_are_refused() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     fs.make_dir(DATA)
     fs.write_file(f"{DATA}/meta.properties", b"cluster.id=a\nnode.id=1\n")

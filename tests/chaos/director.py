@@ -229,7 +229,7 @@ class Round:
             self._complaints.append(f"the broker ended with {code} after SIGTERM")
 
     def _check_goes_on(self) -> None:
-        """Check that without a restart, all current records soon fall below the last stable offset after a full disk."""
+        """Check that after a full disk, the last stable offset soon passes all current records without a restart."""
         try:
             ends = {where: high for where, (_, high) in observe.ends(self.broker.bootstrap, ALL_PARTITIONS).items()}
             late = observe.unsettled(self.broker.bootstrap, ends, SETTLE_S)
@@ -255,7 +255,7 @@ class Round:
         was_full = any(hit.do == FULL for hit in new_hits)
         self._complaints += observe.complaints(self.broker.logs[self._log_begin :], disk_was_full=was_full)
 
-    # the end
+    # final checks
 
     def _judge(self, history: History) -> None:
         bootstrap = self.broker.bootstrap

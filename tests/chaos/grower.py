@@ -16,7 +16,7 @@ CHANGING = {
     RealFile: ("append", "sync"),
     RealFilesystem: ("write_file", "sync_file", "sync_dir", "rename", "unlink", "make_dir", "remove_dir", "remove_empty_dir"),
 }
-"""The methods through which the command changes the disk."""
+"""Methods with which the command changes the disk, by class."""
 
 
 def kill_before(number: int) -> None:

@@ -191,7 +191,7 @@ class GrowthRound(several.ClusterRound):
                 with suppress(ClientError, TimeoutError):
                     self.campaign.reassign(where, self._rng.sample(self.cluster.brokers, BROKERS))
 
-    # the end
+    # final checks
 
     def _judge(self, history: History) -> None:
         super()._judge(history)

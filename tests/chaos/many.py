@@ -293,7 +293,7 @@ class ManyRound(several.ClusterRound):
         if lines > faults * LINES_PER_FAULT:
             self._report.findings.append(f"{self._seed}: {lines:,} log lines for {faults} faults: {most}")
 
-    # the end
+    # final checks
 
     def _judge_all(self, history: History, filler: Filler) -> None:
         cluster, report = self.cluster, self._report

@@ -293,7 +293,7 @@ class ClusterRound:
         cluster = self.cluster
         cluster.wait_for(lambda: all(len(cluster.in_sync(*where)) == 3 for where in ALL_PARTITIONS), IN_SYNC_S)
 
-    # the end
+    # final checks
 
     def _judge(self, history: History) -> None:
         cluster = self.cluster

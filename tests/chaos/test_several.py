@@ -16,7 +16,7 @@ KILLS_WITHIN_BUDGET = 6
 SEED = os.environ.get("SEED") or "190476"
 """A fixed seed, so that a failure can be reproduced. ``make chaos BROKERS=3`` uses random seeds.
 
-A run with a random seed that was not recorded has failed once, for an unknown reason.
+One run with a random seed has failed for an unknown reason. Its seed was not recorded.
 """
 
 

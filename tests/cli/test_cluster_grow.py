@@ -1,4 +1,4 @@
-"""``ottla cluster grow`` on real directories."""
+"""The command ``ottla cluster grow``, run on a directory on a real disk."""
 
 from __future__ import annotations
 

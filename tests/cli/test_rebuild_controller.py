@@ -1,4 +1,4 @@
-"""``ottla cluster rebuild-controller`` on real directories."""
+"""The command ``ottla cluster rebuild-controller``, run on directories on a real disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the client negotiates versions, and what it reports about endpoints that do not speak Kafka."""
+"""Connections of the client: version negotiation, timeouts, and error messages for endpoints that do not speak Kafka."""
 
 from __future__ import annotations
 

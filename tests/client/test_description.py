@@ -1,4 +1,4 @@
-"""The description of a cluster: its controller, fenced brokers and stray directories."""
+"""The client's description of a cluster: its controller, fenced brokers and stray directories."""
 
 from __future__ import annotations
 

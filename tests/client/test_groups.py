@@ -1,4 +1,4 @@
-"""Group lag and offset changes, which depend on the group type and are refused while the group has members."""
+"""Lag, positions and assignments of groups, and changes of their offsets, which are refused while a group has members."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_lag_is_measured_to_the_high_watermark(version: int) -> None:
 
 
 def test_positions_request_metadata_once_per_topic() -> None:
-    """The console asks for the positions of up to 200 groups to draw one page."""
+    """For one page, the console requests the positions of up to 200 groups, so each group must need few requests."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 40), ("t", 1, 30))])
     brokers = ScriptedCluster(kafka=scripted).brokers()
     listing = groups.find(brokers, "g")

@@ -1,4 +1,4 @@
-"""Which broker a request is sent to, which errors are retried, and for how long."""
+"""The broker to which the client sends a request, the errors that it retries, and the deadline of retries."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def all_to_first(members: Mapping[str, AssignorMember], counts: Mapping[bytes, i
 
 @dataclass
 class Consumer:
-    """The client-side state of a member: it owns the partitions of its last response."""
+    """The client-side state of a consumer group member, which owns the partitions of its last response."""
 
     member_id: str
     instance_id: str | None = None

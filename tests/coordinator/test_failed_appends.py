@@ -29,7 +29,7 @@ WEEK_MS = GroupConfig().offsets_retention_ms
 
 
 class RandomGroupsWorld(GroupShardWorld):
-    """Classic groups, and clients that send random requests."""
+    """A shard of classic groups with clients that send random requests."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

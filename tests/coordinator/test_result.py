@@ -18,7 +18,7 @@ from tests.coordinator.classic_world import ClassicGroupWorld
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])
-def test_long_ids_hash_by_their_definition(length: int) -> None:
+def test_hash_of_long_ids_equals_its_definition(length: int) -> None:
     """The hash is String.hashCode: s[0] * 31^(n-1) + ... + s[n-1], as a signed 32-bit integer."""
     text = "".join(chr(0x21 + 7 * at) for at in range(length))
     raw = text.encode("utf-16-be")

@@ -175,7 +175,7 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
     # An open transaction hides later records until its timeout.
     broker.sleep(TIMEOUT_MS + 2_000)
     named = {lost.transactional_id for lost in torn}
-    # Records after a hanging transaction cannot be read either.
+    # Consumers cannot read the records after a hanging transaction either.
     places = {(lost.topic, lost.partition) for lost in torn}
     world = World(broker, "ottla", "")
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}
@@ -193,7 +193,7 @@ def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]
-    # Open transactions have timed out by now.
+    # Wait until open transactions have timed out.
     broker.sleep(TIMEOUT_MS + 2_000)
     world = World(broker, "ottla", "")
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}

@@ -149,7 +149,7 @@ class History:
         self._note(transaction)
         self.broker.sleep(self._pause_ms)
 
-    # what was written
+    # recording of written batches
 
     def _note(self, transaction: Transaction | None) -> None:
         for partition in self.broker.broker.partitions:

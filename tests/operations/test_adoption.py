@@ -72,7 +72,7 @@ def test_overlapping_segments_are_refused(log: Log) -> None:
 
 @pytest.mark.entry("STO-12")
 def test_log_without_records_continues_at_its_end_offset(tmp_path: Path) -> None:
-    """Retention leaves an empty segment, whose name alone says where the next record goes."""
+    """After retention, the log has only an empty segment, whose name is its log end offset."""
     fs = RealFilesystem()
     emptied = Logs(fs, str(tmp_path / "source" / "t-0")).new()
     for _ in range(9):
@@ -98,7 +98,7 @@ def adopted_into(fs: FaultyFilesystem, progress: Progress = lambda *_: None) -> 
 
 @pytest.fixture
 def disk() -> FaultyFilesystem:
-    """Two partitions to take over, and a target that holds a topic already."""
+    """A disk with two partitions to adopt, and a target directory that already has another topic."""
     fs = FaultyFilesystem()
     for topic in ("t", "u"):
         log = Logs(fs, f"/source/{topic}-0").new()

@@ -115,7 +115,7 @@ def test_torn_end_is_accepted_after_a_kill_and_refused_after_a_stop(directory: s
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_log_shorter_than_at_its_stop_is_refused(directory: str) -> None:
+def test_log_that_is_shorter_than_at_the_stop_is_refused(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     raw = log_in(fs, directory)
     del raw[[position for position, _ in batches(bytes(raw))][-1] :]
@@ -211,7 +211,7 @@ def test_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> Non
 
 
 def test_handed_over_directory_survives_a_power_cut() -> None:
-    """Every created or moved name is synced before success is reported."""
+    """Every directory in which a file was created or renamed is synced before success is reported."""
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
     assert {op.path for op in disk.trace if op.kind == "sync_dir"} == {

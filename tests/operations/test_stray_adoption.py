@@ -100,7 +100,7 @@ def test_two_strays_of_one_partition_are_refused(fs: MemoryFilesystem) -> None:
     assert topics_on_memory(fs) == WHOLE
 
 
-def test_invalid_name_and_name_for_a_whole_directory_are_refused(fs: MemoryFilesystem) -> None:
+def test_invalid_new_name_and_new_name_for_a_whole_directory_are_refused(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     with pytest.raises(KafkaError) as refused:
         adopt(fs, new_name="a b")

@@ -30,7 +30,7 @@ BOUND_BYTES = 16 << 20
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed data directory; one partition has a large segment.
+    """A data directory after a clean stop. One partition has a large segment.
 
     All operations first run on a small directory, so that modules imported at first use do not count as memory of an operation.
     """

@@ -61,7 +61,7 @@ def test_messages_round_trip_in_every_version(schema: Schema, section: Section) 
 
 
 @pytest.mark.parametrize(("schema", "section"), MESSAGES)
-def test_every_truncation_is_refused(schema: Schema, section: Section) -> None:
+def test_message_truncated_at_any_byte_is_refused(schema: Schema, section: Section) -> None:
     encode, decode = coders(schema, section)
     for version in versions(section):
         raw = encoded(encode, MessageMaker(module_of(schema), section, version, 1).make(), version)
@@ -158,7 +158,7 @@ def test_unknown_tagged_field_is_skipped() -> None:
         pytest.param(b"\x01\xff\xff\xff\xff\x0f", id="millions of tags"),
     ],
 )
-def test_false_lengths_are_refused(raw: bytes) -> None:
+def test_invalid_lengths_are_refused(raw: bytes) -> None:
     codec = api(3)
     with pytest.raises(DecodeError):
         decode_body(codec.decode_request, raw, 0, 12)

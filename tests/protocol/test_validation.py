@@ -1,4 +1,4 @@
-"""Validation of a client's records: which checks, in which order, and their cost."""
+"""Validation of records from clients: the checks, their order, and their cost in time and memory."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_large_records_are_checked_without_buffering_them(codec: int, key_bytes:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_truncated_payload_is_corrupt(codec: int) -> None:
+def test_truncated_payload_is_refused_as_corrupt(codec: int) -> None:
     payload = compress(record(value=Random(1).randbytes(300_000)), codec)
     for cut in (1, 5, len(payload) // 2):
         raw = batch(payload[:-cut], attributes=codec, timestamp_ms=NOW_MS)
@@ -175,7 +175,7 @@ def test_truncated_payload_is_corrupt(codec: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_payload_beyond_the_decompression_limit_is_too_large(codec: int) -> None:
+def test_payload_beyond_the_decompression_limit_is_refused_as_too_large(codec: int) -> None:
     raw = packed([record(value=bytes(20 * MIB))], codec)
     assert in_steps(raw, rules()) == NOW_MS
     error = refused(in_steps, raw, rules(), 10 * MIB)

@@ -199,7 +199,7 @@ def test_tombstones_are_kept_until_their_delete_horizon(log: Log) -> None:
 
 @pytest.mark.entry("CRD-13")
 def test_compaction_that_empties_the_last_batch_keeps_the_log_end_offset(log: Log) -> None:
-    """An emptied last batch stays, because a reader must find the offset after it (KAFKA-17076)."""
+    """An emptied last batch is kept, because readers must find the offset after it (KAFKA-17076)."""
     write(log, ("a", "1"))
     write(log, ("b", None))
     compact(log)
@@ -318,7 +318,7 @@ def test_segments_are_merged_up_to_segment_bytes(log: Log) -> None:
     assert len(log.segments) == many + 1
     write(log, ("k0", "w"))
     compact(log)
-    # The merged segment and the active segment.
+    # The merged segment and the active segment remain.
     assert len(log.segments) == 2
     assert committed(log) == {"k0": "w", "k1": "v" * 40, "k2": "v" * 40}
 

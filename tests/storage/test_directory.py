@@ -131,7 +131,7 @@ def test_damaged_checkpoint_is_ignored(fs: MemoryFilesystem, damage: Callable[[b
 
 
 def test_damaged_checkpoint_is_not_overwritten_with_an_empty_one(fs: MemoryFilesystem) -> None:
-    """The directory has no meta.properties, as a new directory, in which the broker creates checkpoints without entries."""
+    """Without meta.properties the directory looks new, and in a new directory the broker creates empty checkpoints."""
     fs.write_file(f"/data/{RECOVERY_POINTS}", b"garbage")
     for _ in range(2):
         assert opened(fs)[0].unreadable

@@ -1,4 +1,4 @@
-"""Reads, last stable offset, rolls and retention."""
+"""A partition's log: reads, last stable offset, segment rolls and retention."""
 
 from __future__ import annotations
 

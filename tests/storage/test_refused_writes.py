@@ -70,7 +70,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 @pytest.mark.entry("STO-21", "RDC-08")
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_every_write_of_every_operation_may_fail(seed: int) -> None:
+def test_failure_of_any_write_leaves_no_partial_effect(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):
@@ -142,7 +142,7 @@ def test_retention_frees_space_on_a_full_disk() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.entry("STO-21")
-def test_swap_of_cleaned_segments_is_finished_later() -> None:
+def test_interrupted_swap_of_cleaned_segments_is_finished_later() -> None:
     """A disk error at any operation of a cleaning pass leaves the log's content unchanged.
 
     The content is also the same after a crash, and after the next cleaning pass.
@@ -300,7 +300,7 @@ def test_failed_fsync_raises_sync_failed(tmp_path: Path, monkeypatch: pytest.Mon
         sync_dir(RealFilesystem(), str(tmp_path))
 
 
-def test_missing_descriptor_is_neither_sync_failure_nor_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_files_is_neither_sync_failure_nor_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 

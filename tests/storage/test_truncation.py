@@ -1,4 +1,4 @@
-"""A truncated log equals a log to which the removed batches were never written."""
+"""A log after truncation equals a log to which the removed batches were never written."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_disk_error_during_truncation_takes_the_log_offline() -> None:
         assert end_after(log, offset) <= again.log_end_offset
 
 
-# the directory
+# checkpoints of the log directory
 
 
 def opened(fs: MemoryFilesystem, config: LogConfig = SMALL) -> tuple[LogDirectory, Log]:
@@ -279,7 +279,7 @@ def test_leader_epoch_end_offsets_are_found(epoch: int, current: int, expected: 
     assert epochs.end_offset_for(epoch, 90, current) == expected
 
 
-def test_epoch_end_offsets_are_known_without_batches() -> None:
+def test_current_epoch_without_batches_ends_at_the_log_end() -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     assert epochs.end_offset_for(2, 4, 3) == (2, 4)
     assert epochs.end_offset_for(3, 4, 3) == (3, 4)

@@ -89,7 +89,7 @@ class Feed:
         self._is_over.set()
 
     def stop(self) -> None:
-        """Stop, and wait until all records are acknowledged."""
+        """Stop producing and wait until all records are acknowledged."""
         self.abandon()
         self._thread.join()
         left = self._producer.flush(60)
@@ -217,7 +217,7 @@ class ShareRound:
         if self._members is not None:
             self._members.kill_all()
 
-    # the end
+    # final checks
 
     def end(self) -> list[str]:
         assert self._cards is not None and self._members is not None and self._feed is not None and self._observer is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Place = tuple[int, int]
-"""Partition and offset."""
+"""Partition and offset of a record."""
 ACCEPT, RELEASE, REJECT, RENEW = "ACCEPT", "RELEASE", "REJECT", "RENEW"
 
 

@@ -101,7 +101,7 @@ class UncleanRound:
         if self._clients is not None:
             self._clients.end()
 
-    # the end
+    # final checks
 
     def end(self) -> list[str]:
         assert self._clients is not None and self._witness is not None

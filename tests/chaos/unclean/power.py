@@ -27,7 +27,7 @@ class SyncedLengths:
         self._directory = directory
 
     def _note_of(self, path: str) -> Path:
-        # The last three parts are broker, partition and file.
+        # The last three components of the path are the broker's directory, the partition's directory and the file.
         return self._directory / quote("/".join(Path(path).parts[-3:]), safe="")
 
     def note(self, path: str, length: int) -> None:

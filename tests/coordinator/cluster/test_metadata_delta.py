@@ -69,7 +69,7 @@ def test_delta_separates_new_partitions_from_changed_ones(state: ClusterState) -
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, list(noted(state).grown)) == ({A: [1, 2, 3, 4]}, [A])
 
 
-def test_delta_names_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
+def test_delta_lists_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, state.create_partitions("a", 3))
     replay(state, state.delete_topic("a"))

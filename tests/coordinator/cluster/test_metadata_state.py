@@ -300,7 +300,7 @@ def test_record_versions_equal_those_of_kafka() -> None:
     }
 
 
-# the log
+# metadata log and transactions
 
 
 def test_every_metadata_record_type_is_replayed_or_ignored_on_purpose() -> None:

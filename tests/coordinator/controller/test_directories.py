@@ -26,7 +26,7 @@ def start_with(world: ControllerWorld, broker: int, *numbers: int, **fields: Any
     assert not world.beat(broker).is_fenced
 
 
-def test_replica_on_a_new_disk_leads_after_its_directory_was_named() -> None:
+def test_replica_on_a_new_disk_leads_after_its_directory_is_reported() -> None:
     world = ControllerWorld(2)
     world.topic("t", (1, 2))
     world.expire(2)

@@ -53,7 +53,7 @@ def test_invalid_registrations_are_refused(changed: dict[str, Any], code: Code) 
     assert error.value.code is code
 
 
-def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> None:
+def test_repeated_registration_of_an_incarnation_keeps_its_broker_epoch() -> None:
     world = ControllerWorld(2)
     epoch = world.epoch(1)
     assert world.run(world.registered(1, rack="c")) == epoch

@@ -71,7 +71,7 @@ def test_metadata_change_does_not_extend_the_revocation_timeout() -> None:
     assert world.group.revocations_ms == before
 
 
-def test_consumer_group_target_from_the_future_is_old_enough() -> None:
+def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.join(a)
@@ -81,7 +81,7 @@ def test_consumer_group_target_from_the_future_is_old_enough() -> None:
     assert world.group.assignment_epoch == world.group.group_epoch
 
 
-def test_streams_group_target_from_the_future_is_old_enough() -> None:
+def test_future_timestamp_of_a_streams_group_target_does_not_delay_the_next() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
     world.join(a)
     world.now_ms -= 3_600_000

@@ -78,7 +78,7 @@ def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: E
     ("leader", "action"),
     [((0, 80), Truncate(80)), ((120, 150), StartAt(120)), ((0, 100), Truncate(100)), ((50, 150), Truncate(100))],
 )
-def test_follower_starts_again_after_offset_out_of_range(leader: tuple[int, int], action: Action) -> None:
+def test_offset_out_of_range_makes_the_follower_truncate_or_restart(leader: tuple[int, int], action: Action) -> None:
     one = following()
     assert one.fetched(FetchedPartition(code=Code.OFFSET_OUT_OF_RANGE), LOG, None) == AskOffsets()
     assert one.state is FetchState.OUT_OF_RANGE

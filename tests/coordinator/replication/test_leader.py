@@ -174,7 +174,7 @@ def test_replica_that_lags_too_long_leaves_the_in_sync_set(offsets: list[int], l
     assert (world.shrink() is not None) is is_out
 
 
-def test_replica_that_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
+def test_replica_that_reaches_an_earlier_log_end_counts_as_caught_up_at_that_time() -> None:
     """Under load, a follower never reaches the current log end, so the log end at its previous fetch counts (KIP-16)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for _ in range(10):
@@ -189,10 +189,10 @@ def test_replica_that_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> 
     assert world.shrink() is not None
 
 
-# joining
+# replicas that join the in-sync set
 
 
-def test_replica_joins_at_the_high_watermark_and_the_epoch_start() -> None:
+def test_replica_joins_the_in_sync_set_at_the_high_watermark_and_the_epoch_start() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=8)
     world.fetch(2, 6)
     assert world.hw == 6
@@ -205,7 +205,7 @@ def test_replica_joins_at_the_high_watermark_and_the_epoch_start() -> None:
     assert world.shrink() is None
 
 
-def test_a_fenced_broker_does_not_join() -> None:
+def test_fenced_broker_does_not_join_the_in_sync_set() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     del world.live[3]
     assert world.fetch(3, 10, epoch=13).expansion is None
@@ -213,7 +213,7 @@ def test_a_fenced_broker_does_not_join() -> None:
     assert world.fetch(3, 10).expansion is not None
 
 
-def test_earlier_incarnation_of_a_broker_does_not_join() -> None:
+def test_earlier_incarnation_of_a_broker_does_not_join_the_in_sync_set() -> None:
     """KIP-903: a restarted broker may have lost the records of its earlier incarnation."""
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=10)
     world.fetch(3, 9)
@@ -233,11 +233,11 @@ def test_fetch_of_a_broker_that_is_not_a_replica_is_refused_as_unknown_leader_ep
     assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
 
 
-# one change at a time
+# pending AlterPartition requests
 
 
 @pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
-def test_refused_alter_partition_is_retried_or_given_up_by_its_error(code: Code) -> None:
+def test_error_of_alter_partition_decides_whether_it_is_retried(code: Code) -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None

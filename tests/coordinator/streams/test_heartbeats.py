@@ -116,7 +116,7 @@ def test_wrong_member_epoch_is_fenced() -> None:
     assert refused(world, app, member_epoch=1) is Code.FENCED_MEMBER_EPOCH
 
 
-def test_retry_after_a_lost_response_is_answered() -> None:
+def test_heartbeat_repeated_after_a_lost_response_is_accepted() -> None:
     """A heartbeat with the previous epoch is accepted if the member owns no tasks beyond its assignment."""
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
@@ -198,7 +198,7 @@ def test_invalid_topology_creates_no_group() -> None:
     assert not world.shard.groups
 
 
-# time
+# timeouts
 
 
 def test_member_is_removed_when_its_session_ends() -> None:

@@ -80,7 +80,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
         for group in self.shard.groups.values():
             check_group(group)
 
-    # what members do
+    # actions of members
 
     def try_beat(self, app: Application, **options: Any) -> None:
         request = self.request(app, **options)

@@ -1,4 +1,4 @@
-"""Offset commits and fetches, listings and deletions of streams groups."""
+"""Checks of offset commits and offset fetches in streams groups, and the state of a streams group in listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of streams groups round-trip, and records without assignment epochs are read."""
+"""Encoding and decoding of streams group records, including records without assignment epochs."""
 
 from __future__ import annotations
 
