@@ -1,7 +1,7 @@
 """Chaos tests of one broker: stock clients write while the broker is killed, paused, terminated, or gets a full disk.
 
-A run consists of rounds. Each round has a new data directory and new clients, and its results are checked at its end. Each start
-of the broker gets a plan of faults (`tests.chaos.plan`), most of which are triggered while a transaction ends. Run it with
+A run uses one new data directory after the other, each with new clients, and checks the results at the end of each. Each start of
+the broker gets a plan of faults (`tests.chaos.plan`), most of which are triggered while a transaction ends. Run it with
 ``python -m tests.chaos --kills 2000 --seed 7``.
 """
 
@@ -57,11 +57,11 @@ SETTLE_S = TIMEOUT_MS / 1000 + 15.0
 KILLS_A_ROUND = 30
 DURABILITY = ("power", "process")
 TRANSACTION_VERSIONS = (2, 2, 1)
-"""Value of ``transaction.version`` by round, in rotation."""
+"""Values of ``transaction.version``, one per data directory in rotation."""
 PARTITIONS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 ALL_PARTITIONS = PARTITIONS + [("__consumer_offsets", index) for index in range(3)]
 READERS = ("kafka-python", "aiokafka", "java")
-"""Client libraries that read all topics at the end in addition to confluent-kafka, one per round in rotation."""
+"""Client libraries that read all topics at the end in addition to confluent-kafka, one per data directory in rotation."""
 
 
 class ChaosBroker(Broker):
@@ -296,7 +296,7 @@ def has_java() -> tuple[bool, str]:
 def run(
     kills: int, seed: str, *, java: bool, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None
 ) -> Report:
-    """Run rounds until ``kills`` kills are done or a check fails.
+    """Test brokers on one new data directory after the other until ``kills`` kills are done or a check fails.
 
     All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """

@@ -209,7 +209,7 @@ class GrowthRound(several.ClusterRound):
 def run(
     faults: int, seed: str, *, java: bool, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None
 ) -> several.ClusterReport:
-    """Run rounds until ``faults`` faults are done or a check fails.
+    """Grow one new data directory after the other until ``faults`` faults are done or a check fails.
 
     All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """

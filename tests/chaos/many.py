@@ -225,7 +225,7 @@ class ManyRound(several.ClusterRound):
         self._kill(nodes)
 
     def _reassign(self, where: TopicPartition) -> None:
-        """Reassign the partition and many others to random brokers in one request."""
+        """Reassign the partition and many other partitions to random brokers in one request."""
         moved = {where, *self._rng.sample([*self._filled, *ALL_PARTITIONS], MOVED_AT_ONCE)}
         topics: dict[str, list[ReassignablePartition]] = defaultdict(list)
         for topic, index in sorted(moved):
@@ -372,7 +372,7 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> ManyReport:
-    """Run rounds until ``faults`` faults are done or a check fails.
+    """Inject faults into one new cluster after the other until ``faults`` faults are done or a check fails.
 
     All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """

@@ -98,7 +98,7 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> FaultReport:
-    """Run rounds until ``faults`` faults are done or a check fails.
+    """Run one round after the other until ``faults`` faults are done or a check fails.
 
     All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """

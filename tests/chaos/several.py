@@ -234,7 +234,7 @@ class ClusterRound:
         self._note("  there again")
 
     def _cut(self, broker: int) -> None:
-        """Disconnect a broker from the others for a while. Its followers leave the in-sync replicas of its partitions."""
+        """Disconnect a broker from the other brokers for a while, so that its followers leave the in-sync replicas."""
         self._note(f"  broker {broker}")
         self.cluster.partition(broker)
         time.sleep(self._rng.uniform(0.5, 1.5) * self._away_s)
@@ -338,7 +338,9 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> ClusterReport:
-    """Run rounds until ``kills`` kills, or in mixed clusters as many faults, are done or a check fails.
+    """Inject faults into one new cluster after the other until ``kills`` kills are done or a check fails.
+
+    In mixed clusters, all kinds of faults count as kills.
 
     All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """
@@ -357,7 +359,10 @@ def run_rounds(
     progress: Callable[[int], None],
     keep: Path | None,
 ) -> ClusterReport:
-    """Run rounds until ``kills`` kills are done or a check fails. ``one_round`` creates each round in a new directory."""
+    """Test one new cluster after the other until ``kills`` kills are done or a check fails.
+
+    ``one_round`` creates a cluster with its clients in a new directory.
+    """
     number = 0
     while report.done < kills and not report.findings:
         number += 1

@@ -74,7 +74,7 @@ class Story:
 def run_load(durability: str, transactions: int, seed: int) -> Story:
     """Run the workload, and return its trace with all acknowledgements.
 
-    Each request is answered before the next is sent, so the trace length tells which responses preceded a disk operation.
+    Each request is answered before the next is sent, so trace lengths determine which responses preceded a disk operation.
     """
     rng = random.Random(seed)
     fs = TracingFilesystem()

@@ -23,7 +23,7 @@ BEFORE_SYNC, AFTER_ANSWER = "before the sync", "after the answer"
 
 @dataclass(slots=True)
 class Said:
-    """A fact that clients or brokers know since the trace had the length ``count``: a topic, or batches of the metadata log."""
+    """A fact in a response that was sent when the trace had the length ``count``: a topic, or batches of the metadata log."""
 
     count: int
     topic: str = ""

@@ -1,4 +1,4 @@
-"""`ottla cluster grow` turns the directory of one broker into a cluster's: refused directories, and data after the growth."""
+"""`ottla cluster grow` turns a broker's directory into a cluster's directories: refused directories, and the data afterwards."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ ASIDE = f"{DATA_DIR}.ottla-metadata"
 
 
 class Refusing(FaultyFilesystem):
-    """A disk with the directory of a stopped broker. Renames of directories fail, as between two file systems."""
+    """A disk with the directory of a stopped broker. Unless ``moves`` is set, renames of directories fail with an OSError."""
 
     def __init__(self, *, moves: bool = False) -> None:
         super().__init__()

@@ -136,7 +136,7 @@ def test_bytes_equal_those_of_kafka_python(schema: Schema, section: Section) -> 
     for version, seed in product(known, SEEDS):
         message = MessageMaker(module_of(schema), section, version, seed).make()
         if section.name == "ApiVersionsResponse":
-            message.error_code = 0  # kafka-python decodes a response with an error as version 0, whatever its version is.
+            message.error_code = 0  # kafka-python decodes every response that has an error as version 0.
         raw = encoded(encode, message, version)
         message = theirs.decode(raw, version=version)
         message._header = None  # kafka-python's encoder requires the attribute.

@@ -1,8 +1,8 @@
 """Damage in the middle of a log: no reader treats it as the end of the segment, or skips it without an error.
 
 Apache Kafka 4.4.0 answers a fetch or a lookup by timestamp with CORRUPT_MESSAGE if it reaches a batch length of 0 or less. If a
-batch length exceeds the rest of the file, Kafka skips the rest of the segment without an error. It detects no other damage;
-its clients have to.
+batch length exceeds the rest of the file, Kafka skips the rest of the segment without an error. It leaves the detection of all
+other damage to its clients.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | N
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("clean", [True, False])
 def test_damaged_index_does_not_affect_other_segments(logs: Logs, clean: bool) -> None:
-    """Only the damaged index is rebuilt. Rebuilding others could list an aborted transaction twice in a response.
+    """Only the damaged index is rebuilt. Rebuilding other indexes could list an aborted transaction twice in a response.
 
     librdkafka drops committed records after an aborted transaction that is listed twice.
     """

@@ -269,6 +269,9 @@ class ShareRound:
 
 
 def run(faults: int, seed: str, *, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None) -> FaultReport:
-    """Run the campaign with ``faults`` faults (`rounds.run`). Raises `tools.kafka.Unavailable` without the Java clients."""
+    """Run the campaign until ``faults`` faults are done or a check fails (`rounds.run`).
+
+    Raises `tools.kafka.Unavailable` without the Java clients.
+    """
     program()
     return rounds.run(faults, seed, ShareRound, progress=progress, keep=keep)

@@ -202,7 +202,7 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> FaultReport:
-    """Run the campaign with ``faults`` faults (`rounds.run`)."""
+    """Run the campaign until ``faults`` faults are done or a check fails (`rounds.run`)."""
 
     def new_round(directory: Path, round_seed: str, number: int, report: FaultReport) -> UncleanRound:
         return UncleanRound(directory, round_seed, number, report, mode=mode, java=java)

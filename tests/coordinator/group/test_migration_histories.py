@@ -30,7 +30,7 @@ GONE = (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID
 class History:
     """A random history of joins, leaves and restarts.
 
-    No client is silent for a whole session, because it would still own partitions that are reassigned to others.
+    No client is silent for a whole session, because it would still own partitions that are reassigned to other members.
     """
 
     def __init__(self, seed: int) -> None:
