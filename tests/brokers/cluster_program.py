@@ -1,6 +1,6 @@
-"""A parent whose processes serve nothing: a program that the tests run.
+"""A program that tests run: the parent process of a cluster, whose node processes serve no requests.
 
-Its arguments: what the brokers do, a data directory, and flags of the parent.
+Arguments: the behaviour of the brokers ("" or "refuse"), a data directory, and the flags "alone" and "restart" of the parent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ports that the settings leave open are chosen once for a data directory."""
+"""Ports that are not configured are chosen once per data directory and reused by later starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parent of a cluster's processes, with processes that serve nothing."""
+"""The parent process of a cluster, tested with node processes that serve no requests (cluster_program.py)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Program:
         self.process.stdin.flush()
 
     def end(self) -> tuple[int, str]:
-        """Return the exit code, and what all processes have written to stderr."""
+        """Wait for the end of the parent. Returns its exit code and the stderr output of all processes."""
         _, errors = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, errors
 
@@ -61,7 +61,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Program]:
-    """A parent that no test's handle gives commands, as at a prompt."""
+    """A parent that reads no commands from stdin, as when a user starts it in a terminal."""
     yield from running(Program(tmp_path, "", "alone"))
 
 
@@ -97,7 +97,7 @@ def test_the_controller_starts_first_and_stops_last(program: Program) -> None:
     assert sorted(errors.splitlines()[:-1]) == ["stopped broker-1", "stopped broker-2"]
 
 
-def test_killed_broker_restarts_on_command(program: Program) -> None:
+def test_stdin_command_restarts_a_killed_broker(program: Program) -> None:
     ready = program.until("ready")
     program.say("1")
     assert program.next()["event"] == "refused", "it runs"
@@ -112,7 +112,7 @@ def test_killed_broker_restarts_on_command(program: Program) -> None:
     assert started["pid"] != ready["brokers"]["1"]["pid"]
 
 
-def test_stop_ends_a_paused_broker(program: Program) -> None:
+def test_sigterm_to_the_parent_stops_a_paused_broker(program: Program) -> None:
     ready = program.until("ready")
     os.kill(ready["brokers"]["2"]["pid"], signal.SIGSTOP)
     program.process.send_signal(signal.SIGTERM)
@@ -121,7 +121,7 @@ def test_stop_ends_a_paused_broker(program: Program) -> None:
 
 def test_failed_broker_start_stops_the_cluster(tmp_path: Path) -> None:
     program = Program(tmp_path, "refuse")
-    # While its stdin is open, because the parent takes the end of commands for the end of the wish for a cluster.
+    # Wait before stdin is closed, because the parent stops the cluster when its stdin ends.
     program.process.wait(PATIENCE_S)
     code, errors = program.end()
     assert code == 1
@@ -141,7 +141,7 @@ def test_child_processes_end_with_the_parent(program: Program, number: int) -> N
         time.sleep(0.02)
 
 
-def test_parent_stops_at_the_end_of_its_commands(program: Program) -> None:
+def test_parent_stops_when_its_stdin_is_closed(program: Program) -> None:
     program.until("ready")
     assert program.process.stdin is not None
     program.process.stdin.close()
@@ -172,7 +172,7 @@ def test_nodes_restart_automatically_when_configured(tmp_path: Path) -> None:
         assert not set(started.values()) & set(pids(ready))
 
 
-def test_a_node_is_started_again_by_a_command(alone: Program) -> None:
+def test_socket_command_restarts_a_killed_or_running_node(alone: Program) -> None:
     ready = alone.until("ready")
     os.kill(ready["brokers"]["2"]["pid"], signal.SIGKILL)
     alone.until("ended")
@@ -184,7 +184,7 @@ def test_a_node_is_started_again_by_a_command(alone: Program) -> None:
 
 
 @pytest.mark.parametrize("line", ["restart 7", "restart", "stop 1", "\xff"])
-def test_an_unknown_command_is_refused(alone: Program, line: str) -> None:
+def test_unknown_socket_command_is_refused(alone: Program, line: str) -> None:
     alone.until("ready")
     refused = command(str(alone.data_dir), line, PATIENCE_S)
     assert refused["event"] == "refused" and "its nodes are controller, broker-1, broker-2" in refused["reason"]

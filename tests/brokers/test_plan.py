@@ -1,4 +1,4 @@
-"""The processes of a cluster, their settings and their directories."""
+"""The plan of a cluster: its processes with their settings, ports and directories."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_internal_topics_have_kafkas_replication_factors(broker_count: int, fact
     assert config.text("transaction.state.log.min.isr") == in_sync
 
 
-def test_given_settings_apply_to_all_nodes() -> None:
+def test_explicit_settings_apply_to_all_nodes() -> None:
     nodes = planned(**{"num.partitions": "7", "offsets.topic.replication.factor": "1"})
     assert {node.config.settings.num_partitions for node in nodes} == {7}
     assert {node.config.text("offsets.topic.replication.factor") for node in nodes} == {"1"}
@@ -130,7 +130,7 @@ def test_directories_are_created_with_one_cluster_id() -> None:
 
 
 def test_single_broker_refuses_the_directory_of_a_cluster() -> None:
-    """The names of its brokers' directories are like those of a topic's partitions, which a start would set aside as strays."""
+    """The directory ``broker-1`` is named like partition 1 of a topic, so a single broker would set it aside as a stray."""
     fs = MemoryFilesystem()
     prepare(fs, DATA, planned(), ids())
     with pytest.raises(DirectoryError, match="--brokers"):
@@ -138,7 +138,7 @@ def test_single_broker_refuses_the_directory_of_a_cluster() -> None:
     LogDirectory(fs, f"{DATA}/broker-1").acquire()
 
 
-def test_other_directories_are_not_changed() -> None:
+def test_directories_of_a_single_broker_or_another_cluster_are_refused() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     fs.make_dir(DATA)
     fs.write_file(f"{DATA}/meta.properties", b"cluster.id=a\nnode.id=1\n")

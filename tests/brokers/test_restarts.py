@@ -1,4 +1,4 @@
-"""The delays after which nodes are started again."""
+"""Delays before ended nodes of a cluster are restarted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_restart_delay_doubles_up_to_a_minute() -> None:
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, LONGEST_DELAY_S]
 
 
-def test_node_that_ran_long_gets_the_first_delay_again() -> None:
+def test_node_that_ran_long_is_restarted_after_the_first_delay() -> None:
     restarts = Restarts()
     for now_s in (0.0, 1.0, 2.0):
         restarts.started(1, now_s)
@@ -23,7 +23,7 @@ def test_node_that_ran_long_gets_the_first_delay_again() -> None:
     assert restarts.ended(1, 10 + STEADY_S) == 1
 
 
-def test_node_is_due_once_after_it_ended() -> None:
+def test_ended_node_is_due_for_restart_once() -> None:
     restarts = Restarts()
     restarts.started(1, 0)
     restarts.started(2, 0)

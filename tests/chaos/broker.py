@@ -1,6 +1,7 @@
-"""The broker under test: ottla's own command line, its files wrapped so that faults hit where a plan says.
+"""The broker under test: ottla's command line with wrapped file operations, which trigger the planned faults.
 
-``CHAOS_PLAN`` holds the faults of this life, ``CHAOS_HITS`` names the file that is told of each before it hits.
+The environment variable ``CHAOS_PLAN`` has the faults for this process. ``CHAOS_HITS`` is the path of a file to which each fault
+is written just before it is triggered.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SIGNALS = {KILL: signal.SIGKILL, PAUSE: signal.SIGSTOP, TERM: signal.SIGTERM}
 
 
 class Disk:
-    """Stands where `storage.real_filesystem` looks for ``os``: when it is full, writes fail as the system's own do."""
+    """Replaces the module ``os`` in `storage.real_filesystem`. While the simulated disk is full, writes fail with ENOSPC."""
 
     def __init__(self) -> None:
         self._room_bytes: int | None = None
@@ -52,7 +53,7 @@ class Disk:
         self._room_bytes, self._until_s = room_bytes, time.monotonic() + for_ms / 1000
 
     def _take(self, size: int) -> int:
-        """How many of these bytes still fit. Raises ENOSPC where none does."""
+        """Return how many of ``size`` bytes still fit on the disk. Raises an OSError with ENOSPC if no byte fits."""
         if self._room_bytes is None or time.monotonic() > self._until_s:
             self._room_bytes = None
             return size
@@ -71,7 +72,7 @@ class Disk:
         os.makedirs(path, exist_ok=exist_ok)  # noqa: PTH103
 
     def open_whole(self, file: str | int, mode: str = "r", **options: Any) -> Any:
-        """Python's own ``open``, by which small files are written."""
+        """Replaces Python's ``open``, with which the broker writes small files."""
         if "w" in mode:
             try:
                 self._take(1)
@@ -83,7 +84,7 @@ class Disk:
 
 
 class Faults:
-    """The plan of one life."""
+    """The planned faults of one broker process."""
 
     def __init__(self, faults: list[Fault], hits_path: str, disk: Disk) -> None:
         self._faults = faults
@@ -92,7 +93,7 @@ class Faults:
         self.classifier = Classifier()
 
     def due(self, write: Write, side: str) -> Fault | None:
-        """The fault whose turn it is; counts down the others."""
+        """Count down all faults that match the write. Returns the fault whose countdown has reached 0, if any."""
         due = None
         for fault in self._faults:
             if fault.kind != write.kind or fault.side != side or fault.commit not in (None, write.commit):
@@ -127,7 +128,7 @@ class Faults:
 
 
 def install(faults: Faults, disk: Disk) -> None:
-    """Wrap what writes. Every control API to a file is one of these methods (`storage.filesystem`)."""
+    """Wrap all methods that change files, so that the faults are triggered there (`storage.filesystem`)."""
     append, truncate, write_file, rename = RealFile.append, RealFile.truncate, RealFilesystem.write_file, RealFilesystem.rename
 
     def wrapped_append(self: RealFile, data: Any) -> None:

@@ -1,7 +1,7 @@
-"""The clusters that chaos is played on: ottla's own, and those whose nodes are partly of Apache Kafka.
+"""Clusters for the chaos tests: clusters of ottla, and mixed clusters of ottla and Apache Kafka.
 
-``--under kafka``: three brokers of ottla under a controller of Apache Kafka. ``--with kafka``: two brokers of ottla and one of
-Apache Kafka under ottla's controller.
+With ``--under kafka``, three ottla brokers run with an Apache Kafka controller. With ``--with kafka``, two ottla brokers and one
+Apache Kafka broker run with an ottla controller.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ OTTLA, UNDER_KAFKA, WITH_KAFKA = "ottla", "under kafka", "with kafka"
 CAMPAIGNS = (OTTLA, UNDER_KAFKA, WITH_KAFKA)
 OTTLA_NODES = {UNDER_KAFKA: (1, 2, 3), WITH_KAFKA: (1, 2, CONTROLLER)}
 MIXED_SETTINGS = {
-    # A Java that has just started shares two cores with the clients. Its heartbeats are late.
+    # A Java broker that has just started shares two cores with the clients, so its heartbeats are late.
     "broker.session.timeout.ms": 3_000,
     "broker.heartbeat.interval.ms": 300,
     "replica.lag.time.max.ms": 3_000,
     "group.initial.rebalance.delay.ms": 0,
 }
 OF_OTTLA_ONLY = ("log.segment.bytes",)
-"""Settings whose values Apache Kafka refuses: its segments have 1 MiB at least (KIP-1030)."""
+"""Settings for ottla brokers only. Apache Kafka refuses segments smaller than 1 MiB (KIP-1030)."""
 START_MOMENTS_S = {True: 1.0, False: 3.0}
-"""How long a start takes at most before it is killed, by whether the broker is of ottla."""
+"""Maximum delay before a starting broker is killed, in seconds; the key is True for ottla, False for Apache Kafka."""
 
 
 class PlayedCluster(SeveralBrokers, Protocol):
-    """What chaos needs of a cluster besides what tests ask of all."""
+    """The cluster methods that chaos tests need in addition to the common interface of test clusters."""
 
     @property
     def logs(self) -> list[str]: ...
@@ -60,20 +60,20 @@ class PlayedCluster(SeveralBrokers, Protocol):
 
 @dataclass(slots=True)
 class Campaign:
-    """A cluster and what differs by its kind."""
+    """A cluster, with the data that depends on its kind: session timeout, log directories and the ottla brokers."""
 
     cluster: PlayedCluster
     session_ms: int
     log_dir: Callable[[int], Path]
     of_ottla: list[int]
-    """The brokers of ottla."""
+    """Ids of the brokers that run ottla."""
 
     @property
     def of_kafka(self) -> list[int]:
         return [broker for broker in self.cluster.brokers if broker not in self.of_ottla]
 
     def kill_while_starting(self, broker: int, rng: random.Random) -> None:
-        """Kill a broker that runs, and kill it again at some moment between its process's start and its being ready."""
+        """Kill a running broker and restart it, then kill it again at a random time before it is ready."""
         cluster = self.cluster
         cluster.kill(broker)
         is_forked = isinstance(cluster, Cluster)
@@ -97,7 +97,7 @@ class Campaign:
                 os.kill(pid, signal.SIGKILL)
         restarting.join()
         if not is_forked:
-            # A start that was over by then leaves a broker that counts as one that runs.
+            # If the start had already finished, the cluster object still treats the killed broker as running.
             cluster.kill(broker)
         cluster.heal()
 
@@ -106,7 +106,7 @@ class Campaign:
             self.cluster.restart(broker)
 
     def reassign(self, where: TopicPartition, replicas: list[int]) -> None:
-        """Place a partition's replicas on these brokers. Raises `ottla.client.ClientError`."""
+        """Reassign the replicas of a partition to the brokers ``replicas``. Raises `ottla.client.ClientError`."""
         topic, index = where
         placed = ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
         with KafkaClient(self.cluster.bootstrap, 10.0, client_id="chaos") as client:
@@ -121,7 +121,7 @@ class Campaign:
 
 
 def start(kind: str, directory: Path, settings: Mapping[str, str | int | bool], brokers: int) -> Campaign:
-    """Raises `tools.kafka.Unavailable` where Apache Kafka cannot be had."""
+    """Start a cluster of this kind. Raises `tools.kafka.Unavailable` if it needs Apache Kafka and that is not installed."""
     data_dir = directory / "data"
     if kind == OTTLA:
         cluster = Cluster(brokers, data_dir=data_dir, settings=settings)

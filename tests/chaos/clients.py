@@ -1,4 +1,4 @@
-"""The processes of stock clients: begun, killed, stopped and woken as zombies, and brought to an end."""
+"""The processes of stock clients. They are started, killed, paused, resumed as zombies, and stopped at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.chaos.worker import TIMEOUT_MS
 
 ROOT = Path(__file__).parent.parent.parent
 TOPICS = {"in": 3, "out": 4, "a": 2, "b": 1}
-"""Partitions of each topic."""
+"""Number of partitions of each topic."""
 WORKERS = {
     "confluent-1": (
         "confluent-kafka",
@@ -30,12 +30,12 @@ WORKERS = {
     "aiokafka": ("aiokafka", ("plain:plain-aio-1", "pipe:pipe-aio-1", "watch:watch-aio")),
     "java": ("java", ("feed:feed-java-1", "plain:plain-java-1", "pipe:pipe-java-1", "solo:solo-java", "watch:watch-java")),
 }
-"""Processes, each with a client library and its actors. The two of confluent-kafka share a group."""
+"""Client processes by name, each with its client library and its actors. Both confluent-kafka processes are in one group."""
 PACE_MS = 25
 STOP_S = 130.0
-"""A Java producer gives records up after two minutes."""
+"""Time for all clients to stop, in seconds. A Java producer gives up on a record only after two minutes."""
 ZOMBIE_S = 15.0
-"""A zombie is woken by then, whether its successor has begun or not."""
+"""Maximum pause of a zombie, in seconds. It is resumed then even if its successor has not started to write."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Worker:
 
 
 class Clients:
-    """One process each by name, and the zombies that once had a name."""
+    """All client processes: the current process of each name, and paused or resumed predecessors (zombies)."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Clients:
         workers: dict[str, tuple[str, tuple[str, ...]]],
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """``timeout_ms``: of a transaction."""
+        """``timeout_ms`` is the transaction timeout of the clients."""
         self._directory = directory
         self._bootstrap = bootstrap
         self._seed = seed
@@ -98,14 +98,17 @@ class Clients:
         return self._workers[name]
 
     def kill_one(self, rng: random.Random) -> None:
-        """SIGKILL; another process takes its ids over."""
+        """Kill a random process with SIGKILL and start a successor with the same transactional ids."""
         worker = self._workers[rng.choice(self._names)]
         worker.signal_all(signal.SIGKILL)
         worker.process.wait()
         self._spawn(worker.name)
 
     def stop_one(self, rng: random.Random) -> None:
-        """SIGSTOP; another process takes its ids over, and then it is woken."""
+        """Pause a random process with SIGSTOP and start a successor with the same transactional ids.
+
+        `wake_zombies` resumes the paused process later.
+        """
         zombie = self._workers[rng.choice(self._names)]
         zombie.signal_all(signal.SIGSTOP)
         Path(f"{zombie.history}.retired").touch()
@@ -114,7 +117,7 @@ class Clients:
         self._zombies.append(zombie)
 
     def wake_zombies(self, *, all_of_them: bool = False) -> None:
-        """Wake those whose every id has a new owner by now."""
+        """Resume the paused processes whose successors have initialised a producer for every transactional id."""
         for zombie in self._zombies:
             if zombie.stopped_s is None or zombie.successor is None:
                 continue
@@ -125,7 +128,7 @@ class Clients:
                 zombie.stopped_s = None
 
     def end(self) -> History:
-        """Let all finish what they are at; what they have noted."""
+        """Stop all clients after their current transaction. Returns the history that they have written."""
         self.wake_zombies(all_of_them=True)
         everyone = [*self._zombies, *self._workers.values()]
         for worker in everyone:
@@ -135,7 +138,7 @@ class Clients:
             with suppress(subprocess.TimeoutExpired):
                 worker.process.wait(max(0.1, deadline - time.monotonic()))
             if worker.process.poll() is None:
-                # It writes down where its threads are.
+                # SIGUSR1 makes the process write the stack traces of its threads.
                 worker.process.send_signal(signal.SIGUSR1)
                 time.sleep(0.5)
                 self.findings.append(f"the clients of {worker.name} did not come to an end")

@@ -1,7 +1,8 @@
-"""Chaos: stock clients at work on a broker that is killed, stopped and starved, round by round, and judged after each.
+"""Chaos tests of one broker: stock clients write while the broker is killed, paused, terminated, or gets a full disk.
 
-A round has a directory of its own. Each life of the broker gets a plan of faults (`tests.chaos.plan`); most hit where a
-transaction is being ended. ``python -m tests.chaos --kills 2000 --seed 7``.
+A run uses one new data directory after the other, each with new clients, and checks the results at the end of each. Each start of
+the broker gets a plan of faults (`tests.chaos.plan`), most of which are triggered while a transaction ends. Run it with
+``python -m tests.chaos --kills 2000 --seed 7``.
 """
 
 from __future__ import annotations
@@ -42,36 +43,39 @@ COMPACTION = {
     "log.cleaner.min.cleanable.ratio": 0.01,
     "log.cleaner.backoff.ms": 100,
 }
-"""The coordinators' logs are compacted all the time; without it, an audit has every decision to look at."""
+"""Settings with which the coordinators' logs are compacted all the time.
+
+Without compaction, the final audit has every Prepare record and can check every transaction.
+"""
 LIFE_S = 4.0
-"""A life whose faults were not triggered by then is killed from outside."""
+"""Time after which a broker is killed from outside if its planned faults were not triggered, in seconds."""
 MOMENTS_S = (0.05, 1.5)
-"""When a life without a point is killed."""
+"""Range of the time after which a broker without a planned fault is killed, in seconds."""
 PAUSE_S = TIMEOUT_MS / 1000 + 1.5
-"""Longer than a transaction, a request and nearly a group's session may take."""
+"""Duration of a pause, in seconds. It exceeds the transaction timeout and the request timeout."""
 SETTLE_S = TIMEOUT_MS / 1000 + 15.0
 KILLS_A_ROUND = 30
 DURABILITY = ("power", "process")
 TRANSACTION_VERSIONS = (2, 2, 1)
-"""By round, in turn."""
+"""Values of ``transaction.version``, one per data directory in rotation."""
 PARTITIONS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 ALL_PARTITIONS = PARTITIONS + [("__consumer_offsets", index) for index in range(3)]
 READERS = ("kafka-python", "aiokafka", "java")
-"""Who reads everything as well as confluent-kafka does, in turn."""
+"""Client libraries that read all topics at the end in addition to confluent-kafka, one per data directory in rotation."""
 
 
 class ChaosBroker(Broker):
-    """The broker, with faults around its files."""
+    """A handle of the broker process whose file operations trigger faults (`tests.chaos.broker`)."""
 
     _module = "tests.chaos.broker"
     _python_options = ()
-    # The clients take what they can of a small machine.
+    # The clients use most of the processor time of a small machine, so a start may take long.
     _start_timeout_s = 120.0
 
 
 @dataclass(slots=True)
 class Report:
-    """What a run has done and found. ``kills`` counts by point; those from outside are at no point."""
+    """Faults and findings of a run. ``kills`` counts kills by the write at which they hit; other kills are "from outside"."""
 
     seed: str
     kills: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -101,7 +105,7 @@ class Report:
 
 
 class Round:
-    """One directory, its clients and its lives."""
+    """One data directory with its clients, and the consecutive broker processes on it."""
 
     def __init__(self, directory: Path, seed: str, report: Report, *, java: bool, number: int) -> None:
         self._rng = random.Random(seed)
@@ -124,7 +128,10 @@ class Round:
         self.clients = Clients(directory, self.broker.bootstrap, seed, workers)
 
     def run(self, kills: int, progress: Callable[[int], None]) -> None:
-        """Raises what a broker that does not start raises; what is wrong otherwise goes into the report."""
+        """Run faults up to ``kills`` further kills, then check the history. Findings are added to the report.
+
+        Raises `BrokerFailed` if a broker does not start.
+        """
         self._create_topics()
         self.clients.start()
         time.sleep(1.0)
@@ -141,7 +148,7 @@ class Round:
                     self.clients.stop_one(self._rng)
                     self._report.others[sort] += 1
                 elif not self._live(sort) and sort != plan.ORDINARY:
-                    # Its fault has not hit: it comes again.
+                    # The fault was not triggered, so it is planned again.
                     cards.insert(0, sort)
                 self.clients.wake_zombies()
                 progress(self._report.killed)
@@ -158,10 +165,10 @@ class Round:
         for future in admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()]).values():
             future.result(10)
 
-    # lives
+    # broker processes
 
     def _live(self, sort: str) -> bool:
-        """One life of the broker, to its end; whether a fault was triggered in it."""
+        """Start the broker with planned faults and run it to its end. Returns whether a fault was triggered."""
         rng, report = self._rng, self._report
         if sort == PAUSE:
             faults = plan.pausing(rng)
@@ -170,7 +177,7 @@ class Round:
         elif sort == TERM:
             faults = plan.terminating(rng)
         else:
-            # Where too few were triggered inside a commit so far, the next one is to.
+            # If fewer than 40 % of the kills so far were inside a commit, plan the next kill inside a commit.
             faults = plan.killing(rng, inside_a_commit=5 * report.inside_commit < 2 * report.killed)
         before = self._hits_seen
         try:
@@ -190,7 +197,7 @@ class Round:
         self.broker.start()
 
     def _wait(self, seconds: float, faults: list[Fault]) -> None:
-        """Until the broker is dead or the time is over; what a fault that does not kill asks for is done meanwhile."""
+        """Wait until the broker is dead or the time is over. Handles triggered pauses and full disks in the meantime."""
         deadline = time.monotonic() + seconds
         handled = self._hits_seen
         while self.broker.is_running and time.monotonic() < deadline:
@@ -206,7 +213,7 @@ class Round:
                     return
 
     def _starve(self, fault: Fault) -> None:
-        """The disk is full: the broker is killed or stopped just then, or goes on when there is room again."""
+        """Handle a full disk: let the broker be killed, terminate it now, or check that it recovers when space is free again."""
         dice = self._rng.random()
         if dice < 0.2:
             time.sleep(self._rng.random() * fault.for_ms / 1000)
@@ -222,7 +229,7 @@ class Round:
             self._complaints.append(f"the broker ended with {code} after SIGTERM")
 
     def _check_goes_on(self) -> None:
-        """There is room again: without a restart, all that is written by now is settled soon."""
+        """Check that after a full disk, the last stable offset soon passes all current records without a restart."""
         try:
             ends = {where: high for where, (_, high) in observe.ends(self.broker.bootstrap, ALL_PARTITIONS).items()}
             late = observe.unsettled(self.broker.bootstrap, ends, SETTLE_S)
@@ -232,7 +239,10 @@ class Round:
         self._report.findings += [f"{self._seed}: after a full disk, {line}" for line in late]
 
     def _end(self, kills: int) -> None:
-        """Kill what still runs; ``kills`` is what that counts. What was triggered and what the broker has logged is taken."""
+        """End the broker process, and record triggered faults and complaints in its log.
+
+        ``kills`` is the number of kills to count if the process was still running.
+        """
         new_hits = hits_in(self._hits_path)[self._hits_seen :]
         self._hits_seen += len(new_hits)
         if self.broker.is_running and not any(hit.do == TERM for hit in new_hits):
@@ -245,7 +255,7 @@ class Round:
         was_full = any(hit.do == FULL for hit in new_hits)
         self._complaints += observe.complaints(self.broker.logs[self._log_begin :], disk_was_full=was_full)
 
-    # the end
+    # final checks
 
     def _judge(self, history: History) -> None:
         bootstrap = self.broker.bootstrap
@@ -274,7 +284,7 @@ class Round:
 
 
 def has_java() -> tuple[bool, str]:
-    """Whether the Java clients can be had here, and why not."""
+    """Whether the Java clients are available on this machine, and if not, the reason."""
     try:
         kafka.java()
         kafka.jars("clients")
@@ -286,7 +296,10 @@ def has_java() -> tuple[bool, str]:
 def run(
     kills: int, seed: str, *, java: bool, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None
 ) -> Report:
-    """Run to so many kills. With ``keep`` the directories of all rounds stay there, else those with findings."""
+    """Test brokers on one new data directory after the other until ``kills`` kills are done or a check fails.
+
+    All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
+    """
     report = Report(seed)
     number = 0
     while report.killed < kills and not report.findings:

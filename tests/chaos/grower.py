@@ -1,4 +1,4 @@
-"""``ottla cluster grow``, killed at one of its operations on the disk: ``python -m tests.chaos.grower KILL_AT ARGUMENTS``."""
+"""Runs ``ottla cluster grow`` and kills it at one of its disk operations: ``python -m tests.chaos.grower KILL_AT ARGUMENTS``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGING = {
     RealFile: ("append", "sync"),
     RealFilesystem: ("write_file", "sync_file", "sync_dir", "rename", "unlink", "make_dir", "remove_dir", "remove_empty_dir"),
 }
-"""The methods through which the command changes the disk."""
+"""Methods with which the command changes the disk, by class."""
 
 
 def kill_before(number: int) -> None:

@@ -1,9 +1,9 @@
-"""Chaos on a directory that grows: stock clients at work on one broker, and then on the three that its directory becomes.
+"""Chaos tests of ``ottla cluster grow``: stock clients write to one broker, then to the three brokers into which it grows.
 
-The broker is killed, paused and restarted, and stopped or killed at some moment. ``ottla cluster grow`` is killed at some of its
-operations and run again. Then three brokers go on under the same address, and fail as in `tests.chaos.several`. Besides what is
-judged there, every batch that the one broker had must be on each of the three.
-``python -m tests.chaos --grow --kills 200 --seed 7``; all faults count.
+The single broker is killed, paused and restarted, and finally stopped or killed. ``ottla cluster grow`` is killed at random disk
+operations and run again. Then three brokers start, the first one under the same address, and fail as in `tests.chaos.several`.
+In addition to the checks there, every batch of the single broker must be on all three brokers. Run it with
+``python -m tests.chaos --grow --kills 200 --seed 7``; all kinds of faults count as kills.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from tests.chaos.director import ALL_PARTITIONS
 GROWN = "grown"
 BROKERS = 3
 FAULTS_A_ROUND = 12
-"""A directory grows once. So many faults come to it, some of them before."""
+"""Number of faults per directory, before, during and after its growth. A directory grows only once."""
 SETTINGS = {name: value for name, value in several.SETTINGS.items() if name != "min.insync.replicas"}
-"""One in-sync replica is enough, as one broker's topics have it."""
+"""Settings without ``min.insync.replicas``, because the topics of a single broker have one in-sync replica."""
 FACTORS = (1, 2, 3)
 GROWTH_OPERATIONS = 70
-"""About as many operations on the disk as the command needs."""
+"""Upper limit of the disk operation at which the command is killed. The command needs about as many operations."""
 LIFE_S = (0.3, 2.5)
-"""How long a broker serves before something happens to it."""
+"""Range of the time that a broker runs before the next fault, in seconds."""
 
 ALONE = "one broker killed"
 ALONE_PAUSED = "one broker paused"
 ALONE_STOPPED = "one broker stopped"
 GROWING = "growth killed"
 DECK = (*(card for card in several.DECK if card != several.EMPTIED), several.CUT, several.REASSIGNED, several.ROLLED)
-"""Without the deletion of a directory: where one in-sync replica is enough, that one may be it."""
+"""Faults of the grown cluster. No directory is deleted, because it may have the only in-sync replica of a partition."""
 REPLICATED = [*ALL_PARTITIONS, *((TRANSACTION_TOPIC, index) for index in range(3))]
 
 Identities = dict[TopicPartition, dict[int, tuple[int, int, int]]]
 
 
 class GrowthRound(several.ClusterRound):
-    """One directory and its clients, from one broker to three."""
+    """One directory with its clients, first on a single broker and then on the cluster of three brokers."""
 
     def __init__(self, directory: Path, seed: str, report: several.ClusterReport, *, java: bool) -> None:
         self._deck = DECK
@@ -109,7 +109,7 @@ class GrowthRound(several.ClusterRound):
     # one broker
 
     def _alone(self) -> None:
-        """Something happens to the one broker, which then goes on."""
+        """Pause the single broker and resume it, or kill or stop it and start it again."""
         rng = self._rng
         time.sleep(rng.uniform(*LIFE_S))
         if rng.random() < 0.3:
@@ -137,7 +137,10 @@ class GrowthRound(several.ClusterRound):
     # growth
 
     def _grow(self) -> int:
-        """End the broker, and grow its directory, with kills. Returns the replication factor."""
+        """Stop or kill the broker and grow its directory. The command is killed several times, then runs to its end.
+
+        Returns the replication factor.
+        """
         rng, factor = self._rng, self._rng.choice(FACTORS)
         time.sleep(rng.uniform(*LIFE_S))
         self._end_of_the_broker()
@@ -146,7 +149,7 @@ class GrowthRound(several.ClusterRound):
             if not self._run_growth(rng.randrange(GROWTH_OPERATIONS), factor):
                 return factor
             if not is_growing(RealFilesystem(), str(self.broker.data_dir)) and rng.random() < 0.5 and self._is_of_one_broker():
-                # Nothing has happened yet: the one broker may go on.
+                # The command was killed before its first change, so the single broker can start again.
                 self.broker.start()
                 time.sleep(rng.uniform(*LIFE_S))
                 self._end_of_the_broker()
@@ -159,7 +162,7 @@ class GrowthRound(several.ClusterRound):
         return (self.broker.data_dir / "meta.properties").exists()
 
     def _run_growth(self, kill_at: int, factor: int) -> bool:
-        """Run the command once; returns whether it was killed. Raises AssertionError where it is refused."""
+        """Run the command once. Returns whether it was killed. Raises AssertionError if the command fails."""
         command = [sys.executable, "-m", "tests.chaos.grower", str(kill_at), "--data-dir", str(self.broker.data_dir)]
         command += ["--brokers", str(BROKERS), "--replication-factor", str(factor)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
@@ -168,13 +171,13 @@ class GrowthRound(several.ClusterRound):
             self._report.kills[GROWING] += 1
             self._note(f"{GROWING} at {kill_at}")
         elif "has the data of a cluster" in done.stderr:
-            # The kill before came after the last step.
+            # The previous run was killed after its last step, so the growth is complete.
             return False
         assert was_killed or done.returncode == 0, f"{done.returncode}: {done.stderr}"
         return was_killed
 
     def _serve(self, factor: int) -> None:
-        """Start the cluster, where clients find broker 1 at the one broker's address, and give all partitions three replicas."""
+        """Start the cluster, with broker 1 at the address of the single broker, and reassign all partitions to three replicas."""
         self._note(f"grown, with {factor} replicas")
         port = int(self.broker.bootstrap.rpartition(":")[2])
         (self.broker.data_dir / "ports.json").write_text(json.dumps({"broker-1": port}))
@@ -184,11 +187,11 @@ class GrowthRound(several.ClusterRound):
         if factor < BROKERS:
             time.sleep(self._rng.uniform(*LIFE_S))
             for where in REPLICATED:
-                # A topic of a coordinator is made by its first client, which may not have come so far.
+                # An internal topic is created by the first client of its coordinator, so it may not exist yet.
                 with suppress(ClientError, TimeoutError):
                     self.campaign.reassign(where, self._rng.sample(self.cluster.brokers, BROKERS))
 
-    # the end
+    # final checks
 
     def _judge(self, history: History) -> None:
         super()._judge(history)
@@ -206,7 +209,10 @@ class GrowthRound(several.ClusterRound):
 def run(
     faults: int, seed: str, *, java: bool, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None
 ) -> several.ClusterReport:
-    """Run to so many faults. With ``keep`` the directories of all rounds stay there, else those with findings."""
+    """Grow one new data directory after the other until ``faults`` faults are done or a check fails.
+
+    All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
+    """
 
     def one_round(directory: Path, of_round: str, report: several.ClusterReport) -> GrowthRound:
         return GrowthRound(directory, of_round, report, java=java)

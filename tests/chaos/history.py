@@ -1,7 +1,7 @@
-"""What the clients under chaos tried, and what they were told of it.
+"""History of the clients in chaos tests: their attempts, and the responses that they received.
 
-Each actor writes one JSON line for each thing that happens, at the moment it happens, so that a killed process leaves all
-that it knew. Times are of the machine's monotonic clock, in seconds.
+Each actor writes one JSON line per event as soon as it happens, so that the lines survive a kill of the process. Times are from
+the machine's monotonic clock, in seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSess
 
 
 class Scribe:
-    """Writes the lines of one actor."""
+    """Writes the events of one actor to its history file."""
 
     def __init__(self, path: Path, actor: str, transactional_id: str, group: str | None) -> None:
         self._file: TextIO = path.open("a")
@@ -31,7 +31,7 @@ class Scribe:
 
 
 def read(paths: list[Path]) -> History:
-    """The history that actors have written; a line that a kill has cut off is left out."""
+    """Read the history files of actors. A last line that is incomplete because of a kill is skipped."""
     history = History()
     for path in sorted(paths):
         open_by: dict[tuple[str, int, int], Attempt] = {}

@@ -1,9 +1,9 @@
-"""Chaos on nine brokers with a thousand partitions: several of them fail at once, the controller fails, and replicas move.
+"""Chaos tests of nine brokers with a thousand partitions: several brokers or the controller fail, and replicas are reassigned.
 
-Stock clients write transactions into a few topics, as in `tests.chaos.several`, and one idempotent producer writes into all others.
-In the end all replicas are equal, each acknowledged record is there once, all partitions are led by their preferred leaders again,
-and memory and log lines are within limits. The report says how long a start of all brokers took.
-``python -m tests.chaos --brokers 9 --partitions 1000 --kills 200 --seed 7``; all faults count.
+Stock clients write transactions to a few topics, as in `tests.chaos.several`, and an idempotent producer writes to all other
+topics. At the end all replicas must be equal, each acknowledged record must exist once, all partitions must have their preferred
+leaders, and memory and log lines must be within limits. The report has the duration of each start of all brokers. Run it with
+``python -m tests.chaos --brokers 9 --partitions 1000 --kills 200 --seed 7``; all kinds of faults count as kills.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ SETTINGS = several.SETTINGS | {
 }
 FAULTS_A_ROUND = 50
 TRANSACTION_MS = 20_000
-"""The time-out of transactions. Those of the other campaigns would end by it, and none would be committed."""
+"""Transaction timeout. With the shorter timeout of the other campaigns, all transactions would time out before their commit."""
 SETTLE_S = TRANSACTION_MS / 1000 + 30.0
 WORKERS = ("confluent-1", "aiokafka", "java")
-"""Fewer than on three brokers, which leave more of the processors to clients."""
+"""Client processes. They are fewer than on three brokers, because nine brokers leave less processor time to clients."""
 FILLED_TOPICS = 10
 RECORDS_PER_S = 150
 DELIVERY_S = 150.0
-"""How long the idempotent producer tries to deliver a record."""
+"""Delivery timeout of the idempotent producer, in seconds."""
 IN_SYNC_S = 300.0
 BALANCED_S = 120.0
 PATIENCE_S = 300.0
-"""How long a start, a stop or a change of the cluster may take."""
+"""Maximum duration of a start, a stop or a change of the cluster, in seconds."""
 MOVED_AT_ONCE = 20
-"""How many partitions one reassignment moves."""
+"""Number of partitions in one reassignment."""
 
 BROKER_MIB, CONTROLLER_MIB = 250, 250
-"""How much resident memory a node may have in the end."""
+"""Limits of a node's resident memory at the end, in MiB."""
 LINES_PER_FAULT = 2_500
-"""How many lines all nodes may log, on average over all faults of a round."""
+"""Limit of the log lines of all nodes together, divided by the number of faults."""
 
 SEVERAL = "several brokers"
 BOTH = "controller and a broker"
@@ -81,7 +81,7 @@ DECK = (
 
 @dataclass(slots=True)
 class ManyReport(several.ClusterReport):
-    """``measures`` has a line for each thing that was measured."""
+    """A report that also has ``measures``, lines with measured durations, memory and log volume."""
 
     measures: list[str] = field(default_factory=list)
 
@@ -90,7 +90,7 @@ class ManyReport(several.ClusterReport):
 
 
 class Filler:
-    """A thread with an idempotent producer that writes into many partitions, and what it was answered."""
+    """A thread with an idempotent producer that writes to many partitions. It records all acknowledgements."""
 
     def __init__(self, bootstrap: str, partitions: list[TopicPartition], seed: str) -> None:
         self._partitions = partitions
@@ -131,7 +131,7 @@ class Filler:
         self._thread.join(DELIVERY_S + 30)
 
     def findings(self, shown: Shown) -> Iterable[str]:
-        """What differs between what was acknowledged and what a consumer is shown."""
+        """Yield a finding for each partition in which acknowledged records are missing, or records appear twice."""
         for where, values in self.acknowledged.items():
             counts = Counter(value for _, value in shown[where])
             lost = [value for value in values if not counts[value]]
@@ -146,13 +146,13 @@ class Filler:
 
 
 class ManyRound(several.ClusterRound):
-    """One cluster of many brokers, its clients, and what happens to it."""
+    """One cluster of many brokers with its clients and its faults."""
 
     def __init__(self, directory: Path, seed: str, report: ManyReport, *, brokers: int, partitions: int, java: bool) -> None:
         self._deck = DECK
         self._rng = random.Random(seed)
         self._seed = seed
-        # A handle's limits are for three brokers.
+        # The default timeouts of the cluster handle are for three brokers.
         cluster_handle.START_TIMEOUT_S = cluster_handle.STOP_TIMEOUT_S = cluster_handle.CHANGE_TIMEOUT_S = PATIENCE_S
         self._report = report
         self._measures = report.measures
@@ -178,7 +178,7 @@ class ManyRound(several.ClusterRound):
 
     def _note(self, what: str) -> None:
         super()._note(what)
-        # Noted at once, because a round takes long and a run may be killed.
+        # Write the file after each event, because a run takes long and may be killed.
         self._played.write_text("\n".join(self._report.played))
 
     def _measure(self, line: str) -> None:
@@ -212,7 +212,7 @@ class ManyRound(several.ClusterRound):
         self._check_lines(self._of_ottla._parent.logged_lines - lines, self._report.done - done)
         self._judge_all(history, filler)
 
-    # what happens
+    # faults
 
     def _play(self, card: str) -> None:
         if card not in (SEVERAL, BOTH):
@@ -225,7 +225,7 @@ class ManyRound(several.ClusterRound):
         self._kill(nodes)
 
     def _reassign(self, where: TopicPartition) -> None:
-        """Many partitions at once move to other brokers, this one among them."""
+        """Reassign the partition and many other partitions to random brokers in one request."""
         moved = {where, *self._rng.sample([*self._filled, *ALL_PARTITIONS], MOVED_AT_ONCE)}
         topics: dict[str, list[ReassignablePartition]] = defaultdict(list)
         for topic, index in sorted(moved):
@@ -237,23 +237,23 @@ class ManyRound(several.ClusterRound):
         def attempt() -> bool:
             with suppress(ClientError), KafkaClient(self.cluster.bootstrap, 60.0, client_id="chaos") as client:
                 answer = client.brokers.ask(client.brokers.controller(), request)
-                # A topic of a coordinator may not be there yet.
+                # An internal topic may not exist yet.
                 fine = {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
                 return {answer.error_code, *(p.error_code for t in answer.responses for p in t.partitions)} <= fine
             return False
 
         self.cluster.wait_for(attempt, PATIENCE_S)
 
-    # what there is
+    # state of the cluster
 
     def _metadata(self) -> list[tuple[TopicPartition, int, list[int], list[int]]]:
-        """Each partition with its leader, its replicas and those of them that are in sync."""
+        """Return all partitions with their leader, replicas and in-sync replicas."""
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
         topics = admin.list_topics(timeout=30).topics
         return [((t, i), p.leader, p.replicas, p.isrs) for t, topic in topics.items() for i, p in topic.partitions.items()]
 
     def _await(self, what: str, odd: Callable[[], list[TopicPartition]], timeout_s: float) -> None:
-        """Wait until nothing is odd any more; what is odd when the time is over is a finding."""
+        """Wait until ``odd`` returns no partition, and record the duration. Partitions left at the timeout are a finding."""
         began_s = time.monotonic()
         left: list[TopicPartition] = []
         while time.monotonic() < began_s + timeout_s:
@@ -280,7 +280,7 @@ class ManyRound(several.ClusterRound):
         )
 
     def _measure_memory(self, when: str) -> dict[int, int]:
-        """Resident memory of each node in MiB."""
+        """Return the resident memory of each node in MiB, and add it to the measures."""
         mib = {node: _resident_mib(self._of_ottla.pid(node)) for node in (CONTROLLER, *self.cluster.brokers)}
         of_brokers = [mib[broker] for broker in self.cluster.brokers]
         self._measure(f"memory {when}: controller {mib[CONTROLLER]} MiB, brokers {min(of_brokers)} to {max(of_brokers)} MiB")
@@ -293,7 +293,7 @@ class ManyRound(several.ClusterRound):
         if lines > faults * LINES_PER_FAULT:
             self._report.findings.append(f"{self._seed}: {lines:,} log lines for {faults} faults: {most}")
 
-    # the end
+    # final checks
 
     def _judge_all(self, history: History, filler: Filler) -> None:
         cluster, report = self.cluster, self._report
@@ -323,7 +323,7 @@ class ManyRound(several.ClusterRound):
         report.transactions += outcomes(history, seen)
 
     def _observed(self, history: History, ends: dict[TopicPartition, tuple[int, int]]) -> Observation:
-        """What clients see."""
+        """Return all records, end offsets and committed offsets as stock clients read them."""
         bootstrap = self.cluster.bootstrap
         inputs = [where for where in PARTITIONS if where[0] == "in"]
         committed = observe.shown(bootstrap, PARTITIONS, committed=True)
@@ -339,7 +339,7 @@ class ManyRound(several.ClusterRound):
         )
 
     def _compare(self, seen: Observation) -> None:
-        """Compare the replicas of all partitions, and note what is stored."""
+        """Compare the replicas of all partitions, and add stored batches, open transactions and audit results to ``seen``."""
         directories = {broker: self.campaign.log_dir(broker) for broker in self.cluster.brokers}
         differences = observe.differences({broker: observe.identities(directory) for broker, directory in directories.items()})
         self._report.findings += [f"{self._seed}: {line}" for line in differences]
@@ -372,7 +372,10 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> ManyReport:
-    """Run to so many faults. With ``keep`` the directories of all rounds stay there, else those with findings."""
+    """Inject faults into one new cluster after the other until ``faults`` faults are done or a check fails.
+
+    All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
+    """
     report = ManyReport(seed, MANY)
 
     def one_round(directory: Path, of_round: str, _: several.ClusterReport) -> ManyRound:

@@ -1,4 +1,4 @@
-"""What is there in the end: through a stock consumer, through an admin client, and in the files themselves."""
+"""The final state of a chaos test, read through stock consumers, through an admin client, and from the log files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TORN_EVENTS = {"transaction_torn", "transactions_torn"}
 
 
 def shown(bootstrap: str, partitions: Iterable[TopicPartition], *, committed: bool) -> Shown:
-    """Everything from the beginning to what a consumer is told is the end."""
+    """Read all records of the partitions with confluent-kafka, from the beginning to the end that the consumer reports."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -61,7 +61,7 @@ def shown(bootstrap: str, partitions: Iterable[TopicPartition], *, committed: bo
 
 
 def ends(bootstrap: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-    """Last stable offset and high watermark of each partition."""
+    """Return last stable offset and high watermark of each partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     asked = {CTopicPartition(*where): OffsetSpec.latest() for where in partitions}
 
@@ -74,7 +74,7 @@ def ends(bootstrap: str, partitions: Iterable[TopicPartition]) -> dict[TopicPart
 
 
 def settled(bootstrap: str, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, tuple[int, int]]:
-    """The ends, as soon as no transaction is open, or when the time is over."""
+    """Wait until no transaction is open or the time is over. Returns last stable offset and high watermark of each partition."""
     deadline = time.monotonic() + timeout_s
     while True:
         end_offsets = ends(bootstrap, partitions)
@@ -84,7 +84,7 @@ def settled(bootstrap: str, partitions: Iterable[TopicPartition], timeout_s: flo
 
 
 def unsettled(bootstrap: str, upto: dict[TopicPartition, int], timeout_s: float) -> list[str]:
-    """Partitions whose last stable offset has not passed these offsets when the time is over, a line each."""
+    """Wait until the last stable offsets have reached ``upto``. Returns a line for each partition that is late at the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         end_offsets = ends(bootstrap, upto)
@@ -95,7 +95,10 @@ def unsettled(bootstrap: str, upto: dict[TopicPartition, int], timeout_s: float)
 
 
 def shown_to(name: str, bootstrap: str, topics: list[str], expected: Shown) -> Shown:
-    """What a committed consumer of another client library reads: at least as much as is expected, or what there is in time."""
+    """Read the topics with a read_committed consumer of another client library.
+
+    The read ends when as many records as in ``expected`` were read and no further record has arrived, or at the timeout.
+    """
     consumer = client_named(name).consumer(bootstrap, topics, group=f"observer-{name}")
     shown_records: dict[TopicPartition, list[tuple[int, str]]] = {where: [] for where in expected}
     count, wanted = 0, sum(len(records) for records in expected.values())
@@ -118,7 +121,7 @@ def committed_offsets(bootstrap: str, group: str, partitions: Iterable[TopicPart
 
 
 def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
-    """Every batch of every partition but the coordinator's and the cluster's own. Raises AssertionError for a bad one."""
+    """Return all batches of the client topics and of ``__consumer_offsets``. Raises AssertionError for an invalid batch."""
     stored_batches: dict[TopicPartition, list[Stored]] = defaultdict(list)
     for path in _logs(directory):
         where = parse_directory_name(path.parent.name)
@@ -149,7 +152,7 @@ def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
 
 
 def identities(directory: Path) -> dict[TopicPartition, dict[int, tuple[int, int, int]]]:
-    """End offset, leader epoch and CRC of each batch by its first offset, of all partitions of clients and coordinators."""
+    """Return end offset, leader epoch and CRC of each batch by its base offset, for all partitions but the metadata log."""
     found: dict[TopicPartition, dict[int, tuple[int, int, int]]] = defaultdict(dict)
     for path in _logs(directory):
         where = parse_directory_name(path.parent.name)
@@ -161,7 +164,10 @@ def identities(directory: Path) -> dict[TopicPartition, dict[int, tuple[int, int
 
 
 def differences(of_brokers: dict[int, dict[TopicPartition, dict[int, tuple[int, int, int]]]]) -> list[str]:
-    """Where replicas differ. All are in sync and all transactions settled, so the end of a log is its high watermark."""
+    """Compare the replicas of each partition. Returns a line for each pair of replicas that differs.
+
+    All replicas must be in sync and all transactions complete, so that each log ends at its high watermark.
+    """
     lines = []
     for where in sorted({where for partitions in of_brokers.values() for where in partitions}):
         kept = {broker: partitions[where] for broker, partitions in of_brokers.items() if where in partitions}
@@ -175,7 +181,7 @@ def differences(of_brokers: dict[int, dict[TopicPartition, dict[int, tuple[int, 
 
 
 def unfinished(directory: Path) -> list[str]:
-    """Transactional ids whose newest record in the coordinator's log is not at rest."""
+    """Return the transactional ids whose newest state in the coordinator's log is an open or a decided transaction."""
     newest: dict[str, TxnMetadata | None] = {}
     for path in _logs(directory):
         if not path.parent.name.startswith(f"{TRANSACTION_TOPIC}-"):
@@ -196,14 +202,14 @@ def _logs(directory: Path) -> list[Path]:
 
 
 def audit(directory: Path) -> list[str]:
-    """What ``ottla audit`` says of a directory, where it is not content with it."""
+    """Run ``ottla audit`` on a directory. Returns its exit code and output as lines, or no lines if it finds no problem."""
     lines: list[str] = []
     code = ottla_audit(str(directory), say=lines.append)
     return [f"it ended with {code}", *lines] if code else []
 
 
 def complaints(lines: Iterable[str], *, disk_was_full: bool) -> list[str]:
-    """Lines of a broker's log that tell of a bug: errors, whatever has a trace, and losses, which no kill may bring about."""
+    """Return log lines of a broker that indicate a bug: errors, lines with a traceback, and losses, which no kill may cause."""
     bad_lines = []
     for line in lines:
         try:

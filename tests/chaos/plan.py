@@ -1,4 +1,4 @@
-"""Which faults hit in which life of the broker."""
+"""Random plans of the faults of each broker process in `tests.chaos.director`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ENDING_POINTS = [
 ]
 ABORT_POINTS = [(ABORTED_INDEX, side) for side in (BEFORE, TORN, AFTER)]
 NEVER_TORN = {"file", "truncate"}
-"""A small file is replaced as a whole."""
+"""Kinds of writes that are never torn. A small file is replaced atomically."""
 SELDOM = {ABORTED_INDEX, FILE, GROUP, IDENTITY, INDEX, TRUNCATE}
-"""Not written by each transaction."""
+"""Kinds of writes that not every transaction causes, so that a fault has to use a small countdown."""
 OTHER_POINTS = [
     (PREPARE, BEFORE),
     *((kind, side) for kind in OTHERS for side in (BEFORE, TORN, AFTER) if not (kind in NEVER_TORN and side == TORN)),
@@ -47,11 +47,11 @@ FULL_MS = (200, 1_200)
 
 ORDINARY, CLIENT_KILLED, ZOMBIE = "ordinary", "client killed", "zombie"
 SHARES = {PAUSE: 50, FULL: 12, TERM: 15, CLIENT_KILLED: 20, ZOMBIE: 30}
-"""One of this sort comes to so many kills, and at least one to a round."""
+"""Number of kills per fault of this kind. Each data directory has at least one fault of each kind."""
 
 
 def deck(kills: int, rng: random.Random) -> list[str]:
-    """What comes, in the order of drawing: so many lives that are killed, and between them other lives and blows to clients."""
+    """Return the faults for one data directory in random order: ``kills`` kills of the broker, and other faults by `SHARES`."""
     others = [sort for sort, share in SHARES.items() for _ in range(max(1, kills // share))]
     cards = [ORDINARY] * kills + others
     rng.shuffle(cards)
@@ -59,7 +59,7 @@ def deck(kills: int, rng: random.Random) -> list[str]:
 
 
 def killing(rng: random.Random, *, inside_a_commit: bool) -> list[Fault]:
-    """A kill at a point; none means from outside."""
+    """Plan a kill at a random write. An empty list means a kill from outside."""
     commit: bool | None = None
     written = 0
     dice = 0.0 if inside_a_commit else rng.random()
@@ -80,18 +80,18 @@ def killing(rng: random.Random, *, inside_a_commit: bool) -> list[Fault]:
 
 
 def pausing(rng: random.Random) -> list[Fault]:
-    """A pause where a transaction is being ended, and a kill where a later one is."""
+    """Plan a pause while a transaction ends, and a kill while a later transaction ends."""
     kind, side = rng.choice([(PREPARE, AFTER), (MARKER, BEFORE), (MARKER, AFTER), (COMPLETE, BEFORE), (COMPLETE, AFTER)])
     return [Fault(kind, side, rng.randrange(1, 6), PAUSE), Fault(COMPLETE, rng.choice([BEFORE, AFTER]), 20, KILL)]
 
 
 def filling(rng: random.Random) -> list[Fault]:
-    """A disk that is full from some write on, for a while: what is written next still fits, or in part, or not at all."""
+    """Plan a disk that becomes full at a random write, for a limited time. The next write fits completely, partly or not at all."""
     room_bytes = rng.choice([0, rng.randrange(400)])
     return [Fault(rng.choice(FULL_POINTS), BEFORE, rng.randrange(1, 12), FULL, room_bytes=room_bytes, for_ms=rng.randint(*FULL_MS))]
 
 
 def terminating(rng: random.Random) -> list[Fault]:
-    """SIGTERM where a transaction is being ended."""
+    """Plan a SIGTERM while a transaction ends."""
     kind, side = rng.choice([(kind, side) for kind, side in ENDING_POINTS if side != TORN])
     return [Fault(kind, side, rng.randrange(1, 12), TERM)]

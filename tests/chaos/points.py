@@ -1,7 +1,7 @@
-"""Where a fault can hit in the broker under test, and how.
+"""The points at which a fault can be triggered in the broker under test, and the kinds of faults.
 
-What survives a kill is what was written, so every write is a point: before it, in the middle of it, after it. A point is
-named by what is written, which is read off the bytes themselves: the names hold however the broker's code is arranged.
+A kill preserves exactly the data written before it, so every write is a point: before, in the middle of, or after the write. A
+write gets its name from the written bytes, so the names do not depend on the structure of the broker's code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TRUNCATE = "truncate"
 INDEX = "index"
 
 STAGES = (PREPARE, MARKER, OFFSETS_MARKER, ABORTED_INDEX, COMPLETE)
-"""What the end of a transaction writes, in this order."""
+"""Kinds of writes by which a transaction ends, in this order."""
 OTHERS = (ONGOING, IDENTITY, DATA, PENDING_OFFSETS, GROUP, FILE, TRUNCATE, INDEX)
 
 PR_SET_PDEATHSIG = 1
@@ -52,10 +52,11 @@ KILL, PAUSE, TERM, FULL = "kill", "pause", "term", "full"
 
 @dataclass(slots=True)
 class Fault:
-    """Hits at the ``countdown``-th write of this kind in a broker's life.
+    """A fault that is triggered at the ``countdown``-th matching write of a broker process.
 
-    With ``commit`` only writes of that decision count, with ``written`` only those after so many of its markers.
-    ``room_bytes`` and ``for_ms`` say how much a full disk still takes, and for how long it is full.
+    If ``commit`` is set, only writes of a commit (True) or of an abort (False) match. With ``written``, only writes after that
+    many markers of the transaction match. For a full disk, ``room_bytes`` is the free space that is left, and ``for_ms`` the
+    duration.
     """
 
     kind: str
@@ -70,9 +71,10 @@ class Fault:
 
 @dataclass(slots=True)
 class Hit:
-    """A fault that was triggered. ``commit`` is the decision that was being carried out, None where none was.
+    """A fault that was triggered.
 
-    ``written`` of ``owed`` markers of that transaction had been written before.
+    ``commit`` is True or False during the commit or abort of a transaction, else None. ``written`` is the number of markers of
+    the transaction that were written before, and ``owed`` is the number of all its markers.
     """
 
     kind: str
@@ -84,13 +86,13 @@ class Hit:
 
     @property
     def is_inside(self) -> bool:
-        """Whether a decided transaction was between its first byte of Prepare and the answer to its EndTxn."""
+        """Whether the fault was triggered between the first byte of the Prepare record and the write of the Complete record."""
         return self.kind in STAGES and not (self.kind == PREPARE and self.side == BEFORE)
 
 
 @dataclass(slots=True, frozen=True)
 class Write:
-    """What is about to be written. ``commit`` as in `Hit`; ``producer_id`` where a transaction is being ended."""
+    """A write that is about to happen. ``commit`` is as in `Hit`, and ``producer_id`` is set if a transaction is ending."""
 
     kind: str
     commit: bool | None = None
@@ -99,10 +101,10 @@ class Write:
 
 
 class Classifier:
-    """Names writes, and counts the markers of each decided transaction."""
+    """Determines the kind of each write, and counts the written markers of each decided transaction."""
 
     def __init__(self) -> None:
-        # producer id -> outcome, markers written, markers owed
+        # producer id -> whether it commits, written markers, all markers
         self._ending: dict[int, tuple[bool, int, int]] = {}
 
     def progress(self, write: Write) -> tuple[int, int]:
@@ -121,7 +123,7 @@ class Classifier:
             self._ending.pop(write.producer_id, None)
 
     def name(self, path: str, data: bytes | bytearray | memoryview) -> Write:
-        """An append to a partition's file."""
+        """Return kind and transaction of an append to a file of a partition."""
         if path.endswith(".txnindex"):
             return Write(ABORTED_INDEX, False, int.from_bytes(bytes(data[2:10]), "big"))
         if not path.endswith(".log") or len(data) < HEADER_BYTES:
@@ -151,7 +153,7 @@ def _state(data: bytes | bytearray | memoryview) -> Write:
     if metadata.state in PREPARED:
         return Write(PREPARE, metadata.state is TxnState.PREPARE_COMMIT, metadata.producer_id, len(metadata.partitions))
     if metadata.state in COMPLETED:
-        # With the last epoch the next producer id is in use already.
+        # After the last epoch of a producer id, the record already has the next producer id.
         return Write(COMPLETE, metadata.state is TxnState.COMPLETE_COMMIT, metadata.previous_producer_id)
     return Write(ONGOING if metadata.state is TxnState.ONGOING else IDENTITY)
 
@@ -165,13 +167,13 @@ def decode(text: str) -> list[Fault]:
 
 
 def die_with_parent() -> None:
-    """Whoever directs the chaos may be killed itself: nothing of it is left behind, stopped processes neither (Linux)."""
+    """Let the kernel kill this process when its parent ends, so that a killed test leaves no processes behind (Linux)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def hits_in(path: Path) -> list[Hit]:
-    """What was triggered by now, oldest first."""
+    """Read the faults triggered so far from a hits file, oldest first."""
     if not path.exists():
         return []
     return [Hit(**json.loads(line)) for line in path.read_text().splitlines()]

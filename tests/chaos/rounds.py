@@ -1,4 +1,7 @@
-"""Rounds of faults on a cluster, for the campaigns that count faults of all kinds (`tests.chaos.unclean`, `tests.chaos.share`)."""
+"""The loop of the campaigns in which all kinds of faults count: `tests.chaos.unclean` and `tests.chaos.share`.
+
+A campaign runs rounds. Each round starts a new cluster with its clients, injects faults, stops everything and checks the results.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,14 @@ IN_SYNC_S = 60.0
 
 @dataclass(slots=True)
 class FaultReport:
-    """What a run has done and found."""
+    """Faults and findings of a run."""
 
     seed: str
     faults: Counter[str] = field(default_factory=Counter)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
-    """What was counted besides the faults, by what it is."""
+    """Further counters by title, such as the outcomes of transactions."""
     played: list[str] = field(default_factory=list)
-    """What was done, and when, in the time of the brokers' logs."""
+    """Lines with the time and the description of each fault. Times are in the format of the brokers' logs."""
     findings: list[str] = field(default_factory=list)
 
     @property
@@ -57,7 +60,7 @@ def _listed(counts: Counter[str]) -> str:
 
 
 class Round(Protocol):
-    """One cluster with its clients."""
+    """One cluster with its clients, and the faults that can be injected."""
 
     @property
     def cluster(self) -> PlayedCluster: ...
@@ -67,7 +70,7 @@ class Round(Protocol):
 
     @property
     def deck(self) -> Sequence[str]:
-        """The names of the faults, which are drawn in a random order until all were drawn, and then again."""
+        """Names of the faults. `run` injects all of them in random order, then all of them again in a new order."""
         ...
 
     def begin(self) -> None: ...
@@ -75,16 +78,16 @@ class Round(Protocol):
     def play(self, card: str) -> None: ...
 
     def end(self) -> Iterable[str]:
-        """Stop everything, and return the findings."""
+        """Stop clients and cluster, and check the results. Returns the findings."""
         ...
 
     def close(self) -> None:
-        """End what still runs."""
+        """Kill the processes that are still running."""
         ...
 
 
 NewRound = Callable[[Path, str, int, FaultReport], Round]
-"""Makes a round by its directory, its seed and its number."""
+"""Creates a round from its directory, its seed, its number and the report."""
 
 
 def run(
@@ -95,7 +98,10 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> FaultReport:
-    """Run to so many faults. With ``keep`` the directories of all rounds stay there, else those with findings."""
+    """Run one round after the other until ``faults`` faults are done or a check fails.
+
+    All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
+    """
     report = FaultReport(seed)
     number = 0
     while report.done < faults and not report.findings:
@@ -136,21 +142,21 @@ def _play(one: Round, report: FaultReport, faults: int, progress: Callable[[int]
 
 
 def in_sync(cluster: PlayedCluster, where: TopicPartition) -> list[int]:
-    """The in-sync replicas of a partition; none where they cannot be asked for now."""
+    """Return the in-sync replicas of a partition, or an empty list if the request fails."""
     with suppress(ClientError, TimeoutError):
         return cluster.in_sync(*where)
     return []
 
 
 def leader(cluster: PlayedCluster, where: TopicPartition) -> int | None:
-    """The leader of a partition; None where it has none or cannot be asked for now."""
+    """Return the leader of a partition, or None if the partition has no leader or the request fails."""
     with suppress(ClientError, TimeoutError):
         return cluster.leader(*where)
     return None
 
 
 def await_in_sync(cluster: PlayedCluster, partitions: Sequence[TopicPartition]) -> None:
-    """Wait until all replicas of these partitions are in sync. Raises TimeoutError with those that are not."""
+    """Wait until all replicas of the partitions are in sync. Raises TimeoutError with the partitions that are not in sync."""
     deadline = time.monotonic() + IN_SYNC_S
     while late := [(where, in_sync(cluster, where)) for where in partitions if len(in_sync(cluster, where)) < 3]:
         if time.monotonic() > deadline:

@@ -1,9 +1,9 @@
-"""Chaos on several brokers: stock clients at work while leaders, coordinators and the controller are killed, paused and stopped.
+"""Chaos tests of several brokers: stock clients write while leaders, coordinators and the controller are killed or paused.
 
-All topics have a replica on each of three brokers and want two in sync, so one broker may always be away. At the end all brokers
-are healed and stopped, and the clients' history is compared with what is visible, and with the files of each broker.
-``python -m tests.chaos --brokers 3 --kills 60 --seed 7``; with ``--under kafka`` or ``--with kafka`` nodes are of Apache Kafka
-(`tests.chaos.campaigns`), and all faults count, not only kills.
+All topics have three replicas and ``min.insync.replicas`` 2, so writes continue while one broker is down. At the end all brokers
+are brought back and stopped. The history of the clients is compared with the visible records and with the files of each broker.
+Run it with ``python -m tests.chaos --brokers 3 --kills 60 --seed 7``. With ``--under kafka`` or ``--with kafka`` some nodes run
+Apache Kafka (`tests.chaos.campaigns`), and all kinds of faults count as kills.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ SETTINGS: dict[str, str | int | bool] = {
     "auto.create.topics.enable": False,
 }
 AWAY_S = (0.1, 2.5)
-"""How long a killed process stays away: less and more than a session."""
+"""Range of the time until a killed process is restarted, in seconds. It includes times below and above the session timeout."""
 BETWEEN_S = (0.3, 1.5)
 OVER_SESSION_S = 1.0
-"""How much longer than a session a pause lasts."""
+"""Time by which a pause exceeds the session timeout, in seconds."""
 IN_SYNC_S = 40.0
 KILLS_A_ROUND = 30
 
@@ -67,7 +67,7 @@ REASSIGNED = "replicas reassigned"
 ROLLED = "all restarted in turn"
 KAFKA = "broker of Apache Kafka"
 KILLING = {LEADER: 1, TRANSACTIONS: 1, GROUPS: 1, CONTROL: 1, TWO: 2, STARTING: 2, EMPTIED: 1, KAFKA: 1}
-"""How many kills each of these is."""
+"""Number of kills by fault."""
 DECK = (
     *(LEADER, TRANSACTIONS, GROUPS, CONTROL, TWO, STARTING, LEADER, TRANSACTIONS, EMPTIED, GROUPS),
     *(PAUSED, PAUSED, STOPPED, MOVED, MOVED, TOPIC),
@@ -78,15 +78,18 @@ CLUSTER_WORKERS = {
     name: (client, tuple(actor for actor in actors if client != "confluent-kafka" or not actor.startswith("pipe:")))
     for name, (client, actors) in WORKERS.items()
 }
-"""Without the pipes of librdkafka: its send_offsets_to_transaction ignores its timeout and does not return where the group's
-coordinator has left the metadata (librdkafka's issues 5456 and 5511)."""
+"""The client processes without consume-transform-produce actors of librdkafka.
+
+librdkafka's send_offsets_to_transaction ignores its timeout and never returns if the group coordinator is missing from the
+metadata (librdkafka's issues 5456 and 5511).
+"""
 KIP_848_PIPES = ("pipe:pipe-next-1:consumer", "pipe:pipe-next-2:consumer")
-"""Two members of a consumer group (KIP-848), of the Java client. All other pipes are members of classic groups."""
+"""Two consume-transform-produce actors of the Java client in a KIP-848 consumer group. All other such actors use classic groups."""
 
 
 @dataclass(slots=True)
 class ClusterReport:
-    """What a run has done and found."""
+    """Faults and findings of a run."""
 
     seed: str
     campaign: str = campaigns.OTTLA
@@ -94,7 +97,7 @@ class ClusterReport:
     others: Counter[str] = field(default_factory=Counter)
     transactions: Counter[str] = field(default_factory=Counter)
     played: list[str] = field(default_factory=list)
-    """What was done to whom, and when, as the brokers' logs count the time."""
+    """Lines with time, fault and affected nodes. Times are in the format of the brokers' logs."""
     findings: list[str] = field(default_factory=list)
 
     @property
@@ -103,7 +106,7 @@ class ClusterReport:
 
     @property
     def done(self) -> int:
-        """What a run counts: kills, and where nodes are of Apache Kafka all faults."""
+        """Number of faults that count towards the end of the run: kills, and in mixed clusters all faults."""
         return self.killed + (self.others.total() if self.campaign != campaigns.OTTLA else 0)
 
     def __str__(self) -> str:
@@ -118,7 +121,7 @@ def _counted(counts: Counter[str]) -> str:
 
 
 class ClusterRound:
-    """One cluster, its clients, and what happens to it."""
+    """One cluster with its clients and its faults."""
 
     def __init__(self, directory: Path, seed: str, report: ClusterReport, *, brokers: int, java: bool) -> None:
         self._deck = {campaigns.OTTLA: DECK, campaigns.UNDER_KAFKA: MIXED_DECK, campaigns.WITH_KAFKA: WITH_KAFKA_DECK}[
@@ -161,7 +164,7 @@ class ClusterRound:
     def close(self) -> None:
         self.cluster.close()
 
-    # what happens
+    # faults
 
     def _play(self, card: str) -> None:
         cluster, rng, report = self.cluster, self._rng, self._report
@@ -206,7 +209,7 @@ class ClusterRound:
             self._kill([self._victim(card)])
 
     def _victim(self, of: str) -> int:
-        """The broker with a role; any one where the role is nobody's at this moment."""
+        """Return a broker with the role ``of``, or a random broker if no broker has the role now."""
         cluster, rng = self.cluster, self._rng
         name = rng.choice(self._actors)
         with suppress(ClientError, TimeoutError):
@@ -231,14 +234,14 @@ class ClusterRound:
         self._note("  there again")
 
     def _cut(self, broker: int) -> None:
-        """A broker does not hear its followers, which leave the in-sync replicas of what it leads."""
+        """Disconnect a broker from the other brokers for a while, so that its followers leave the in-sync replicas."""
         self._note(f"  broker {broker}")
         self.cluster.partition(broker)
         time.sleep(self._rng.uniform(0.5, 1.5) * self._away_s)
         self.cluster.heal()
 
     def _reassign(self, where: TopicPartition) -> None:
-        """One replica is taken away, with its files, and added again."""
+        """Remove one replica of a partition, and add it again later."""
         replicas = self._rng.sample(self.cluster.brokers, 3)
         self._note(f"  {where} to {replicas[:2]} and {replicas}")
         self.campaign.reassign(where, replicas[:2])
@@ -247,13 +250,13 @@ class ClusterRound:
         self._await_in_sync()
 
     def _empty(self, broker: int) -> None:
-        """A disk is replaced: the broker returns with nothing, once all others have what it has."""
+        """Replace a broker's disk: wait until all replicas are in sync, kill the broker, and restart it with an empty directory."""
         self._await_in_sync()
         self._note(f"  broker {broker}")
         self.cluster.kill(broker)
         directory = self.campaign.log_dir(broker)
         for path in directory.iterdir():
-            # As of a replaced disk that was formatted: kafka-storage format writes this file only.
+            # Keep meta.properties: kafka-storage format writes this file to a new disk.
             if path.is_dir():
                 shutil.rmtree(path)
         time.sleep(self._away_s)
@@ -268,7 +271,7 @@ class ClusterRound:
                 self.cluster.move_leader(topic, index, self._rng.choice(others))
 
     def _topic_while_one_is_away(self, broker: int) -> None:
-        """A topic comes and another one goes while a broker that has replicas of both is away."""
+        """Create a topic and delete another topic while a broker with replicas of both is down."""
         cluster, number = self.cluster, len(self._kept) + 1
         cluster.create_topic(f"gone-{number}", 3, {"min.insync.replicas": "1"}, replication_factor=3)
         cluster.kill(broker)
@@ -290,7 +293,7 @@ class ClusterRound:
         cluster = self.cluster
         cluster.wait_for(lambda: all(len(cluster.in_sync(*where)) == 3 for where in ALL_PARTITIONS), IN_SYNC_S)
 
-    # the end
+    # final checks
 
     def _judge(self, history: History) -> None:
         cluster = self.cluster
@@ -335,9 +338,11 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> ClusterReport:
-    """Run to so many kills, or faults of all kinds where nodes are of Apache Kafka.
+    """Inject faults into one new cluster after the other until ``kills`` kills are done or a check fails.
 
-    With ``keep`` the directories of all rounds stay there, else those with findings.
+    In mixed clusters, all kinds of faults count as kills.
+
+    All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """
 
     def one_round(directory: Path, of_round: str, report: ClusterReport) -> ClusterRound:
@@ -354,7 +359,10 @@ def run_rounds(
     progress: Callable[[int], None],
     keep: Path | None,
 ) -> ClusterReport:
-    """Play rounds until so many kills are done, or one finds something. ``one_round`` makes a round, in a directory of its own."""
+    """Test one new cluster after the other until ``kills`` kills are done or a check fails.
+
+    ``one_round`` creates a cluster with its clients in a new directory.
+    """
     number = 0
     while report.done < kills and not report.findings:
         number += 1

@@ -1,4 +1,4 @@
-"""The report of a run, for a person."""
+"""The printed report of a chaos run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SIDES = ("before", "torn", "after")
 
 
 def table(report: Report) -> str:
-    """Kills by point, how many of them inside a commit, and what became of the transactions."""
+    """Return a table of the kills by write and side, the share of kills inside a commit, and the outcomes of transactions."""
     lines = [f"seed {report.seed}", f"{'killed at':<18}" + "".join(f"{side:>8}" for side in SIDES)]
     for kind in (*STAGES, *OTHERS):
         counts = [report.kills[kind, side] for side in SIDES]

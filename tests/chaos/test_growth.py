@@ -1,4 +1,4 @@
-"""One broker that becomes three while stock clients write transactions, with kills of the command that does it."""
+"""One broker grows to three while stock clients write transactions, and ``ottla cluster grow`` is killed repeatedly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAULTS_WITHIN_BUDGET = 6
 SEED = os.environ.get("SEED") or "1"
 
 
-def test_exactly_once_while_one_broker_becomes_three(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_exactly_once_while_one_broker_grows_to_three(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
     faults = FAULTS_WITHIN_BUDGET if pytestconfig.getoption("--budgets") else FAULTS
     report = run(faults, SEED, java=has_java()[0])
     with capsys.disabled():

@@ -1,4 +1,4 @@
-"""Faults of several of nine brokers while stock clients write transactions; ``make nightly`` has a thousand partitions."""
+"""Several of nine brokers fail while stock clients write transactions. ``make nightly`` uses a thousand partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTITIONS, PARTITIONS_WITHIN_BUDGET = 400, 150
 SEED = os.environ.get("SEED") or "1"
 
 
-def test_exactly_once_over_faults_of_nine_brokers(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_exactly_once_during_faults_of_nine_brokers(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
     is_short = pytestconfig.getoption("--budgets")
     faults = FAULTS_WITHIN_BUDGET if is_short else FAULTS
     partitions = PARTITIONS_WITHIN_BUDGET if is_short else PARTITIONS

@@ -1,4 +1,4 @@
-"""Faults of clusters whose nodes are partly of Apache Kafka, while stock clients write transactions: `tests.chaos.campaigns`."""
+"""Mixed clusters of ottla and Apache Kafka nodes fail while stock clients write transactions (`tests.chaos.campaigns`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ SEED = os.environ.get("SEED") or "1"
 
 
 @pytest.mark.parametrize("campaign", [campaigns.UNDER_KAFKA, campaigns.WITH_KAFKA])
-def test_exactly_once_with_nodes_of_both(campaign: str, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_exactly_once_in_clusters_of_ottla_and_kafka_nodes(
+    campaign: str, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
     try:
         kafka.java()
         kafka.jars("all")

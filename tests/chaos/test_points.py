@@ -1,4 +1,4 @@
-"""The points at which faults hit are those of a transaction's end, and the faults do what they say."""
+"""The writes at which faults are triggered, and the effects of the faults kill, pause and full disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.scenarios.world import World
 
 
 def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tuple[int, int]]]:
-    """Kind, outcome and progress of each write that the last command brings about."""
+    """Run scenario commands on a simulated broker. Returns kind, outcome and marker progress of each write of the last command."""
     fs = TracingFilesystem()
     broker = SimulatedBroker({}, fs=fs, seed=1).start()
     world = World(broker, "ottla", "")
@@ -42,7 +42,7 @@ def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tu
     return writes
 
 
-def test_a_commit_is_seen_step_by_step() -> None:
+def test_all_writes_of_a_commit_are_classified() -> None:
     assert end_of_a_transaction(["produce A t", "produce A t/1", "offsets A g t=1", "commit A"]) == [
         ("prepare", True, (0, 0)),
         ("offsets marker", True, (0, 3)),
@@ -52,12 +52,12 @@ def test_a_commit_is_seen_step_by_step() -> None:
     ]
 
 
-def test_an_abort_writes_its_index_as_well() -> None:
+def test_writes_of_an_abort_include_the_transaction_index() -> None:
     kinds = [kind for kind, commit, _ in end_of_a_transaction(["produce A t", "abort A"]) if commit is False]
     assert kinds == ["prepare", "aborted index", "marker", "complete"]
 
 
-def test_other_writes_have_names() -> None:
+def test_data_batches_are_classified() -> None:
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t"])][-1] == "data"
     assert "ongoing" in [kind for kind, _, _ in end_of_a_transaction(["produce A t"])]
     assert [kind for kind, _, _ in end_of_a_transaction(["produce A t", "offsets A g t=1"])][-1] == "pending offsets"
@@ -73,13 +73,13 @@ def test_other_writes_have_names() -> None:
         ("data", AFTER, False),
     ],
 )
-def test_what_counts_as_inside(kind: str, side: str, inside: bool) -> None:
+def test_hit_is_inside_a_transaction_end_after_prepare_began(kind: str, side: str, inside: bool) -> None:
     assert Hit(kind, side, KILL).is_inside is inside
 
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> chaos.Disk:
-    """Everything that `install` replaces is put back at the end."""
+    """A disk for `chaos.install`. All functions that `install` replaces are restored after the test."""
     for owner, name in ((RealFile, "append"), (RealFile, "truncate"), (RealFilesystem, "write_file"), (RealFilesystem, "rename")):
         monkeypatch.setattr(owner, name, getattr(owner, name))
     monkeypatch.setattr(real_filesystem, "os", real_filesystem.os)
@@ -91,11 +91,11 @@ MARKER_BATCH = bytes(build_marker(EndTxnMarker(1, 0, True, 0), 0))
 
 
 class Stopped(Exception):
-    """Where the process would have ended."""
+    """Raised instead of killing the process."""
 
 
 @pytest.mark.parametrize(("side", "left"), [(BEFORE, 1.0), (TORN, 1.5), (AFTER, 2.0)])
-def test_a_kill_leaves_what_was_written_by_then(
+def test_kill_preserves_the_bytes_written_before_it(
     disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str, left: float
 ) -> None:
     def kill(pid: int, number: int) -> None:
@@ -114,7 +114,9 @@ def test_a_kill_leaves_what_was_written_by_then(
     assert hits_in(tmp_path / "hits") == [Hit(MARKER, side, KILL, True, 2 if side == AFTER else 1, 2 if side == AFTER else 1)]
 
 
-def test_a_pause_goes_on(disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_fault_stops_the_process_and_the_write_completes_after_it(
+    disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent: list[int] = []
     monkeypatch.setattr(chaos.os, "kill", lambda pid, number: sent.append(number))
     chaos.install(chaos.Faults([Fault("index", BEFORE, 1, PAUSE)], str(tmp_path / "hits"), disk), disk)
@@ -125,7 +127,7 @@ def test_a_pause_goes_on(disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.M
     assert file.size == 1
 
 
-def test_a_full_disk_takes_what_fits_refuses_and_has_room_again(disk: chaos.Disk, tmp_path: Path) -> None:
+def test_full_disk_refuses_writes_until_space_is_free_again(disk: chaos.Disk, tmp_path: Path) -> None:
     fault = Fault("index", BEFORE, 2, FULL, room_bytes=3, for_ms=60_000)
     chaos.install(chaos.Faults([fault], str(tmp_path / "hits"), disk), disk)
     fs = RealFilesystem()

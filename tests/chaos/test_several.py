@@ -1,4 +1,4 @@
-"""Kills of leaders, coordinators and the controller of three brokers, while stock clients write transactions."""
+"""Leaders, coordinators and the controller of three brokers are killed while stock clients write transactions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.
 KILLS = int(os.environ.get("KILLS", "15"))
 KILLS_WITHIN_BUDGET = 6
 SEED = os.environ.get("SEED") or "190476"
-"""One plan of kills, so that a failure can be played again. ``make chaos BROKERS=3`` draws others: one whose seed was not noted
-has failed, for a reason that is not known yet."""
+"""A fixed seed, so that a failure can be reproduced. ``make chaos BROKERS=3`` uses random seeds.
+
+One run with a random seed has failed for an unknown reason. Its seed was not recorded.
+"""
 
 
-def test_exactly_once_over_kills_of_brokers(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_exactly_once_during_kills_of_three_brokers(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
     kills = KILLS_WITHIN_BUDGET if pytestconfig.getoption("--budgets") else KILLS
     report = run(kills, SEED, brokers=3, java=has_java()[0])
     with capsys.disabled():

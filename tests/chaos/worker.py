@@ -1,9 +1,9 @@
-"""A process of actors that write through one stock client until SIGTERM: ``python -m tests.chaos.worker ...``.
+"""A process with actors that write through one stock client until SIGTERM: ``python -m tests.chaos.worker ...``.
 
-An actor has a transactional id, and a group protocol if it is not the classic one. A plain one writes transactions over several
-partitions, one that pipes makes an output record of each input record and sends its offsets to the transaction. Some transactions
-are aborted on purpose. Two roles have no transactions: ``solo`` is an idempotent producer, ``watch`` a committed consumer that
-notes all that it reads.
+An actor has a role, a transactional id, and optionally a group protocol. The role ``plain`` writes transactions to several
+partitions. The role ``pipe`` consumes input records, writes an output record for each and sends its offsets to the transaction.
+Some transactions are aborted on purpose. Two roles have no transactions: ``solo`` is an idempotent producer, and ``watch`` is a
+read_committed consumer that records everything it reads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.chaos.points import die_with_parent
 from tests.wire.clients import Client, Fenced, Message, WireConsumer, WireProducer
 
 TIMEOUT_MS = 4_000
-"""Of a transaction; a pause that is longer has it aborted. Three quarters of it are the time-out of a request."""
+"""Transaction timeout. A transaction is aborted if its client pauses longer. The request timeout is three quarters of it."""
 ABORTS = 0.15
 COMMIT_TRIES = 5
 WAIT_S = 0.1
@@ -33,11 +33,11 @@ stopping = threading.Event()
 
 
 class Retired(Exception):
-    """Another process has this actor's id now."""
+    """Raised when another process has taken over this actor's transactional id."""
 
 
 class Actor:
-    """Writes transactions, one after the other, and starts anew after each failure that its producer does not survive."""
+    """Writes one transaction after the other, and creates a new producer after each fatal error."""
 
     def __init__(self, client: Client, options: argparse.Namespace, name: str, topics: dict[str, int]) -> None:
         self.role, self.transactional_id, *protocol = name.split(":")
@@ -56,8 +56,8 @@ class Actor:
         self._commit_asked = False
         self._producer: WireProducer | None = None
         self._consumer: WireConsumer | None = None
-        # Where each input partition goes on: aiokafka goes back to committed offsets on its own while it rebalances, and
-        # its offsets are committed without the group's generation.
+        # The next offset of each input partition. aiokafka resets its position to committed offsets during a rebalance, and
+        # commits offsets without the group's generation.
         self._goes_back = client.name == "aiokafka"
         self._next: dict[TopicPartition, int] = {}
 
@@ -94,7 +94,10 @@ class Actor:
         self._scribe.close()
 
     def _initialised(self) -> WireProducer:
-        """The producer; with a new one whatever the last has left open is settled, so that committed offsets are final."""
+        """Return the producer, or create and initialise a new one.
+
+        Initialising ends the open transaction of the last producer, so that committed offsets are final afterwards.
+        """
         if self._producer is not None:
             return self._producer
         if self._retired.exists():
@@ -213,7 +216,7 @@ class Actor:
             except Fenced:
                 raise
             except Exception as error:
-                # librdkafka says which errors leave the commit to be asked for again.
+                # The commit is retried only after errors that librdkafka marks as retriable.
                 again = getattr(error.args[0], "retriable", None) if error.args else None
                 if again is None or not again() or attempt == COMMIT_TRIES - 1:
                     raise
@@ -230,7 +233,7 @@ class Actor:
 
 
 def client_named(name: str, protocol: str = "classic") -> Client:
-    """The client library of this name; its consumers join groups by this ``group.protocol``, where it knows both."""
+    """Return the client library with this name. If it supports ``group.protocol``, its consumers use ``protocol``."""
     if name == "kafka-python":
         from tests.wire.clients.kafka_python import KafkaPython
 
@@ -240,8 +243,8 @@ def client_named(name: str, protocol: str = "classic") -> Client:
 
         from tests.wire.clients.aio import AioKafka
 
-        # aiokafka reads the error codes of partitions only. From version 2 on an answer has one for all of it and no partitions: a
-        # coordinator that has moved would mean that nothing is committed, and the pipe would begin with the first record again.
+        # aiokafka checks only error codes of partitions. From version 2 on, OffsetFetch has a top-level error code and then no
+        # partitions. After a move of the coordinator, aiokafka would treat this as "no offset committed" and restart at offset 0.
         OffsetFetchRequest._CLASSES = (OffsetFetchRequest_v1,)
         return AioKafka()
     if name == "confluent-kafka":

@@ -1,4 +1,4 @@
-"""``ottla cluster grow`` on real directories."""
+"""The command ``ottla cluster grow``, run on a directory on a real disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.smoke
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """The directory of one broker that was stopped."""
+    """The directory of a single broker after a clean stop."""
     target = tmp_path / "data"
     for path, content in written(kill=False).items():
         file = Path(f"{target}{path.removeprefix(DATA_DIR)}")
@@ -30,7 +30,7 @@ def grow(data_dir: Path, *more: str) -> int:
     return main(["cluster", "grow", "--data-dir", str(data_dir), "--brokers", "3", *more])
 
 
-def test_the_command_says_what_the_cluster_has_and_how_it_is_started(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_grow_reports_the_new_cluster_and_the_command_that_starts_it(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = data_dir / "t-0" / f"{0:020}.log"
     inode = log.stat().st_ino
     assert grow(data_dir, "--replication-factor", "2") == 0
@@ -44,7 +44,7 @@ def test_the_command_says_what_the_cluster_has_and_how_it_is_started(data_dir: P
     assert sorted(path.name for path in data_dir.iterdir()) == [".lock", "broker-1", "broker-2", "broker-3", "controller"]
 
 
-def test_what_does_not_belong_to_the_broker_stays(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_grow_keeps_foreign_files(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data_dir / "notes.txt").write_text("mine")
     assert grow(data_dir, "--json") == 0
     said = json.loads(capsys.readouterr().out)
@@ -52,13 +52,13 @@ def test_what_does_not_belong_to_the_broker_stays(data_dir: Path, capsys: pytest
     assert (data_dir / "notes.txt").read_text() == "mine"
 
 
-def test_a_cluster_is_not_grown_again(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_of_a_cluster_is_refused(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert grow(data_dir) == 0
     assert grow(data_dir) == 1
     assert "has the data of a cluster" in capsys.readouterr().err
 
 
-def test_a_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (data_dir / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert grow(data_dir) == 1
@@ -66,7 +66,7 @@ def test_a_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFix
     assert not (data_dir / "controller").exists()
 
 
-def test_what_cannot_be_grown_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_directory_and_invalid_broker_count_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert grow(tmp_path / "nothing") == 1
     assert "is no directory" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()
@@ -76,6 +76,6 @@ def test_what_cannot_be_grown_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert "from 2 to 20" in capsys.readouterr().err
 
 
-def test_serve_says_how_one_broker_becomes_a_cluster(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_with_brokers_on_single_broker_data_suggests_grow(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--data-dir", str(data_dir), "--brokers", "3", "--listen", "127.0.0.1:0"]) == 1
     assert f"ottla cluster grow --data-dir {data_dir} --brokers 3" in capsys.readouterr().err

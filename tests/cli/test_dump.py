@@ -1,4 +1,4 @@
-"""``ottla dump`` and timelines from files, as they are called."""
+"""Command lines of ``ottla dump`` and of ``ottla txn timeline --data-dir``."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.client.test_reasons import NOW_MS, held, holder, transaction
 
 ESCAPES = "\x1b]0;mine\x07\x9b31m\u202e"
 NO_TEXT = "\udcff\udcfe"
-"""The bytes FF FE of a command line, as Python decodes them."""
+"""The bytes FF FE of a command-line argument as Python decodes them, with lone surrogates."""
 FIRST = f"{0:020d}"
 
 
@@ -75,7 +75,7 @@ def test_non_utf8_arguments_are_refused(arguments: list[str], capsys: pytest.Cap
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A cluster that is asked for nothing but what cannot be encoded."""
+    """Bootstrap address of a cluster. Client calls fail on it as they do when a name cannot be encoded as UTF-8."""
 
     def ask(*_: Any, **__: Any) -> None:
         NO_TEXT.encode()
@@ -108,7 +108,7 @@ def directory_of_lines(tmp_path: Path) -> Path:
 @pytest.mark.smoke
 @pytest.mark.parametrize("coerced", ["0", "1"])
 def test_names_and_paths_work_in_the_c_locale(coerced: str, tmp_path: Path) -> None:
-    """Python then hands over each byte of the command line as a lone surrogate, unless it takes UTF-8 by itself."""
+    """In the C locale without UTF-8 mode, Python decodes non-ASCII bytes of arguments as lone surrogates."""
     variables = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": coerced, "PYTHONUTF8": coerced}
 
     def said(*arguments: str) -> str:
@@ -129,7 +129,7 @@ def test_names_and_paths_work_in_the_c_locale(coerced: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("lines", [1, 10_000])
 def test_full_disk_on_redirected_output_is_reported(lines: int, unbuffered: str, tmp_path: Path) -> None:
-    """Python writes at each line or later, at the command's end."""
+    """Depending on PYTHONUNBUFFERED, the write fails at a line of output or only when the output is flushed at the end."""
     (tmp_path / "partition.metadata").write_text("a\n" * lines)
     command = [sys.executable, "-m", "ottla", "dump", "--json", str(tmp_path)]
     with Path("/dev/full").open("w") as full:

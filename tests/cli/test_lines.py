@@ -23,7 +23,7 @@ DEAD = ["--bootstrap", "127.0.0.1:1"]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The exit code and the one line."""
+    """Run a command that fails. Returns the exit code and its single line on stderr."""
     code = main(list(arguments))
     out, err = capsys.readouterr()
     assert out == ""
@@ -115,7 +115,7 @@ def test_shell_completion_lists_options(capsys: pytest.CaptureFixture[str], monk
 
 
 def test_help_imports_no_command() -> None:
-    """Neither the client nor the tables nor the broker: the first thing that people see is to be there at once."""
+    """``ottla --help`` must start fast, so it imports neither the client nor the broker nor the table library."""
     script = "import sys; from ottla.cli import main; main(['--help']); print(*sys.modules, sep=chr(10))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     loaded = set(done.stdout.splitlines())

@@ -1,4 +1,4 @@
-"""Names that a client has made of any length: a table stays one that can be read, and JSON has them whole."""
+"""Very long group and transactional ids: tables shorten them and remain readable, and JSON output contains them in full."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG = "x" * 10_000
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster with one group and one transactional id of a long name, and one of each of a short name."""
+    """A cluster with two groups and two transactional ids, one of each with a long name and one with a short name."""
     groups = [
         GroupListing(group_id=name, group_type="classic", state="Empty", protocol_type="consumer", coordinator=1)
         for name in (LONG, "g")

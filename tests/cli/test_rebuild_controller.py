@@ -1,4 +1,4 @@
-"""``ottla cluster rebuild-controller`` on real directories."""
+"""The command ``ottla cluster rebuild-controller``, run on directories on a real disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.smoke
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Path:
-    """The directories of two brokers whose controller has lost its disk."""
+    """Parent of the directories of two brokers whose controller has lost its disk."""
     for path, content in Lost().fs.files.items():
         target = Path(f"{tmp_path}{path}")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def test_rebuild_reports_source_and_unknown_records(brokers: Path, capsys: pytes
     assert "node.id=3000" in (brokers / "controller" / "meta.properties").read_text()
 
 
-def test_an_existing_directory_is_refused(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_controller_directory_is_refused(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rebuild(brokers, "--json") == 0
     assert json.loads(capsys.readouterr().out)["topics"] == 1
     assert rebuild(brokers) == 1

@@ -1,4 +1,4 @@
-"""``ottla recover``, as it is called."""
+"""Command lines of ``ottla recover``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["directory"]
 
 
 def damaged(directory: Path) -> tuple[Path, int]:
-    """The path of a damaged log, and the offset of the damaged batch."""
+    """Damage a batch of the log of t-0. Returns the log's path and the base offset of the batch."""
     log = directory / "t-0" / f"{FIRST}.log"
     raw, _, header = harmed(log.read_bytes(), "length 0", 1)
     log.write_bytes(raw)
@@ -76,7 +76,7 @@ def test_missing_directory_is_refused_and_not_created(tmp_path: Path, capsys: py
 def test_replicated_log_is_not_changed_while_other_replicas_exist(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, _ = damaged(directory)
     before = log.read_bytes()
-    # As in the directory of a broker whose controller is elsewhere.
+    # Without the metadata log, the directory looks like the directory of a broker with a remote controller.
     shutil.rmtree(directory / "__cluster_metadata-0")
     assert main(["recover", "--data-dir", str(directory), "--discard"]) == 1
     assert "move " in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Lists of a cluster of which a broker does not answer."""
+"""List commands on a cluster in which one broker does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stray directories on a real disk: `ottla health --data-dir` names them at rest, and `ottla adopt` gives them back."""
+"""Stray directories on a real disk: `ottla health --data-dir` reports them, and `ottla adopt` restores the topic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data_dir(tmp_path: Path) -> Path:
     return Path(f"{tmp_path}{DATA_DIR}")
 
 
-def test_directory_at_rest_is_well_and_its_stray_directories_are_warnings(
+def test_health_of_a_stopped_broker_reports_stray_directories_as_warnings(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["health", "--data-dir", str(data_dir)]) == 0
@@ -44,7 +44,7 @@ def test_directory_at_rest_is_well_and_its_stray_directories_are_warnings(
     assert [f"warning: {warning}" for warning in shown["warnings"]] == warnings
 
 
-def test_the_named_command_gives_the_topic_back(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_suggested_adopt_command_restores_the_topic(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["adopt", "--from", f"{data_dir}/{stray(0)}", "--data-dir", str(data_dir)]) == 0
     assert "1 topic adopted" in capsys.readouterr().out
     assert {f"{TOPIC}-0", f"{TOPIC}-1"} <= {path.name for path in data_dir.iterdir()}
@@ -54,7 +54,9 @@ def test_the_named_command_gives_the_topic_back(data_dir: Path, capsys: pytest.C
     assert "copy-0" in {path.name for path in data_dir.iterdir()}
 
 
-def test_directory_that_is_none_or_in_use_fails(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_fails_for_a_missing_directory_and_for_one_in_use(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["health", "--data-dir", str(tmp_path / "nothing")]) == 1
     assert "is no data directory" in capsys.readouterr().err
     fs = RealFilesystem()
@@ -64,6 +66,6 @@ def test_directory_that_is_none_or_in_use_fails(data_dir: Path, tmp_path: Path, 
     fs.unlock(lock)
 
 
-def test_directory_and_address_exclude_each_other(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_refuses_data_dir_together_with_wait(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["health", "--data-dir", str(data_dir), "--wait"]) == 2
     assert "--data-dir is for a stopped broker" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_events_of_one_millisecond_are_drawn_in_causal_order() -> None:
 
 
 def test_fencing_is_listed_after_the_request_that_caused_it() -> None:
-    """The control API records both in one millisecond, the request when it is answered."""
+    """The control API records a request when it is answered, in the same millisecond as the fencing that it caused."""
     asked = {"time_ms": 10, "kind": "request", "api": "InitProducerId", **CLIENT}
     fenced = {"time_ms": 10, "kind": "fenced", **CLIENT, "new_producer_id": 7, "new_producer_epoch": 2}
     events = merged([], {"events": [asked, fenced, asked, fenced, {**asked, "error": "CONCURRENT_TRANSACTIONS"}, asked]})

@@ -1,4 +1,4 @@
-"""A cluster without sockets: brokers that answer as the test scripts and record their requests."""
+"""A cluster without sockets. Its brokers return scripted responses and record all requests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from ottla.protocol.messages.metadata import (
 
 BOOTSTRAP: Address = ("kafka", 9092)
 Answer = Any
-"""A response, an exception to be raised instead, or raw bytes of a whole frame without its size."""
+"""A response, an exception that is raised instead of a response, or the bytes of a response frame without its size field."""
 
 
 @dataclass
 class ScriptedBroker:
-    """``answers``: API name -> what is given one after the other, the last one again and again; or a function of the request."""
+    """A broker with scripted responses.
+
+    ``answers`` maps an API name to a list of responses or to a function of the request. The responses of a list are returned
+    in order, and the last response is repeated.
+    """
 
     answers: dict[str, list[Answer] | Callable[[Any], Answer]] = field(default_factory=dict)
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Versions that differ from ours."""
+    """Version ranges by API name, where this broker differs from ottla."""
     asked: list[tuple[str, int, Any]] = field(default_factory=list)
     connections: int = 0
     refuses: OSError | None = None
@@ -42,7 +46,7 @@ class ScriptedBroker:
         ]
         newest = next(k.max_version for k in keys if k.api_key == API_VERSIONS_KEY)
         if version > newest:
-            # KIP-511: in version 0, with the error and the versions of this API alone.
+            # KIP-511: the response has version 0, the error UNSUPPORTED_VERSION and the version range of ApiVersions only.
             ours = [k for k in keys if k.api_key == API_VERSIONS_KEY]
             return ApiVersionsResponse(error_code=35, api_keys=ours), 0
         return ApiVersionsResponse(api_keys=keys), version
@@ -92,7 +96,7 @@ class ScriptedTransport:
 
 
 class ScriptedCluster:
-    """Brokers by their addresses, and a clock that only pauses move."""
+    """Scripted brokers by host name, with a clock that advances only when the client pauses."""
 
     def __init__(self, **brokers: ScriptedBroker) -> None:
         self.by_host = brokers
@@ -117,7 +121,7 @@ class ScriptedCluster:
 
 
 def metadata(*, nodes: dict[int, str], leaders: dict[str, list[int]], missing: tuple[str, ...] = ()) -> MetadataResponse:
-    """``leaders``: topic -> the leader of each partition, -1 for one that has none."""
+    """Return a Metadata response. ``leaders`` has the leader id of each partition by topic, -1 for a leaderless partition."""
     topics = [
         MetadataResponseTopic(
             name=name,

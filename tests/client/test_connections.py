@@ -1,4 +1,4 @@
-"""How the client negotiates versions, and what it reports about endpoints that do not speak Kafka."""
+"""Connections of the client: version negotiation, timeouts, and error messages for endpoints that do not speak Kafka."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def test_broken_connection_is_reopened() -> None:
     assert broker.connections == 2
 
 
-def test_a_cluster_without_features_has_none() -> None:
+def test_features_are_empty_when_the_cluster_reports_none() -> None:
     broker = ScriptedBroker(answers={"Metadata": [MetadataResponse()]})
     assert ScriptedCluster(kafka=broker).brokers().anyone().features == {}

@@ -1,4 +1,4 @@
-"""The description of a cluster: its controller, fenced brokers and stray directories."""
+"""The client's description of a cluster: its controller, fenced brokers and stray directories."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_old_broker_lists_only_unfenced_brokers() -> None:
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1], frozenset())
 
 
-def test_stray_directories_are_what_brokers_say_of_them() -> None:
+def test_stray_directories_are_read_from_describe_log_dirs() -> None:
     lines = log_dirs((0, "/data"), (56, "t-0 is offline: no file"), (0, "stray directory /data/t-0.a-stray: 5 bytes"))
     assert described(quorum(3000), directories=lines).strays == [Stray(1, "/data/t-0.a-stray: 5 bytes")]
 
 
 @pytest.mark.parametrize("answer", [TimeoutError(), ConnectionResetError()])
-def test_a_broker_that_does_not_name_its_directories_is_described_all_the_same(answer: Exception) -> None:
+def test_broker_without_a_describe_log_dirs_response_is_still_described(answer: Exception) -> None:
     known = described(quorum(3000), directories=answer)
     assert ([broker.node_id for broker in known.brokers], known.strays) == ([1, 2], [])

@@ -1,4 +1,4 @@
-"""The order of events of one time: no sequence loses its own, and causes come before what they have caused."""
+"""The order of events with equal timestamps: each input keeps its own order, and a request precedes the events it caused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGGED = ["init", "begin", "add", "data", "decide", "marker", "complete", "expir
 
 
 def event(kind: str, time_ms: int = 5, number: int = 0) -> Event:
-    """A request where it is the name of an API; in small letters after a minus one that was refused."""
+    """Return an event of a kind. An API name is a request; an API name after a minus is a refused request."""
     name = kind.removeprefix("-")
     if name in REQUESTS:
         return Event(time_ms, "refused" if kind.startswith("-") else "request", f"{name} of x", f"from {number}", (1, 0))
@@ -42,7 +42,7 @@ def test_events_of_one_millisecond_are_in_causal_order() -> None:
 
 
 def test_transactions_of_one_millisecond_are_in_causal_order() -> None:
-    """The broker's clock is stopped, so all events have the same time."""
+    """All events have the same timestamp if the broker's clock is stopped."""
     many = 3
     assert (
         ordered(f"init {' '.join([TRANSACTION] * many)}", f"InitProducerId {' '.join(['AddPartitionsToTxn EndTxn'] * many)}")

@@ -1,4 +1,4 @@
-"""Group lag and offset changes, which depend on the group type and are refused while the group has members."""
+"""Lag, positions and assignments of groups, and changes of their offsets, which are refused while a group has members."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ START, END = 10, 100
 
 
 def describe_topics(request: MetadataRequest) -> MetadataResponse:
-    """Answer that only the topic t exists, with two partitions."""
+    """Return the Metadata response of a cluster that has only the topic t, with two partitions."""
     asked = {topic.name for topic in request.topics or []}
     missing = tuple(sorted(name for name in asked if name not in ("t", None)))
     return metadata(nodes={1: "kafka"}, leaders={"t": [1, 1]} if "t" in asked else {}, missing=missing)
@@ -74,7 +74,7 @@ def broker(kind: str, state: str = "Empty", versions: dict[str, tuple[int, int]]
 
 
 def committed(*offsets: tuple[str, int, int]) -> OffsetFetchResponse:
-    """Return committed offsets in the form of version 8 and newer, and in the older one."""
+    """Return an OffsetFetch response with fields for versions before 8 and for version 8 and later."""
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(name=t, partitions=[OffsetFetchResponsePartition(partition_index=i, committed_offset=o)])
@@ -103,8 +103,8 @@ def test_lag_is_measured_to_the_high_watermark(version: int) -> None:
     )
 
 
-def test_positions_ask_for_metadata_once_per_topic() -> None:
-    """The console asks for the positions of up to 200 groups to draw one page."""
+def test_positions_request_metadata_once_per_topic() -> None:
+    """For one page, the console requests the positions of up to 200 groups, so each group must need few requests."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 40), ("t", 1, 30))])
     brokers = ScriptedCluster(kafka=scripted).brokers()
     listing = groups.find(brokers, "g")
@@ -114,7 +114,7 @@ def test_positions_ask_for_metadata_once_per_topic() -> None:
 
 
 def test_lag_is_never_negative() -> None:
-    """A recreated topic may be shorter than the committed offset of a group."""
+    """A recreated topic may end before the committed offset of a group."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 0}
 
@@ -221,7 +221,7 @@ OWNED = {
                     streams_group_describe.Member(
                         member_id="m",
                         assignment=streams_group_describe.Assignment(
-                            # Another topic of the subtopology has three partitions.
+                            # Task 2 has no partition of t: another topic of the subtopology has three partitions.
                             active_tasks=[streams_group_describe.TaskIds(subtopology_id="0", partitions=[0, 1, 2])]
                         ),
                     )
@@ -230,11 +230,14 @@ OWNED = {
         ]
     ),
 }
-"""Groups whose member owns both partitions of t."""
+"""Describe responses by API: the group g has one member, which owns both partitions of the topic t."""
 
 
 def owning(kind: str, offset: int) -> ScriptedBroker:
-    """The group of a member that owns both partitions, and that has committed ``offset`` in the first one; -1 for nothing."""
+    """Return a broker with a group whose member owns both partitions of t. The group has committed ``offset`` in partition 0.
+
+    With -1 the group has no committed offset.
+    """
     share = DescribeShareGroupOffsetsResponseTopic(
         topic_name="t", partitions=[DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=offset)]
     )
@@ -250,7 +253,7 @@ def owning(kind: str, offset: int) -> ScriptedBroker:
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
 def test_each_owned_partition_has_a_position(kind: str) -> None:
-    """kafka-consumer-groups lists both, with - where nothing is committed."""
+    """An owned partition without a committed offset is listed too, as in kafka-consumer-groups, which shows its offset as -."""
     brokers = ScriptedCluster(kafka=owning(kind, -1)).brokers()
     described = groups.describe(brokers, "g")
     nothing = [GroupPosition("t", index, None, END, None, start=START) for index in (0, 1)]

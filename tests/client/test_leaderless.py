@@ -124,7 +124,7 @@ def test_old_broker_is_asked_only_for_metadata() -> None:
 
 
 @pytest.mark.parametrize("is_unclean", [False, True])
-def test_election_type_of_an_elected_leader(is_unclean: bool) -> None:
+def test_elect_leader_requests_a_preferred_or_an_unclean_election(is_unclean: bool) -> None:
     types: list[int] = []
 
     def elect(request: ElectLeadersRequest) -> ElectLeadersResponse:

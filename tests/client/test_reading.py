@@ -1,4 +1,4 @@
-"""Which records are committed, aborted, or neither yet; where reading begins and ends; and what a batch may be."""
+"""Reading records: the isolation of committed, aborted and open transactions, the range of a read, and limits of a batch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ STABLE, END = 8, 9
 
 
 class OnePartition:
-    """The log of a partition, and a broker that ends its responses after some batches."""
+    """A partition's log, and a scripted broker that returns at most ``at_once`` batches per fetch."""
 
     def __init__(
         self, log: Iterable[bytes] = LOG, *, at_once: int = 2, start: int = 0, stable: int = STABLE, end: int = END
@@ -141,7 +141,7 @@ def test_read_beyond_the_record_limit_is_refused() -> None:
 
 
 def test_records_are_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small compressed batch may have millions of them."""
+    """Records are decoded one by one, because a small compressed batch may contain millions of records."""
     decoded: list[int] = []
     decode = client_records._record
     monkeypatch.setattr(client_records, "_record", lambda *given: decoded.append(0) or decode(*given))
@@ -158,7 +158,7 @@ def test_empty_fetches_end_the_read_with_an_error() -> None:
     assert partition.broker.names().count("Fetch") == reading.FRUITLESS_ROUNDS
 
 
-def test_an_unknown_isolation_is_refused() -> None:
+def test_unknown_isolation_is_refused() -> None:
     with pytest.raises(ClientError, match="is not one of committed, aborted, all"):
         OnePartition().read("serializable")  # type: ignore[arg-type]
 
@@ -203,7 +203,7 @@ def test_encoded_batches_round_trip(records: list[NewRecord]) -> None:
 
 
 def test_keys_are_partitioned_like_by_the_java_producer() -> None:
-    """The cases of Kafka's UtilsTest.testMurmur2."""
+    """The expected hashes are from Kafka's UtilsTest.testMurmur2."""
     known = {
         b"21": -973932308,
         b"foobar": -790332482,
@@ -238,7 +238,7 @@ def test_unknown_partition_is_reported() -> None:
 
 
 def test_batch_beyond_the_record_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few KiB inflate to forty million records, each of which is an object."""
+    """A batch of a few KiB may decompress to millions of records, and each record becomes an object in memory."""
     encoded = encode_batch([NewRecord(b"")] * 3, 5_000)
     ((_, header),) = batches(encoded)
     monkeypatch.setattr("ottla.client.records.MAX_BATCH_RECORDS", 3)

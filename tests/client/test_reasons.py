@@ -1,4 +1,4 @@
-"""Explanations shown to a user of why readers are blocked."""
+"""Messages that explain to a user why consumers or a group make no progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which broker a request is sent to, which errors are retried, and for how long."""
+"""The broker to which the client sends a request, the errors that it retries, and the deadline of retries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_leader_gets_one_request_for_its_partitions() -> None:
     assert (first.names().count("ListOffsets"), second.names().count("ListOffsets")) == (1, 1)
 
 
-def test_moved_leader_is_found_again() -> None:
+def test_request_is_retried_at_the_new_leader() -> None:
     moved = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [2]})
     old = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [1]})
     first = ScriptedBroker(
@@ -126,7 +126,7 @@ def test_groups_are_listed_although_one_broker_is_silent(name: str, error: OSErr
     assert [listing.coordinator for listing in ask(world.brokers(), silent=silent)] == [1]
     assert len(silent) == 1
     assert "of broker 2: " in str(silent[0])
-    # Callers that look for one of them must not conclude that it does not exist.
+    # Without ``silent`` the call fails, so that a caller does not treat a group of the silent broker as missing.
     with pytest.raises(type(silent[0])):
         ask(world.brokers())
 

@@ -1,4 +1,4 @@
-"""The history of a transactional id, out of the records of the coordinator's log and of its partitions."""
+"""The timeline of a transactional id, built from the coordinator's log and from the records of its partitions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_new_owner_of_the_id_is_listed() -> None:
 
 
 def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
-    """Only the newest record is left, and it is listed as far as it is known."""
+    """Compaction keeps only the newest state record of the id, so the timeline has only the event of that record."""
     assert kinds(events([state(9, "CompleteAbort")], WHERE)) == ["complete"]
     assert kinds(events([state(9, "Ongoing", 0)], WHERE)) == ["begin"]
 
@@ -134,7 +134,7 @@ def test_other_records_of_the_transaction_log_are_skipped(key: bytes | None, val
 
 
 class Cluster:
-    """The coordinator's log with the transactions of one id, and the partition with their records."""
+    """A scripted cluster with transactions of one transactional id: the coordinator's log and one data partition."""
 
     def __init__(self, transactions: int, records: int) -> None:
         states = [state for _ in range(transactions) for state in (TxnState.EMPTY, TxnState.ONGOING, TxnState.COMPLETE_COMMIT)]
@@ -199,7 +199,7 @@ def test_cluster_without_transactions_reports_an_unknown_id() -> None:
         timeline(ScriptedCluster(kafka=broker).brokers(timeout_s=0.1), "shop")
 
 
-def test_unread_parts_beyond_the_limits_are_reported() -> None:
+def test_offsets_and_records_beyond_the_read_limits_are_reported() -> None:
     read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", TimelineLimits(log_offsets=6, data_records=4))
     assert kinds(read.events).count("complete") == 2
     assert "data" not in kinds(read.events)
@@ -230,7 +230,7 @@ def test_diagram_escapes_mermaid_syntax_in_names() -> None:
 
 
 def test_transactions_of_one_millisecond_are_listed_one_after_another() -> None:
-    """The broker's clock is stopped, so all events have the same time."""
+    """All events have the same timestamp if the broker's clock is stopped."""
     names = ["Ongoing", "PrepareCommit", "CompleteCommit"]
     states = [replace(state(at, name, 0), time_ms=1_000, start_ms=1_000) for at, name in enumerate(names * 2)]
     data = [record(at, 1_000, "COMMIT" if at % 2 else None) for at in range(4)]

@@ -1,4 +1,4 @@
-"""Which transactions hang: those that are open in a partition and that no coordinator will end."""
+"""Finding and aborting hanging transactions, which are open in a partition although no coordinator will end them."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def test_aborting_an_unknown_id_does_not_create_it() -> None:
 
 @pytest.mark.parametrize("state", ["CompleteCommit", "CompleteAbort", "Empty", "Dead"])
 def test_ended_transaction_is_not_open(state: str) -> None:
-    # With an older producer, the coordinator still reports when its last transaction began.
+    # For transaction version 1, the coordinator reports the start time of an ended transaction too.
     scripted = broker(DescribeTransactions=[described(state=state, start_ms=5)])
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
 
 
 def versions(level: int) -> ApiVersionsResponse:
-    """The response of a cluster with this level of transaction.version."""
+    """Return the ApiVersions response of a cluster that has finalized ``transaction.version`` at ``level``."""
     keys = [ApiVersion(api_key=k, min_version=e.min_version, max_version=e.max_version) for k, e in APIS.items()]
     feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)
     return ApiVersionsResponse(api_keys=keys, finalized_features=[feature])

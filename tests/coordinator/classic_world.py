@@ -1,4 +1,4 @@
-"""Classic groups without a broker, and members with what they know."""
+"""Classic groups without a broker, and clients that keep the state of a group member."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ClassicGroupWorld(GroupShardWorld):
 
 
 def stable(world: ClassicGroupWorld, count: int = 2, **options: Any) -> list[Client]:
-    """A stable group of so many members, the first of them the leader."""
+    """Create a stable group of ``count`` members and return them. The first member is the leader."""
     members = [Client() for _ in range(count)]
     world.join(members[0], **options)
     for member in members[1:]:

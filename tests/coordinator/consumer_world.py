@@ -1,4 +1,4 @@
-"""A shard of consumer groups without a broker, and members with what they know."""
+"""A shard of consumer groups without a broker, and clients that keep the state of a group member."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorl
 
 
 def in_turn(members: Mapping[str, AssignorMember], counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """A trivial assignor: the partitions of each topic in turn to those that subscribe to it, by member id."""
+    """A trivial assignor: distributes the partitions of each topic round-robin to its subscribers, in order of member ids."""
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member: {} for member in members}
     for topic, count in counts.items():
         takers = sorted(m for m, member in members.items() if topic in member.subscribed)
@@ -35,7 +35,7 @@ def all_to_first(members: Mapping[str, AssignorMember], counts: Mapping[bytes, i
 
 @dataclass
 class Consumer:
-    """The client-side state of a member: it owns the partitions of its last response."""
+    """The client-side state of a consumer group member, which owns the partitions of its last response."""
 
     member_id: str
     instance_id: str | None = None
@@ -85,7 +85,7 @@ class ConsumerGroupWorld(HeartbeatGroupsWorld[ConsumerGroups]):
         return ConsumerHeartbeat(**{**fields, **options})
 
     def beat(self, consumer: Consumer, **options: Any) -> ConsumerHeartbeatAnswer:
-        """A heartbeat that says what the consumer owns; by ``options`` anything else."""
+        """Send a heartbeat with the consumer's state. ``options`` override fields of the request."""
         answer: ConsumerHeartbeatAnswer = self.run(decided(self.shard, self.heartbeat_of(consumer, **options), self.now_ms))
         consumer.take(answer)
         return answer
@@ -99,12 +99,12 @@ class ConsumerGroupWorld(HeartbeatGroupsWorld[ConsumerGroups]):
 
 
 def decided(shard: ConsumerGroups, beat: ConsumerHeartbeat, now_ms: int) -> Result[ConsumerHeartbeatAnswer]:
-    """A heartbeat's decision, with the steps before it."""
+    """Expand the regular expressions that a heartbeat needs, then return the result of the heartbeat."""
     return shard.heartbeat(beat, now_ms, run(shard.expansions(beat)))
 
 
 def logged(shard: ConsumerGroups) -> dict[str, tuple[Any, ...]]:
-    """The part of consumer groups that a shard reads back from its log."""
+    """Return the state of all consumer groups that a shard restores from its log."""
     return {
         g.group_id: (
             g.group_epoch,

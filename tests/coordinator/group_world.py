@@ -1,4 +1,4 @@
-"""Group coordinators without a broker: topics that a test sets, and what worlds of groups of any protocol share."""
+"""Group coordinators without a broker: fake topics, and base classes for test worlds of groups of any protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def topic_id(name: str) -> bytes:
 
 @dataclass
 class FakeTopics:
-    """Partition counts by topic. A topic's id is made of its name."""
+    """Topics that exist in a test, with their partition counts. A topic id is derived from the topic's name."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class Groups(Protocol):
 
 
 class HeartbeatGroups(Groups, Protocol):
-    """Consumer, share or streams groups."""
+    """The interface that consumer groups, share groups and streams groups have in common."""
 
     @property
     def groups(self) -> Mapping[str, Any]: ...
@@ -62,7 +62,7 @@ H = TypeVar("H", bound=HeartbeatGroups)
 
 
 class GroupsWorld(ShardWorld[G]):
-    """A shard of groups, whose deadlines pass with the world's clock."""
+    """A shard of groups, with deadlines that depend on the simulated clock."""
 
     shard: G
 
@@ -76,7 +76,7 @@ class GroupsWorld(ShardWorld[G]):
 
 
 class HeartbeatGroupsWorld(GroupsWorld[H]):
-    """Groups of one of the protocols that consist of heartbeats (KIP-848, KIP-932, KIP-1071)."""
+    """Groups of one heartbeat-based protocol: consumer (KIP-848), share (KIP-932) or streams groups (KIP-1071)."""
 
     def replay(self, shard: H, record: LogRecord, offset: int) -> None:
         assert record.key is not None
@@ -86,7 +86,7 @@ class HeartbeatGroupsWorld(GroupsWorld[H]):
         raise AssertionError("each protocol's world has its own heartbeat")
 
     def settle(self, *clients: Any) -> None:
-        """Heartbeats in turn until none of them changes anything."""
+        """Let the clients send heartbeats one after the other until no heartbeat writes a record."""
         for _ in range(20):
             before = len(self.log)
             for client in clients:
@@ -98,7 +98,7 @@ class HeartbeatGroupsWorld(GroupsWorld[H]):
 
 @dataclass
 class GroupShardWorld(GroupsWorld[GroupShard]):
-    """A shard with groups of all protocols and their offsets. As in Kafka, a transaction marker takes an offset of the log."""
+    """A shard with groups of all protocols and their offsets. As in Kafka, a transaction marker occupies an offset in the log."""
 
     changes_without_records = True
 
@@ -122,7 +122,7 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
         self.run(Result(None, [MARKER]))
 
     def snapshot(self) -> Any:
-        """The state without the queue of deadlines: a deadline whose result was not appended fires again."""
+        """Return the state without the queue of deadlines, because a deadline whose append failed fires again."""
         shard = self.shard
         groups = {
             i: [getattr(g, f) for f in ClassicGroup.__struct_fields__ if f not in ("wake_ms", "due_ms")]
@@ -132,7 +132,7 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
         return copied, *_offsets(shard), shard.group_ids(), copy.deepcopy(shard.consumers.groups)
 
     def logged(self, shard: GroupShard) -> Any:
-        """Offsets, and the classic groups whose last record has their present state."""
+        """Return the offsets, and the state of the classic groups that are not in a rebalance."""
         settled = {
             i: (g.generation, g.state, list(g.members), g.assignments, dict(g.static_members))
             for i, g in shard.groups.items()
@@ -141,7 +141,10 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
         return settled, *_offsets(shard)
 
     def check_reloaded(self) -> GroupShard:
-        """A classic group is loaded as its last record has it, whatever rebalance has begun since."""
+        """Reload the shard and compare it with the live state.
+
+        A rebalance that has begun since the last record of a classic group is not restored.
+        """
         again = self.reloaded()
         live, loaded = self.logged(self.shard), self.logged(again)
         assert {group_id: loaded[0].get(group_id) for group_id in live[0]} == live[0]
@@ -151,6 +154,6 @@ class GroupShardWorld(GroupsWorld[GroupShard]):
 
 
 def _offsets(shard: GroupShard) -> tuple[Any, Any]:
-    """Committed and pending offsets."""
+    """Return all committed and pending offsets."""
     offsets = shard.offsets
     return {g: dict(offsets.of_group(g)) for g in offsets.groups}, {p: dict(keys) for p, keys in offsets.pending.items()}

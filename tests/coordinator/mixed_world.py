@@ -1,4 +1,4 @@
-"""A shard in which members of both protocols share a group, and what each of them owns by its own word."""
+"""A shard in which members of the classic and the consumer protocol share a group, with clients that track owned partitions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def subscription(*topics: str, owned: Owned | None = None, version: int = 3, rac
 
 @dataclass
 class ClassicClient:
-    """A stock consumer of the classic protocol: it joins on request, and with an eager assignor revokes everything first."""
+    """A model of a stock consumer of the classic protocol. With an eager assignor, it revokes all partitions before it joins."""
 
     instance_id: str | None = None
     assignors: tuple[str, ...] = (EAGER,)
@@ -60,7 +60,7 @@ class ClassicClient:
         return [(name, subscription(*self.topics, owned=self.owned)) for name in self.assignors]
 
     def lose(self, code: Code) -> None:
-        """The group has another generation, or goes on without it; only where a rebalance is on it keeps what it has."""
+        """Handle an error response: rejoin the group. The client keeps its partitions only for REBALANCE_IN_PROGRESS."""
         self.is_joining = True
         if code is not Code.REBALANCE_IN_PROGRESS:
             self.owned = {}
@@ -70,7 +70,7 @@ class ClassicClient:
 
 @dataclass
 class ConsumerClient:
-    """A stock consumer of the consumer protocol."""
+    """A model of a stock consumer of the consumer protocol."""
 
     member_id: str
     instance_id: str | None = None
@@ -139,7 +139,7 @@ class MixedGroupWorld(GroupShardWorld):
     # the classic protocol
 
     def join(self, client: ClassicClient, *, needs_known_id: bool = True, **given: Any) -> JoinAnswer | None:
-        """None while the group waits for others. Raises `KafkaError`."""
+        """Send JoinGroup. Returns the response, or None if the request is parked. Raises `KafkaError`."""
         if client.is_eager:
             client.owned = {}
         answers: list[JoinAnswer] = []
@@ -190,12 +190,12 @@ class MixedGroupWorld(GroupShardWorld):
             answers.append(answer)
             client.synced = answer
 
-        # No log ever has it: it changes deadlines at once, also where it is refused.
+        # Not run_retried: SyncGroup changes deadlines directly, even if it is refused, and these changes are not in the log.
         self.run(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
         return answers[0] if answers else None
 
     def _led(self, client: ClassicClient) -> dict[str, bytes]:
-        """Return the leader's assignment: partitions in turn, without those that another member has not revoked."""
+        """Return the leader's assignment: partitions round-robin, except partitions that another member still owns."""
         answer = client.joined
         if answer is None or answer.leader != client.member_id:
             return {}
@@ -207,7 +207,7 @@ class MixedGroupWorld(GroupShardWorld):
             given[member_id] = written_assignment({"t": turn - taken}, metadata)
         return given
 
-    # what clients do with the answers
+    # how clients handle responses
 
     def step(self, client: AnyClient) -> None:
         """Run one iteration of a client's loop: a heartbeat, or the next step of its current rebalance."""
@@ -269,11 +269,11 @@ class MixedGroupWorld(GroupShardWorld):
         new = {t: p for t, p in read_assignment(answer.assignment).partitions.items() if p}
         gives_up = any(not partitions <= new.get(t, frozenset()) for t, partitions in client.owned.items())
         client.owned = new
-        # A cooperative member that has given something up joins once more to say so.
+        # A cooperative member that has revoked partitions must rejoin.
         client.is_joining = gives_up
 
     def settle(self, clients: Iterable[AnyClient]) -> None:
-        """Run all clients until every partition is owned and nothing changes."""
+        """Run all clients until nothing changes, and check that every partition has an owner."""
         clients, quiet = list(clients), 0
         for _ in range(80):
             before = (len(self.log), [(c.owned, getattr(c, "is_joining", False)) for c in clients])
@@ -289,10 +289,10 @@ class MixedGroupWorld(GroupShardWorld):
         raise AssertionError(f"the group does not come to rest: {clients}")
 
     def check_owned(self, clients: Iterable[AnyClient]) -> None:
-        """A partition is owned once, but for what a classic member may still own that is on its way into the next generation.
+        """Check that no partition has two owners. Classic members that have to rejoin are excepted.
 
-        In a classic group a member may not have heard what the last leader has given to others, and when the group changes over in
-        between Apache Kafka, too, takes for granted that it has.
+        In a classic group, a member may not know yet that the leader has assigned its partitions to others. If the group is
+        migrated at this time, Apache Kafka also assumes that the member has received its new assignment.
         """
         settled = [c for c in clients if isinstance(c, ConsumerClient) or not c.is_joining]
         owned = [p for client in settled for p in client.owned.get("t", ())]
@@ -317,7 +317,7 @@ def classic_group(world: MixedGroupWorld, *clients: ClassicClient) -> None:
 
 
 def mixed(world: MixedGroupWorld, **given: Any) -> tuple[ClassicClient, ConsumerClient]:
-    """A group of a member of each protocol, at rest."""
+    """Create a stable consumer group with one member of each protocol. Returns both members."""
     classic, consumer = ClassicClient(**given), ConsumerClient("new")
     classic_group(world, classic)
     world.settle([consumer, classic])

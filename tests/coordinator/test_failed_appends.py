@@ -1,5 +1,5 @@
 # ruff: noqa: B023
-"""Every append of random histories fails once: nothing has changed, the retry succeeds, and a reload gives the live state."""
+"""In random histories every append fails once. The failure changes no state, a retry succeeds, and a reload restores the state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WEEK_MS = GroupConfig().offsets_retention_ms
 
 
 class RandomGroupsWorld(GroupShardWorld):
-    """Classic groups, and clients that send random requests."""
+    """A shard of classic groups with clients that send random requests."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class RandomGroupsWorld(GroupShardWorld):
     def check(self) -> None:
         self.check_reloaded()
 
-    # what clients do
+    # requests of clients
 
     def step(self) -> None:
         actions = [
@@ -75,7 +75,7 @@ class RandomGroupsWorld(GroupShardWorld):
         self._join(group_id, member_id, instance_id)
 
     def rebalance(self) -> None:
-        """Every member rejoins and syncs, the leader last, so others are parked when its record is refused."""
+        """Let every member rejoin and sync. The leader syncs last, so other members are parked when its append fails."""
         group = self.shard.groups.get(self.rng.choice(GROUPS))
         if group is None or not group.members:
             return
@@ -179,7 +179,7 @@ class RandomGroupsWorld(GroupShardWorld):
         refused: set[str] = set()
         for group_id, result in self.shard.membership.tick(self.now_ms):
             if result.records:
-                # Refused by the log, each of them.
+                # The append of each of these results fails.
                 self.failed_appends += 1
                 refused.add(group_id)
             else:
@@ -239,10 +239,10 @@ def test_transaction_commands_survive_failed_appends(seed: int, version: int) ->
 
 @pytest.mark.entry("INI-18")
 def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
-    """The epoch of a refused record is given out later, and the producer with the epoch before it is fenced."""
+    """The epoch of a record whose append failed is assigned later. A producer with the previous epoch is fenced then."""
     world = TransactionWorld()
     first = world.init()
-    # Refused by the log: a recovery to the next epoch, which would have remembered the epoch before.
+    # This result is not appended. Its record would have stored the previous epoch, with which a producer may retry.
     world.shard.init_producer_id(ID, 60_000, first, world.now_ms, world.new_producer_id)
     second = world.init()
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)

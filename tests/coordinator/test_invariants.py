@@ -1,4 +1,4 @@
-"""Each invariant of a coordinator's state notices a state that breaks it."""
+"""Each invariant check of a coordinator detects a state that breaks the invariant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_producer_epoch_never_decreases() -> None:
     world.shard._result(None, TxnMetadata(ID, now.producer_id + 1, 0, 60_000, TxnState.EMPTY))
 
 
-def test_unfinished_and_last_epochs_are_those_of_known_ids() -> None:
+def test_inconsistent_indexes_of_transactional_ids_are_detected() -> None:
     world = TransactionWorld()
     world.add(world.init())
     check_transactions(world.shard)
@@ -40,7 +40,7 @@ def test_unfinished_and_last_epochs_are_those_of_known_ids() -> None:
         check_transactions(world.shard)
 
 
-def test_pending_offsets_are_those_of_an_open_transaction() -> None:
+def test_pending_offsets_without_an_open_transaction_are_detected() -> None:
     world = ClassicGroupWorld()
     world.shard.offsets.put((GROUP, *T0), CommittedOffset(1, -1, "", 0), 7)
     check_groups(world.shard, {7: 0})

@@ -1,4 +1,4 @@
-"""The partition of an id, and sweeps that run while other commands change the state."""
+"""The coordinator partition of an id, and sweeps that run while other commands change the state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.coordinator.classic_world import ClassicGroupWorld
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])
-def test_long_ids_hash_by_their_definition(length: int) -> None:
-    """String.hashCode: s[0] * 31^(n-1) + ... + s[n-1], in 32 bits with a sign."""
+def test_hash_of_long_ids_equals_its_definition(length: int) -> None:
+    """The hash is String.hashCode: s[0] * 31^(n-1) + ... + s[n-1], as a signed 32-bit integer."""
     text = "".join(chr(0x21 + 7 * at) for at in range(length))
     raw = text.encode("utf-16-be")
     units = [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]

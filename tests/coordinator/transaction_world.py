@@ -1,4 +1,4 @@
-"""The transaction coordinator without a broker."""
+"""A transaction coordinator without a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P0, P1 = ("invoices", 0), ("shipments", 0)
 
 @dataclass
 class TransactionWorld(ShardWorld[TransactionShard]):
-    """A shard of transactional ids. After each result it is held against a reload of its log."""
+    """A shard of transactional ids. After each result, its live state is compared with a reload of its log."""
 
     version: int = 2
 

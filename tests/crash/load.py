@@ -1,4 +1,4 @@
-"""A workload of transactions on a traced disk, with the time of each acknowledgement."""
+"""A workload of transactions on a disk that records all operations, with the trace length at each acknowledgement."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from tests.scenarios.world import World
 
 TOPICS = ("t", "t/1", "u")
 REPLACED = "v"
-"""A topic that is deleted and made again. No transaction writes to it."""
+"""A topic that the workload deletes and recreates. No transaction writes to it."""
 IDS = ("x", "y", "z")
 TIMEOUT_MS = 10_000
-"""Longer than a load holds a transaction open; after a crash, simulated time goes on until it is over."""
+"""Transaction timeout. It is longer than any transaction of the workload.
+
+After a crash, the tests advance the simulated time until open transactions have timed out.
+"""
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.flush.offset.checkpoint.interval.ms": "3000",
@@ -26,7 +29,10 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Transaction:
-    """The writes of one transaction. ``acknowledged_at`` is the length of the trace when its end was acknowledged, 0 before."""
+    """The writes of one transaction.
+
+    ``acknowledged_at`` is the trace length when the response to EndTxn arrived, or 0 if there was none.
+    """
 
     name: str
     values: dict[str, list[str]] = field(default_factory=dict)
@@ -38,9 +44,10 @@ class Transaction:
 
 @dataclass(slots=True)
 class Generation:
-    """One of the topics named `REPLACED`: from its creation, which was asked for and then acknowledged, to its deletion.
+    """One incarnation of the topic `REPLACED`, from its creation to its deletion.
 
-    Each is a length of the trace. ``values`` have when they were acknowledged, ``starts`` of the log when they were asked for too.
+    All times are trace lengths: when the creation was requested and acknowledged, and when the deletion was requested. ``values``
+    are records with the time of the acknowledgement. ``starts`` are log start offsets with the times of request and response.
     """
 
     asked_at: int
@@ -52,7 +59,10 @@ class Generation:
 
 @dataclass(slots=True)
 class Story:
-    """A trace, and the facts that must hold after it. ``acknowledged``: trace length, partition, offset, value."""
+    """A trace of disk operations, and the facts that must hold after a crash.
+
+    ``acknowledged`` lists the acknowledged records as trace length, partition, offset and value.
+    """
 
     trace: list[Op]
     ended_ms: int = 0
@@ -62,7 +72,10 @@ class Story:
 
 
 def run_load(durability: str, transactions: int, seed: int) -> Story:
-    """Run the load; every request is answered before the next, so the trace's length says what was known when."""
+    """Run the workload, and return its trace with all acknowledgements.
+
+    Each request is answered before the next is sent, so trace lengths determine which responses preceded a disk operation.
+    """
     rng = random.Random(seed)
     fs = TracingFilesystem()
     broker = SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=fs, seed=seed).start()

@@ -1,4 +1,4 @@
-"""A crash at any moment of a compaction: a start finishes it or forgets it, and no reader sees a difference."""
+"""A crash at any point of a compaction: the next start completes or discards the compaction, and readers see no difference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.heavy
 
 PASSES = 2
 AGAIN = 0.2
-"""Share of the renames after which the start is interrupted as well."""
+"""Share of the renames after which the next start is interrupted by a second crash."""
 
 
 def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory, Log]:
@@ -49,7 +49,10 @@ def fill(log: Log, rng: random.Random, sequences: dict[int, int]) -> None:
 
 
 def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, tuple[object, ...]]]]:
-    """Operations, and of each pass where it begins and ends in them and what the log holds all the while."""
+    """Run several compaction passes on a traced disk.
+
+    Returns the file system, and for each pass the trace lengths at its begin and end and the content of the log.
+    """
     rng, fs, sequences = random.Random(seed), TracingFilesystem(), dict[int, int]()
     directory, log = directory_on(fs)
     passes = []
@@ -79,7 +82,7 @@ def test_interrupted_compaction_is_finished_or_undone(seed: int) -> None:
             disk.apply(op)
             done += 1
             for name, image in disk.states(rng):
-                # Until the pass has synced what it reads, a power cut may take what was written since the last.
+                # Until the pass has synced the segments that it reads, a power cut may lose writes since the last pass.
                 if name != "kept" and not any(o.path.endswith(RECOVERY_POINTS) for o in fs.trace[begin : begin + at]):
                     continue
                 again = MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")})
@@ -94,7 +97,7 @@ def test_interrupted_compaction_is_finished_or_undone(seed: int) -> None:
 
 
 def crash_again(disk: TornDisk, rng: random.Random, wanted: tuple[object, ...]) -> None:
-    """Crash at each moment of the start after the crash."""
+    """Start after the crash, and crash again after each disk operation of that start."""
     image = dict(disk.states(rng))["kept"]
     fs = TracingFilesystem(real=MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")}))
     directory_on(fs)

@@ -1,4 +1,4 @@
-"""Every state that a crash may leave on a controller's disk while topics are created: what it has said still holds."""
+"""Crash states of a controller's disk while topics are created: everything in an earlier response still holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEFORE_SYNC, AFTER_ANSWER = "before the sync", "after the answer"
 
 @dataclass(slots=True)
 class Said:
-    """Facts known outside since a trace length: a created topic, or batches of the metadata log."""
+    """A fact in a response that was sent when the trace had the length ``count``: a topic, or batches of the metadata log."""
 
     count: int
     topic: str = ""
@@ -32,7 +32,7 @@ class Said:
 
 
 class Story:
-    """A controller that creates topics, is killed, and creates further ones. Each answer is noted with the trace's length."""
+    """A controller that creates topics and is killed and restarted. Each response is recorded with the trace length."""
 
     def __init__(self, durability: str, features: dict[str, int] | None = None) -> None:
         self.fs = TracingFilesystem()
@@ -49,7 +49,7 @@ class Story:
         return len(self.fs.trace)
 
     def _note_log(self) -> None:
-        """A broker fetches all that the controller gives it."""
+        """Let a broker fetch the metadata log, and record the batches that it received."""
         self.broker.client = self.controller.connect("broker-1")
         self.broker.catch_up()
         log = self.controller.server.controller.log.log
@@ -57,11 +57,11 @@ class Story:
         self.said.append(Said(self.count, batches=list(self.fetched)))
 
     def create(self, name: str, crash: str = "") -> None:
-        """Create a topic. With ``crash`` the process is killed then, and started again on the files that the kill has left."""
+        """Create a topic. If ``crash`` is set, kill the controller before the sync or after the response, and restart it."""
         request = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)])
         client = self.controller.connect()
         if crash == BEFORE_SYNC:
-            # The thread that syncs does not come to run before the process is killed.
+            # The process is killed before the thread that syncs runs.
             self.controller.env.run_aside = lambda work, done: None  # type: ignore[method-assign]
             client.send(request, newest(request))
             is_told = client._transport.next_frame() is not None
@@ -82,7 +82,7 @@ class Story:
 
 
 def check(story: Story, count: int, image: dict[str, bytes]) -> None:
-    """Start on what a crash has left, and compare with what was said before it."""
+    """Start a controller on a crash state, and check all facts that were known before the crash."""
     begun = [said for said in story.said if said.count <= count]
     again = SimulatedController(story.settings, fs=MemoryFilesystem(image), seed=2).start()
     metadata = again.server.controller
@@ -100,7 +100,7 @@ def check(story: Story, count: int, image: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize(("durability", "metadata_version"), [("power", 33), ("power", 7), ("process", 33)])
 def test_topic_creation_is_recovered_after_a_crash_at_any_point(durability: str, metadata_version: int) -> None:
-    """Below the version in which controllers register, a start appends nothing that would be synced."""
+    """With a metadata version in which controllers do not register yet, a start appends no record that would cause a sync."""
     story = Story(durability, {"metadata.version": metadata_version})
     story.create("first")
     story.create("second", BEFORE_SYNC)

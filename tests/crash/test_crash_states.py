@@ -1,4 +1,4 @@
-"""Every state that a crash may leave on the disk: what was promised is there, and nothing is torn."""
+"""Crash states of a broker's disk: all acknowledged writes are present, and no transaction is torn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATES_A_BOUNDARY = 5
 STATES_IN_FAST = 50
 STATES = int(os.environ.get("CRASH_STATES", "2000"))
 STATES_A_LOAD = 200
-"""The cost of a state grows with the log length of its workload, so there are many short workloads."""
+"""Crash states per workload. A state of a long workload takes longer to check, so there are many short workloads."""
 TRANSACTIONS = 60
 
 
@@ -42,7 +42,7 @@ def started(image: dict[str, bytes], durability: str, story: Story) -> Simulated
 
 
 def check_derived(log: Log) -> None:
-    """Last stable offset, aborted list, indexes and producers equal what the batches themselves say."""
+    """Check that last stable offset, aborted transactions, indexes and producer state agree with the stored batches."""
     opened: dict[int, int] = {}
     aborted: list[tuple[int, int]] = []
     at = log.segments[0].base_offset if log.segments else 0
@@ -72,7 +72,7 @@ def check_derived(log: Log) -> None:
     again = Log(bare, log.directory, log.topic, log.partition, log.config)
     open_log(again, 1, clean=False)
     assert again.producers.open_txns == log.producers.open_txns
-    # A snapshot knows those too whose last batch was deleted.
+    # A producer snapshot also contains producers whose last batch was deleted.
     first_stored = log.segments[0].base_offset if log.segments else 0
     kept = {p: e for p, e in log.producers.entries.items() if not 0 <= e.last_offset < first_stored}
     assert {p: (e.epoch, e.last_sequence) for p, e in again.producers.entries.items()} == {
@@ -81,7 +81,7 @@ def check_derived(log: Log) -> None:
 
 
 def check(story: Story, count: int, name: str, image: dict[str, bytes], durability: str) -> None:
-    """Start on what the crash left, look, crash again in recovery, look again."""
+    """Start a broker on a crash state and check its data. Then crash it after its recovery, restart it and check again."""
     promised = name == "kept" or durability == "power"
     broker = started(image, durability, story)
     if "t" not in broker.broker.cluster.state.topics or "u" not in broker.broker.cluster.state.topics:
@@ -108,7 +108,7 @@ def check(story: Story, count: int, name: str, image: dict[str, bytes], durabili
 
 
 def check_generation(story: Story, count: int, broker: SimulatedBroker, *, promised: bool) -> None:
-    """The topic that is deleted and made again is one of its generations, and has nothing of another: no value, and no start."""
+    """Check that values and log start offset of the recreated topic belong to a single incarnation of the topic."""
     begun = [generation for generation in story.generations if generation.asked_at <= count]
     live = next((g for g in begun if g.made_at <= count <= g.doomed_at), None)
     if REPLACED not in broker.broker.cluster.state.topics:
@@ -130,7 +130,7 @@ def check_generation(story: Story, count: int, broker: SimulatedBroker, *, promi
 
 
 def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
-    """Every value in every partition."""
+    """Return the values of all records by partition."""
     world = World(broker, "ottla", "")
     by_partition = {}
     for where in TOPICS:
@@ -143,7 +143,7 @@ def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
 
 
 def check_prefixes(story: Story, seen: dict[str, list[str]]) -> None:
-    """A power cut removes only the end of a partition."""
+    """Check that a power cut has removed records only at the end of a partition."""
     for where, values in seen.items():
         history = [value for _, at, _, value in story.acknowledged if at == where]
         shared = min(len(values), len(history))
@@ -151,7 +151,10 @@ def check_prefixes(story: Story, seen: dict[str, list[str]]) -> None:
 
 
 def accountable(image: dict[str, bytes]) -> set[str]:
-    """Ids that the coordinator's log still has, and not only as decided: a loss before a marker cannot be known."""
+    """Return transactional ids whose last stored state is before the decision, so that an audit can detect lost writes.
+
+    For a decided transaction, writes that were lost before its marker cannot be detected.
+    """
     newest: dict[str, TxnMetadata | None] = {}
     for path in sorted(p for p in image if "/__transaction_state-" in p and p.endswith(".log")):
         for at, header in batches(image[path]):
@@ -164,15 +167,15 @@ def accountable(image: dict[str, bytes]) -> set[str]:
 
 
 def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) -> None:
-    """Torn decided transactions are reported (STO-19); after a kill there are none."""
+    """Check that every torn decided transaction is reported (STO-19). A kill leaves no torn transaction."""
     if TRANSACTION_TOPIC not in broker.broker.cluster.state.topics:
-        # The cluster's own metadata have lost it.
+        # The crash has lost the metadata records of the topic.
         return
     torn = broker.broker.torn
     # An open transaction hides later records until its timeout.
     broker.sleep(TIMEOUT_MS + 2_000)
     named = {lost.transactional_id for lost in torn}
-    # Records after a hanging transaction cannot be read either.
+    # Consumers cannot read the records after a hanging transaction either.
     places = {(lost.topic, lost.partition) for lost in torn}
     world = World(broker, "ottla", "")
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}
@@ -186,11 +189,11 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
 
 
 def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
-    """Acknowledged records exist, reported outcomes hold, and no transaction is torn."""
+    """Check that acknowledged records exist, that acknowledged outcomes hold, and that no transaction is torn."""
     for acknowledged_at, where, _, value in story.acknowledged:
         if acknowledged_at <= count:
             assert value in seen[where]
-    # Open transactions have timed out by now.
+    # Wait until open transactions have timed out.
     broker.sleep(TIMEOUT_MS + 2_000)
     world = World(broker, "ottla", "")
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}
@@ -214,7 +217,10 @@ def check_whole(transaction: Transaction, count: int, committed: dict[str, set[s
 
 
 def run(durability: str, states: int, seed: int) -> int:
-    """Check some ``states`` crash states of one load, a fifth of them around renames and unlinks; how many there were."""
+    """Check about ``states`` crash states of one workload, a fifth of them after a rename or an unlink.
+
+    Returns the number of checked states.
+    """
     story = run_load(durability, TRANSACTIONS, seed)
     rng = random.Random(seed)
     moves = [n for n, op in enumerate(story.trace, 1) if op.kind in ("rename", "unlink")]

@@ -1,4 +1,4 @@
-"""Apache Kafka's own DumpLogSegments reads every file that a start after a crash leaves."""
+"""Apache Kafka's DumpLogSegments reads every file of a broker that was restarted after a crash."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.full, pytest.mark.java, pytest.mark.entry("STO-17")]
 STATES = 60
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 FILES_AT_ONCE = 1_000
-"""One argument of a command may have 128 KiB."""
+"""Files per call of the tool: Linux limits one command-line argument to 128 KiB."""
 COMPLAINTS = ("exception", "mismatches", "isvalid: false", "out of order")
 
 
 def after_crashes() -> Iterator[MemoryFilesystem]:
-    """Directories of brokers that started on a crash state and stopped."""
+    """Yield the log directories of brokers that were started on a crash state and then stopped."""
     for durability in ("process", "power"):
         story, rng, disk = run_load(durability, 60, 5), random.Random(5), TornDisk()
         chosen = set(rng.sample(range(len(story.trace) // 2, len(story.trace)), STATES // 12))
@@ -58,13 +58,13 @@ def after_compactions() -> Iterator[MemoryFilesystem]:
 
 
 def written(filesystems: Iterator[MemoryFilesystem], root: Path) -> tuple[int, list[str]]:
-    """Put the files on a real disk, under names as short as may be; how many states there were."""
+    """Write the files below ``root``, under short names. Returns the number of states and the paths of the files."""
     paths, states = [], 0
     for fs in filesystems:
         states += 1
         for path, data in fs.files.items():
             folder, _, name = path.rpartition("/")
-            # What belongs to no topic is set aside as the crash has left it.
+            # Stray partitions are skipped: a start moves them aside without recovering their files.
             if name.endswith(SUFFIXES) and not folder.endswith(STRAY_SUFFIX):
                 target = root / f"{states}" / folder.rpartition("/")[2]
                 target.mkdir(parents=True, exist_ok=True)
@@ -85,6 +85,6 @@ def test_dump_log_segments_accepts_every_file(filesystems: object, at_least: int
         said = kafka.tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", files, cwd=tmp_path, check=False)
         bad = [line for line in said.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
         assert not bad, bad[:10]
-        # The tool takes -1 for the offset before each file; gaps between others are compaction's.
+        # The tool starts each file with -1 as the previous offset. Other gaps between offsets are left by compaction.
         assert filesystems is after_compactions or not re.search(r"^\s+\d+ is followed by", said, re.MULTILINE)
         assert said.count("Dumping ") == len(paths[start : start + FILES_AT_ONCE])

@@ -1,4 +1,4 @@
-"""A crash at any moment of a truncation: the log is as before, or less of its end, and everything beside it fits."""
+"""A crash at any point of a truncation leaves the log unchanged or shorter, and all its other files agree with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory
 
 
 def known(log: Log) -> tuple[object, ...]:
-    """Read the log's own batches again, without any other file."""
+    """Return the state of the log, rebuilt from its segment files alone."""
     assert isinstance(log.fs, MemoryFilesystem)
     bare = MemoryFilesystem({p: d for p, d in log.fs.files.items() if p.startswith("/data/t-0/") and p.endswith(".log")})
     again = Log(bare, "/data/t-0", "t", 0, SMALL)
@@ -55,7 +55,7 @@ def test_truncation_is_recovered_after_a_crash_at_any_point(seed: int, anew: boo
     else:
         directory.truncate(log, offset, NOW_MS)
     cut = len(fs.trace)
-    # The next leader's batches, and a stop without a word: a snapshot of before must not count for them.
+    # Batches of the next leader follow, then the broker is killed. Their producer state must not come from an earlier snapshot.
     log.leader_epoch = 7
     for _ in range(25):
         put(log, 2, pid=77, epoch=0, sequence=log.producers.entries[77].last_sequence + 1 if 77 in log.producers.entries else 0)
@@ -67,7 +67,7 @@ def test_truncation_is_recovered_after_a_crash_at_any_point(seed: int, anew: boo
             continue
         for name, image in disk.states(rng):
             if not is_synced and name != "kept":
-                # What was never on the disk may be gone in any part, which recovery's own tests look at.
+                # A power cut may lose any part of unsynced data. tests/storage/test_recovery.py covers its recovery.
                 continue
             _, again = directory_on(MemoryFilesystem(image))
             assert again.offline_reason is None, (number, name)

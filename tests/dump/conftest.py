@@ -1,4 +1,4 @@
-"""A data directory with a committed and an aborted transaction, offsets and a group, as a clean stop leaves it."""
+"""The data directory of a cleanly stopped broker with a committed and an aborted transaction, committed offsets and a group."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_damage_in_the_middle_of_a_log_is_reported(directory: Path) -> None:
 
 
 def test_renamed_log_is_dumped(directory: Path) -> None:
-    """A copy under another name: its first batch shows where it begins."""
+    """The base offset of a log comes from its first batch, so a copy under another file name can be dumped."""
     copy = directory / "sent.log"
     copy.write_bytes((directory / "t-0" / f"{FIRST}.log").read_bytes())
     assert dumped(copy) == dumped(directory / "t-0" / f"{FIRST}.log")
@@ -117,7 +117,7 @@ def test_damaged_index_is_reported(raw: bytes, reason: str, tmp_path: Path) -> N
     assert reason in unsound["reason"]
 
 
-# the rest
+# snapshots, checkpoints and properties
 
 
 def test_producer_snapshot_is_dumped(directory: Path) -> None:
@@ -139,13 +139,13 @@ def test_implausibly_large_producer_snapshot_is_refused(directory: Path) -> None
     assert "more entries than a log has batches below offset" in entry["reason"]
 
 
-def test_checkpoints_and_properties_are_text(directory: Path) -> None:
+def test_checkpoints_and_properties_are_dumped_as_lines(directory: Path) -> None:
     assert {"kind": "line", "text": "t 0 4"} in dumped(directory / "recovery-point-offset-checkpoint")
     assert any(entry["text"].startswith("cluster.id=") for entry in dumped(directory / "meta.properties"))
 
 
-def test_text_file_is_read_in_pieces(tmp_path: Path) -> None:
-    """Of two hundred million empty lines a list is two gigabytes."""
+def test_text_file_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    """A file with millions of lines is dumped in bounded memory, because its lines are never collected in a list."""
     text = tmp_path / "a-checkpoint"
     lines = [f"{number} " * (number % 50) for number in range(5_000)]
     text.write_bytes("\n".join(lines).encode() + b"\r\nthe\x0blast \xff")

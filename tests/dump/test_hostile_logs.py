@@ -46,7 +46,7 @@ def log_of(directory: Path, raw: bytes) -> Path:
 
 
 def count_records(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one with each record that is made."""
+    """Return a list that gets an element for each record that is decoded."""
     made: list[int] = []
     make = records._record
 

@@ -1,4 +1,4 @@
-"""The records of the topics in which a cluster keeps its own state."""
+"""Decoding the records of internal topics: offsets, groups, transaction states and cluster metadata."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_offsets_and_groups_are_decoded() -> None:
     }
 
 
-def test_every_record_type_has_its_own_number() -> None:
+def test_record_type_numbers_are_unique() -> None:
     of_groups = [
         path
         for path in Path(messages.__path__[0]).glob("*_key.py")

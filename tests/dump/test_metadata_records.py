@@ -1,4 +1,4 @@
-"""Records of `__cluster_metadata` that ottla never writes, and Apache Kafka does: each is read by its schema."""
+"""Records of `__cluster_metadata` that only Apache Kafka writes are decoded by their schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 
 OF_NO_TYPE = {6, 13, 16}
-"""Numbers up to 28 that Apache Kafka 4.4.0 gives no record of its metadata."""
+"""Record type numbers below 29 that Apache Kafka 4.4.0 does not use."""
 
 
 def test_every_record_type_of_kafka_is_known() -> None:

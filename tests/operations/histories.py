@@ -1,4 +1,8 @@
-"""Transactions of both versions on a simulated broker, what each of them wrote where, and what a lost end of some files tears."""
+"""Random histories of transactions on a simulated broker, and an oracle of the torn transactions after a loss of data.
+
+`History` runs transactions of both transaction versions and records the offsets of everything that they write. After the ends of
+some logs are removed, `Oracle` computes which transactions an audit must report.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,10 @@ PARTITIONS = ("t", "t/1", "u")
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction. Offsets by partition: its batches, and the first marker. ``decision`` is that of its Prepare record.
+    """One transaction. ``data`` and ``markers`` have the offsets of its batches and of its first marker by partition.
 
-    ``ongoing`` is that of the record before.
+    ``ongoing``, ``decision`` and ``outcome`` are offsets of its last Ongoing record, its Prepare record and its Complete record
+    in the partition ``home`` of the transaction log.
     """
 
     transactional_id: str
@@ -55,7 +60,10 @@ class Transaction:
 
 
 class History:
-    """Plays commands and notes what each has written. Every command has a millisecond of its own, or all share one."""
+    """Runs scenario commands and records the batches that each command has written.
+
+    Simulated time advances by ``pause_ms`` after each command. With 0, all commands have the same timestamp.
+    """
 
     def __init__(self, settings: dict[str, str], topics: str, pause_ms: int = 1) -> None:
         self._pause_ms = pause_ms
@@ -75,7 +83,7 @@ class History:
     def init(self, name: str) -> None:
         transaction = self.open.pop(name, None)
         if transaction is not None:
-            # Aborted first, under the next epoch.
+            # InitProducerId first aborts the open transaction, with the next producer epoch.
             assert perform(self.world, f"{name} = init {name}") == "CONCURRENT_TRANSACTIONS"
             self._note(transaction)
             self.broker.sleep(self._pause_ms)
@@ -101,7 +109,7 @@ class History:
         self._play(f"{'commit' if commit else 'abort'} {name} v={4 if transaction.version == 1 else 5}", transaction)
 
     def kill_before_complete(self, name: str, commit: bool) -> None:
-        """The markers are written, their Complete record is not: they are written once more."""
+        """End a transaction and kill the broker after the markers, before the Complete record. The restart writes them again."""
         transaction = self.open[name]
         self.end(name, commit)
         if transaction.outcome < 0:
@@ -141,7 +149,7 @@ class History:
         self._note(transaction)
         self.broker.sleep(self._pause_ms)
 
-    # what was written
+    # recording of written batches
 
     def _note(self, transaction: Transaction | None) -> None:
         for partition in self.broker.broker.partitions:
@@ -187,18 +195,18 @@ def paths_of(fs: MemoryFilesystem, where: Where) -> list[str]:
 
 
 def base_of(fs: MemoryFilesystem, where: Where) -> int:
-    """Where the last segment begins."""
+    """Return the base offset of the last segment."""
     return int(paths_of(fs, where)[-1].rpartition("/")[2].removesuffix(".log"))
 
 
 def active(fs: MemoryFilesystem, where: Where) -> list[int]:
-    """The offsets of the batches in the last segment that a crash may take: those from the recovery point on."""
+    """Return the offsets of the batches that a crash may lose: batches of the last segment from the recovery point on."""
     point = read_offsets(fs, f"{DATA_DIR}/{RECOVERY_POINTS}").get(where, 0)
     return [h.base_offset for _, h in batches(fs.files[paths_of(fs, where)[-1]]) if h.base_offset >= point]
 
 
 def cut(fs: MemoryFilesystem, where: Where, offset: int) -> None:
-    """What was appended to the last segment from an offset on did not come to the disk."""
+    """Remove all batches from ``offset`` on from the last segment, as if they had not reached the disk before a power cut."""
     raw = fs.files[paths_of(fs, where)[-1]]
     for at, header in batches(bytes(raw)):
         if header.base_offset >= offset:
@@ -218,20 +226,24 @@ def stored(fs: MemoryFilesystem, where: Where) -> Iterator[tuple[BatchHeader, by
 
 @dataclass(slots=True)
 class Left:
-    """What is left of a partition. ``whole_from`` is the order of the oldest marker that nothing was removed behind."""
+    """The remaining content of a partition after the loss and after compaction.
+
+    ``oldest_marker`` is the place in the history of the first marker after which compaction has removed nothing.
+    """
 
     offsets: set[int]
     next_offset: int
     is_whole: bool
     oldest_marker: int | None
     open_epochs: dict[int, int] = field(default_factory=dict)
-    """The producers whose last batch in a transaction has no marker behind it, and its epoch."""
+    """Producer epochs of open transactions by producer id: transactional batches without a marker after them."""
 
 
 class Oracle:
-    """What a history, of which ends are cut, must have named, and what it may; all as (kind, producer id, epoch, partition).
+    """The losses that an audit must report and may report for a history, after the ends of some logs were removed.
 
-    What ``read_by_all`` lacks of ``required`` only an audit of the whole directory can name.
+    Each loss is a tuple of kind, producer id, epoch and partition. Every audit must report ``read_by_all``. The audit of a whole
+    directory must report all of ``required``, since it also reads the older segments.
     """
 
     def __init__(self, history: History, fs: MemoryFilesystem) -> None:
@@ -243,7 +255,7 @@ class Oracle:
         self._left = {where: self._what_is_left(fs, where) for where, _ in history.order}
         self._newest: dict[str, TxnMetadata | None] = {}
         self._known, self._pids = self._coordinators(fs)
-        # Decisions that a start carries out, by transactional id.
+        # Decided transactions that the next start completes, by transactional id.
         self._prepared = {
             t.transactional_id: t
             for t in history.transactions
@@ -270,7 +282,11 @@ class Oracle:
         return left
 
     def _coordinators(self, fs: MemoryFilesystem) -> tuple[set[tuple[int, Where]], dict[str, int]]:
-        """What the coordinators still know: open transactions by producer id and partition, and the producer ids of all ids."""
+        """Return the state in the remaining transaction log.
+
+        The first value has producer id and partition of every open or decided transaction. The second value has the producer
+        id of each transactional id.
+        """
         known, pids = set[tuple[int, Where]](), dict[str, int]()
         newest = self._newest
         for where in self._left:
@@ -287,7 +303,10 @@ class Oracle:
         return known, pids
 
     def _is_added_again(self, transaction: Transaction, where: Where) -> bool:
-        """Whether a start adds the partition to the transaction that its coordinator has begun next, or would have."""
+        """Whether the next start adds the partition to the ongoing transaction or begins a transaction that has the partition.
+
+        It does so for an open transaction in the partition that has the producer id and epoch known to the coordinator.
+        """
         metadata = self._newest.get(transaction.transactional_id)
         epoch = self._left[where].open_epochs.get(transaction.pid) if where in self._left else None
         if metadata is None or epoch is None or (metadata.producer_id, metadata.producer_epoch) != (transaction.pid, epoch):
@@ -308,7 +327,7 @@ class Oracle:
         marker = transaction.markers.get(where)
         is_decided = self._is_left(transaction.home, transaction.decision)
         is_ended = is_decided and self._is_left(transaction.home, transaction.outcome)
-        # Compaction may have taken some of it.
+        # Compaction may have removed some of the transaction's records.
         has_data = any(self._is_left(where, offset) for offset in transaction.data.get(where, ()))
         is_cut = left is not None and marker is not None and marker >= left.next_offset
         if is_decided and is_ended and is_cut and left is not None:
@@ -323,10 +342,11 @@ class Oracle:
             self.allowed.add(lost)
             if left is not None and left.is_whole:
                 self.required.add(lost)
-        # A decision that is still to be carried out: its markers may come once more, only records tell that something is behind it.
+        # The earlier transaction is decided but not complete, so its markers may be written again. A later marker is no evidence
+        # of a later transaction then; only records are.
         earlier = self._prepared.get(transaction.transactional_id)
         is_behind = earlier is not None and transaction.began > earlier.began and where in earlier.partitions
-        # Compaction may have taken the decision; that it was cut off is another thing.
+        # The Prepare record is lost only if its offset is beyond the end of the log. Otherwise compaction has removed it.
         is_forgotten = transaction.decision >= self._left[transaction.home].next_offset
         if is_forgotten and self._is_left(where, marker):
             lost = ("ahead", pid, -1, where)
@@ -334,26 +354,26 @@ class Oracle:
             if self._pids.get(transaction.transactional_id) == pid and (transaction.commits or transaction.version == 2):
                 if not is_behind:
                     self.required.add(lost)
-                # Of a marker in an older segment a start knows the epoch only.
+                # A start does not read older segments. It knows only the producer epoch of a marker there.
                 if transaction.version == 1 and (marker or 0) < base_of(self._fs, where):
                     self._unread.add(lost)
         if earlier is not None and is_behind and has_data and self._is_left(where, earlier.markers.get(where)):
             lost = ("ahead", pid, -1, where)
             self.allowed.add(lost)
-            # Without the record before the decision, the transaction of a marker of the same millisecond is unknown.
-            # A start of version 2 logs the lost completion and the addition again, so nothing is torn.
+            # Without the Ongoing record before the decision, a marker with the same timestamp may belong to either transaction.
+            # With transaction version 2, a start logs the lost completion and the added partition again, so nothing is torn.
             if self._is_left(earlier.home, earlier.ongoing) and not self._is_added_again(transaction, where):
                 self.required.add(lost)
                 if earlier.markers[where] < base_of(self._fs, where):
                     self._unread.add(lost)
         is_open = bool(transaction.data.get(where)) and not self._is_left(where, marker)
         if is_open and (pid, where) not in self._known and not self._is_added_again(transaction, where):
-            # Where compaction has taken the records of what was aborted, a start knows by the producer snapshot that it is open.
+            # If compaction has removed the aborted records, the next start knows the open transaction from the producer snapshot.
             self.allowed.add(("open", pid, -1, where))
             if has_data:
                 self.required.add(("open", pid, -1, where))
         if has_data:
-            # An epoch that the coordinator has given out and forgotten.
+            # The coordinator has lost the record of the producer epoch with which these batches were written.
             self.allowed.add(("ahead", pid, -1, where))
 
 
@@ -361,11 +381,11 @@ _KINDS = {"it was": "unmarked", "it commits": "unwritten", "the partition has": 
 
 
 def named(torn: list[TornTransaction]) -> set[tuple[str, int, int, Where]]:
-    """As the oracle puts it."""
+    """Convert reported transactions to the oracle's tuples of kind, producer id, epoch and partition."""
     losses = set()
     for lost in torn:
         kind = next(kind for start, kind in _KINDS.items() if lost.reason.startswith(start))
-        # A partition that knows more than the coordinator is named once, for its newest epoch.
+        # If a partition has newer epochs than the coordinator, it is reported once, for its newest epoch.
         epoch = re.search(r"epoch (\d+)", lost.reason) if kind in ("unmarked", "unwritten") else None
         losses.add((kind, lost.producer_id, -1 if epoch is None else int(epoch[1]), (lost.topic, lost.partition)))
     return losses

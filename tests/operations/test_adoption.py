@@ -1,4 +1,4 @@
-"""Data of another directory is adopted completely or not at all."""
+"""`ottla adopt` imports the data of another directory completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.logs import NOW_MS, Logs, put
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
-    """Of three segments or more, closed."""
+    """A closed log of three or more segments."""
     fs = RealFilesystem()
     made = Logs(fs, str(tmp_path / "t-0")).new()
     while len(made.segments) < 3:
@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def planned(log: Log) -> list[str]:
-    """The notes of a plan."""
+    """Plan the adoption of the log's directory. Returns the notes of the plan."""
     return plan_adoption(log.fs, str(Path(log.directory).parent), [], [bytes(16)]).notes
 
 
@@ -46,7 +46,7 @@ def change(log: Log, segment: int, *, end: bytes) -> None:
     path.write_bytes(path.read_bytes() + end)
 
 
-def test_valid_log_gives_a_plan(log: Log) -> None:
+def test_plan_for_a_valid_log_truncates_nothing(log: Log) -> None:
     assert not any("will be truncated" in note for note in planned(log))
 
 
@@ -72,7 +72,7 @@ def test_overlapping_segments_are_refused(log: Log) -> None:
 
 @pytest.mark.entry("STO-12")
 def test_log_without_records_continues_at_its_end_offset(tmp_path: Path) -> None:
-    """Retention leaves an empty segment, whose name alone says where the next record goes."""
+    """After retention, the log has only an empty segment, whose name is its log end offset."""
     fs = RealFilesystem()
     emptied = Logs(fs, str(tmp_path / "source" / "t-0")).new()
     for _ in range(9):
@@ -98,7 +98,7 @@ def adopted_into(fs: FaultyFilesystem, progress: Progress = lambda *_: None) -> 
 
 @pytest.fixture
 def disk() -> FaultyFilesystem:
-    """Two partitions to take over, and a target that holds a topic already."""
+    """A disk with two partitions to adopt, and a target directory that already has another topic."""
     fs = FaultyFilesystem()
     for topic in ("t", "u"):
         log = Logs(fs, f"/source/{topic}-0").new()
@@ -186,7 +186,7 @@ def test_directories_in_use_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
     put(log)
     log.close()
     target.mkdir()
-    # A directory in which nothing is may be another adoption's.
+    # An empty target directory is locked as well, because another adoption may be writing to it.
     for directory in (source, target):
         lock = fs.lock(str(directory / LOCK_FILE))
         for path in (source, source / "t-0"):
@@ -208,7 +208,7 @@ def test_symlinked_partition_is_reported(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("damaged", [True, False])
 def test_lost_recovery_points_of_the_target_stay_lost(disk: FaultyFilesystem, *, damaged: bool) -> None:
-    """0 tells the next start that the point is unknown; a missing line, that the log was never written."""
+    """Adoption writes recovery point 0, which means "unknown". A missing entry would mean that the log was never written."""
     checkpoint = f"/target/{RECOVERY_POINTS}"
     if damaged:
         disk.write_file(checkpoint, b"0\n7\nv 0 1\n")

@@ -1,4 +1,4 @@
-"""The directory of one broker becomes that of a cluster: what it refuses, and what the cluster's brokers have."""
+"""`ottla cluster grow` turns a broker's directory into a cluster's directories: refused directories, and the data afterwards."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ COMMANDS = (
     "produce B t/1",
     "produce B compacted keyed",
 )
-"""The transaction of ``y`` is open in the end."""
+"""Scenario commands whose data is grown into a cluster. The transaction of ``y`` remains open."""
 
 
 @cache
 def written(*, kill: bool, node_id: str = "1") -> Mapping[str, bytes]:
-    """What one broker leaves."""
+    """Run `COMMANDS` on a single broker and stop or kill it. Returns the files of its directory."""
     broker = SimulatedBroker({**SETTINGS, "node.id": node_id}).start()
     world = World(broker, "ottla", "")
     for command in COMMANDS:
@@ -72,13 +72,13 @@ def grown(fs: MemoryFilesystem, brokers: int = 3, replication_factor: int = 1) -
 
 
 def logs(files: Mapping[str, Buffer], directory: str) -> dict[str, bytes]:
-    """The logs of partitions by their paths below a broker's directory."""
+    """Return the content of all partition logs below a directory, by relative path."""
     below = {path.removeprefix(f"{directory}/"): bytes(raw) for path, raw in files.items() if path.startswith(f"{directory}/")}
     return {path: raw for path, raw in below.items() if path.endswith(".log") and not path.startswith(("__cluster", "."))}
 
 
 class Cluster:
-    """The grown cluster at work. A member is the target of a scenario's commands: it leads all at first."""
+    """The grown cluster, running. Scenario commands go to its first broker, which leads all partitions at first."""
 
     def __init__(self, fs: MemoryFilesystem, brokers: int) -> None:
         moved = {path.removeprefix(DATA_DIR): bytes(raw) for path, raw in fs.files.items()}
@@ -113,7 +113,7 @@ def epochs(member: Member) -> dict[tuple[str, int], int]:
 
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("node_id", ["1", "7"])
-def test_the_cluster_has_what_the_broker_had(*, kill: bool, node_id: str) -> None:
+def test_grown_cluster_keeps_topics_configs_records_and_offsets(*, kill: bool, node_id: str) -> None:
     before = written(kill=kill, node_id=node_id)
     fs = MemoryFilesystem(before)
     state = read_metadata(fs, DATA_DIR, []).state
@@ -136,7 +136,7 @@ def test_the_cluster_has_what_the_broker_had(*, kill: bool, node_id: str) -> Non
         assert [p.leader_id for p in metadata(client, "t", may_create=False).partitions] == [1, 1, 1]
     world = World(cluster, "ottla", "")  # type: ignore[arg-type]
     assert perform(world, "committed g t") == "1"
-    # The open transaction is aborted, under the producer id of before.
+    # InitProducerId aborts the open transaction and keeps the producer id.
     assert perform(world, "C = init y").startswith(("NONE", "CONCURRENT"))
     cluster.sleep(2_000)
     world.close()
@@ -173,7 +173,7 @@ def test_replicas_are_spread_over_the_brokers(brokers: int, factor: int) -> None
     assert max(others.values()) - min(others.values()) <= len(placed) // 10
 
 
-def test_producer_ids_that_a_power_cut_has_taken_are_not_given_again() -> None:
+def test_producer_ids_lost_in_a_power_cut_are_not_allocated_again() -> None:
     fs = MemoryFilesystem(written(kill=True))
     log = f"{DATA_DIR}/__cluster_metadata-0/{0:020}.log"
     whole = bytes(fs.files[log])
@@ -184,13 +184,13 @@ def test_producer_ids_that_a_power_cut_has_taken_are_not_given_again() -> None:
 
 
 def _allots(raw: bytes, position: int) -> bool:
-    """Whether what is left without the batch at a position, and all after it, has no producer ids."""
+    """Whether the metadata log, truncated at ``position``, has all topics but no allocated producer ids."""
     fs = MemoryFilesystem({f"/m/__cluster_metadata-0/{0:020}.log": raw[:position]})
     kept = read_metadata(fs, "/m", []).state
     return "t" in kept.topics and "__transaction_state" in kept.topics and kept.next_producer_id == 0
 
 
-def test_the_way_to_the_cluster_is_refused_where_there_is_none() -> None:
+def test_directories_that_cannot_become_a_cluster_are_refused_unchanged() -> None:
     def refuses(match: str, files: Mapping[str, bytes], brokers: int = 3, factor: int = 1) -> None:
         fs = MemoryFilesystem(files)
         with pytest.raises(DirectoryError, match=match):
@@ -213,7 +213,7 @@ def test_the_way_to_the_cluster_is_refused_where_there_is_none() -> None:
         refuses("of several", of_node)
 
 
-def test_too_little_room_for_the_replicas_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_without_disk_space_for_the_replicas_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     fs = MemoryFilesystem(written(kill=False))
     monkeypatch.setattr(fs, "space", lambda path: (1_000, 1_000))
     with pytest.raises(DirectoryError, match="the new replicas need"):
@@ -223,7 +223,7 @@ def test_too_little_room_for_the_replicas_is_refused(monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def interrupted() -> Iterator[MemoryFilesystem]:
-    """A growth that has just begun to move data."""
+    """A directory whose growth was interrupted after it began to move data."""
     fs = MemoryFilesystem(written(kill=False))
 
     class Stopped(Exception): ...
@@ -240,7 +240,7 @@ def interrupted() -> Iterator[MemoryFilesystem]:
     yield fs
 
 
-def test_no_broker_starts_on_a_directory_that_was_left_half_way(interrupted: MemoryFilesystem) -> None:
+def test_broker_refuses_to_start_on_an_interrupted_growth_and_the_next_call_finishes_it(interrupted: MemoryFilesystem) -> None:
     broker = SimulatedBroker(SETTINGS, fs=interrupted)
     with pytest.raises(DirectoryError, match="cluster grow was interrupted"):
         broker.start()

@@ -1,4 +1,4 @@
-"""A controller is rebuilt from what its brokers' directories have."""
+"""A lost controller is rebuilt from the data in the directories of its brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COPY = "__cluster_metadata-0"
 
 
 class Lost:
-    """Two brokers whose controller has lost its disk, and the id of the topic that both replicate."""
+    """A cluster of two brokers whose controller has lost its disk. Both brokers have a replica of one topic."""
 
     def __init__(self) -> None:
         self.world = MemberWorld()
@@ -48,7 +48,7 @@ class Lost:
         return rebuilt
 
     def check_serves(self) -> None:
-        """Both brokers start, and the topic has its id and its records."""
+        """Start both brokers and check that the topic still has its id and its records."""
         members = [self.world.start(node_id) for node_id in (1, 2)]
         self.world.sleep(5_000)
         with members[0].connect() as client:
@@ -86,7 +86,7 @@ def test_lost_controller_is_rebuilt_from_a_copy_of_its_log() -> None:
     lost.check_serves()
 
 
-def test_most_advanced_copy_is_used() -> None:
+def test_metadata_copy_with_the_highest_end_offset_is_used() -> None:
     lost = Lost()
     path = f"/broker-1/{COPY}/{0:020}.log"
     whole = lost.fs.files[path]
@@ -96,7 +96,7 @@ def test_most_advanced_copy_is_used() -> None:
     assert rebuilt.source == f"/broker-2/{COPY}"
 
 
-def test_without_a_copy_topics_are_rebuilt_from_partition_directories() -> None:
+def test_without_a_metadata_copy_topics_are_rebuilt_from_partition_directories() -> None:
     lost = Lost()
     for broker in ("/broker-1", "/broker-2"):
         lost.fs.remove_dir(f"{broker}/{COPY}")
@@ -106,8 +106,11 @@ def test_without_a_copy_topics_are_rebuilt_from_partition_directories() -> None:
     lost.check_serves()
 
 
-def test_copy_that_was_set_aside_restores_lost_records() -> None:
-    """The controller has lost its tail; brokers have started since, and have set the topic's partitions and their copies aside."""
+def test_metadata_copy_that_was_set_aside_restores_lost_records() -> None:
+    """The controller has lost the end of its metadata log, and with it the topic.
+
+    The brokers were then started once, and set aside the topic's partitions and their copies of the metadata log.
+    """
     lost = Lost()
     log = f"/controller/{COPY}/{0:020}.log"
     world = lost.world

@@ -1,4 +1,4 @@
-"""``ottla audit`` on directories of every kind: what it says, and its exit code."""
+"""``ottla audit`` on valid, damaged and foreign directories: its output and its exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scenarios.world import World
 
 
 def played(directory: Path, *commands: str) -> None:
-    """A directory after a clean stop."""
+    """Run scenario commands on a broker in ``directory`` and stop the broker cleanly."""
     few = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
     broker = SimulatedBroker({"log.dirs": str(directory), **few}, fs=RealFilesystem()).start()
     world = World(broker, "ottla", "")
@@ -112,7 +112,7 @@ def test_lock_file_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: p
 
 
 def test_invalid_segment_name_prevents_graduation(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Apache Kafka does not start on a directory with such a file."""
+    """Apache Kafka does not start on a directory that has a file with an invalid segment name."""
     (whole / "t-0" / "00000000000000000000.copy.log").write_bytes(b"")
     assert graduate(str(whole), None, dry_run=True, in_place=False) == 1
     assert "t-0/00000000000000000000.copy.log: this is not the name of a segment" in capsys.readouterr().err

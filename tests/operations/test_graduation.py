@@ -1,4 +1,4 @@
-"""A handed-over directory is complete: a torn end is left out and reported, damage is refused."""
+"""`ottla graduate` hands a directory over to Apache Kafka: a torn end is left out and reported, other damage is refused."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_torn_end_is_accepted_after_a_kill_and_refused_after_a_stop(directory: s
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
-def test_log_shorter_than_at_its_stop_is_refused(directory: str) -> None:
+def test_log_that_is_shorter_than_at_the_stop_is_refused(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     raw = log_in(fs, directory)
     del raw[[position for position, _ in batches(bytes(raw))][-1] :]
@@ -127,7 +127,7 @@ def test_log_shorter_than_at_its_stop_is_refused(directory: str) -> None:
 
 @pytest.mark.parametrize("directory", DIRECTORIES)
 def test_log_with_an_outdated_recovery_point_is_handed_over(directory: str) -> None:
-    """The checkpoint was replaced by an older one. A damaged offset is distinguished by the gap before it."""
+    """An outdated recovery point is accepted, but a damaged base offset is refused, because it leaves a gap before it."""
     fs = MemoryFilesystem(written(kill=False))
     path = f"{DATA_DIR}/{RECOVERY_POINTS}"
     points = read_offsets(fs, path)
@@ -154,7 +154,7 @@ ASIDE = f"{DATA_DIR}.ottla-metadata"
 
 
 class Refusing(FaultyFilesystem):
-    """A disk with a stopped broker's directory, on which directories cannot be moved, as out of a file system of its own."""
+    """A disk with the directory of a stopped broker. Unless ``moves`` is set, renames of directories fail with an OSError."""
 
     def __init__(self, *, moves: bool = False) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ def test_full_disk_leaves_the_directory_unchanged(kind: str, stale: bool) -> Non
 
 
 def test_handed_over_directory_survives_a_power_cut() -> None:
-    """Every created or moved name is synced before success is reported."""
+    """Every directory in which a file was created or renamed is synced before success is reported."""
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
     assert {op.path for op in disk.trace if op.kind == "sync_dir"} == {
@@ -226,7 +226,7 @@ def test_handed_over_directory_survives_a_power_cut() -> None:
     ]
 
 
-def test_failed_copy_leaves_nothing() -> None:
+def test_failed_copy_leaves_no_target_directory() -> None:
     disk = Refusing(moves=True)
     before = disk.content()
     disk.refuses = lambda number, kind, path: path.endswith(BOOTSTRAP_FILE)

@@ -32,7 +32,7 @@ Change = Callable[[ClusterState], list[LogRecord]]
 
 @cache
 def graduated() -> Mapping[str, bytes]:
-    """A directory with a topic that was written to, and one that was not, which has no directory."""
+    """A graduated directory with two topics. The topic ``empty`` was never written, so it has no partition directory."""
     broker = SimulatedBroker().start()
     world = World(broker, "ottla", "")
     for command in (
@@ -65,7 +65,7 @@ def made(state: ClusterState, name: str, partition_count: int, configs: Mapping[
 
 
 class KafkaDirectory:
-    """One that Apache Kafka has run on: its metadata log, whose records tests write, and snapshots of it."""
+    """A directory on which Apache Kafka has run. Tests write records to its metadata log and take snapshots."""
 
     def __init__(self) -> None:
         self.fs = MemoryFilesystem()
@@ -88,13 +88,13 @@ class KafkaDirectory:
         return path
 
     def forget_log_before_now(self) -> None:
-        """Kafka deletes segments below a snapshot."""
+        """Delete the log below its current end, as Kafka deletes segments below a snapshot."""
         path = self.log.segments[0].path(".log")
         self.log.roll(NOW_MS)
         self.fs.unlink(path)
 
 
-# a directory that was handed over and that Apache Kafka has not started on
+# a graduated directory on which Apache Kafka has not started yet
 
 
 def test_topics_without_a_directory_are_adopted_with_all_others() -> None:
@@ -129,7 +129,7 @@ def test_damaged_bootstrap_snapshot_is_refused(at: int) -> None:
         planned(fs, DATA_DIR)
 
 
-# a directory that Apache Kafka has run on
+# a directory on which Apache Kafka has run
 
 
 def test_log_overrides_the_bootstrap_snapshot() -> None:
@@ -140,7 +140,7 @@ def test_log_overrides_the_bootstrap_snapshot() -> None:
 
 
 def test_elections_in_the_kafka_log_raise_the_leader_epochs() -> None:
-    """Clients may have records after the election, in its epoch, that no log here has."""
+    """Clients may know the leader epoch of an election on another broker, so the adopted epoch must not be lower."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 3)
     module = partition_change_record
@@ -169,7 +169,7 @@ def test_snapshot_replaces_deleted_log_records() -> None:
 
 
 def test_log_records_before_a_snapshot_are_ignored() -> None:
-    """A topic that the snapshot has in its latest form must not go back to what its first record made of it."""
+    """Replaying a topic's first records over a newer snapshot would undo later changes of the topic."""
     kafka = KafkaDirectory()
     kafka.make_topic("t", 1)
     config = kafka.state.set_configs(TOPIC_RESOURCE, "t", {"retention.ms": "77"}).records
@@ -180,7 +180,7 @@ def test_log_records_before_a_snapshot_are_ignored() -> None:
     kafka.log.roll(NOW_MS)
     kafka.append(growth)
     kafka.snapshot()
-    # What is left of the log is older than the snapshot, and not whole.
+    # The remaining log is older than the snapshot, and incomplete.
     kafka.fs.unlink(kafka.log.segments[1].path(".log"))
     plan = planned(kafka.fs)
     assert partition_counts(plan) == {"t": 4}

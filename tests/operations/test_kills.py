@@ -1,4 +1,4 @@
-"""Commands that work on a directory at rest are killed at any operation: the next start, and the next command, find it whole."""
+"""Commands on a stopped broker's directory are killed at any disk operation. The next start or command finds complete data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_files(disk: Mapping[str, Buffer]) -> KillingFilesystem:
 
 
 def kills(disk: Mapping[str, Buffer], work: Callable[[KillingFilesystem], object]) -> Iterator[KillingFilesystem]:
-    """The disk after a kill at each operation of ``work``, and last after ``work`` as a whole."""
+    """Yield the disk after a kill at each operation of ``work``, and finally after ``work`` ran without a kill."""
     for number in count():
         fs = with_files(disk)
         fs.kill_at(number)
@@ -51,7 +51,7 @@ def progress(done: int, total: int) -> None: ...
 
 
 def topics_on(fs: KillingFilesystem, directory: str) -> dict[str, int]:
-    """How many records each topic of a broker on the directory has."""
+    """Start a broker on the directory. Returns the number of records of each topic."""
     broker = SimulatedBroker({**SETTINGS, "log.dirs": directory}, fs=fs).start()
     found = {}
     for name, topic in broker.broker.cluster.state.topics.items():
@@ -148,7 +148,7 @@ def test_killed_growth_leaves_one_broker_or_is_completed_by_the_next_call() -> N
     assert [has_begun for has_begun, _ in groupby(seen)][:2] == [False, True]
 
 
-def test_killed_format_of_a_cluster_gives_all_nodes_the_same_cluster_in_the_end() -> None:
+def test_killed_cluster_format_is_completed_with_one_cluster_id() -> None:
     uuids = (bytes([number]) * 16 for number in count(1))
 
     def work(fs: KillingFilesystem) -> None:

@@ -25,7 +25,11 @@ HERE = "/broker-1"
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    """What two brokers leave: ``both`` is on both, ``here`` on the first alone, and ``there`` on the second, without records."""
+    """Files of two stopped brokers.
+
+    Both brokers have a replica of the topic ``both``. The empty topics ``here`` and ``there`` are on the first and on the
+    second broker.
+    """
     world = MemberWorld()
     first, second = world.start(1), world.start(2)
     with first.connect() as client:
@@ -74,7 +78,7 @@ def test_audit_ignores_partitions_of_other_brokers(fs: MemoryFilesystem) -> None
     assert (audit.partitions, audit.torn) == (1, [])
 
 
-def test_metadata_copy_names_logs_with_other_replicas(fs: MemoryFilesystem) -> None:
+def test_changing_a_log_with_replicas_on_other_brokers_is_refused(fs: MemoryFilesystem) -> None:
     check_only_replicas(fs, HERE, [("here", 0)])
     for where in (("both", 0), ("unknown", 0)):
         with pytest.raises(DirectoryError, match=f"replicas of {where[0]}-0"):

@@ -1,4 +1,4 @@
-"""The levels of features that a fresh directory has, and one that goes over to Apache Kafka."""
+"""Feature levels of a new directory, and of a directory that is graduated to Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log is not changed by itself where other brokers have replicas of it."""
+"""Commands refuse to change a single replica of a log if other brokers have replicas of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.broker.membership.member_world import MemberWorld
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[MemberWorld]:
-    """The directories of a controller and two brokers that have stopped, with topics of one and of two replicas."""
+    """Directories of a stopped controller and two stopped brokers. Topic ``one`` has one replica, topic ``two`` has two."""
     made = MemberWorld()
     members = [made.start(node_id) for node_id in (1, 2)]
     with members[0].connect() as client:
@@ -29,8 +29,8 @@ def world() -> Iterator[MemberWorld]:
     assert made.bugs == 0
 
 
-def test_replicas_are_unknown_without_a_metadata_copy(world: MemberWorld) -> None:
-    """Such as one of before brokers kept a copy."""
+def test_change_is_refused_without_a_metadata_copy(world: MemberWorld) -> None:
+    """Directories of older releases have no metadata copy. Changes are refused then, as other replicas may exist."""
     fs = MemoryFilesystem({path: data for path, data in world.fs.files.items() if "/__cluster_metadata-0/" not in path})
     way = r"belongs to a broker with a remote controller, .* move /broker-1/two-0 away .* add --only-replica"
     with pytest.raises(DirectoryError, match=way):

@@ -31,7 +31,7 @@ def metadata_of(fs: MemoryFilesystem, directory: str) -> Log:
 
 
 def keep(fs: MemoryFilesystem, directory: str, rate: float, users: Iterable[str]) -> None:
-    """A directory whose cluster has these users with credentials, and with quotas of this rate, as has the group of each."""
+    """Create a directory whose metadata has credentials, a quota of ``rate`` and a group config for each user."""
     log, state = metadata_of(fs, directory), ClusterState(1)
     for user in users:
         records: list[LogRecord] = []
@@ -45,7 +45,7 @@ def keep(fs: MemoryFilesystem, directory: str, rate: float, users: Iterable[str]
 
 @pytest.fixture
 def fs() -> MemoryFilesystem:
-    """A source with a topic, and with ann's and bob's entries; a target with bob's own."""
+    """A source directory with a topic and with entries of ann and bob, and a target directory with other entries of bob."""
     fs = MemoryFilesystem()
     log = Logs(fs, "/source/t-0").new()
     put(log)
@@ -88,7 +88,7 @@ def test_entries_of_the_target_are_kept_and_reported(fs: MemoryFilesystem) -> No
     assert "broker configs are not imported (1 brokers have some)" in told
 
 
-def test_adoption_of_single_topics_takes_no_retained_entries(fs: MemoryFilesystem) -> None:
+def test_adoption_of_single_topics_imports_no_quotas_credentials_or_configs(fs: MemoryFilesystem) -> None:
     plan, state = adopted(fs, "t")
     assert list(state.credentials.by_user) == ["bob"]
     expected = (

@@ -1,4 +1,4 @@
-"""``ottla recover``: which parts of a damaged log are discarded, and which are kept."""
+"""``ottla recover``: which batches of a damaged log are discarded, and which are kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def opened(fs: MemoryFilesystem) -> tuple[LogDirectory, Log]:
 
 
 def filled(fs: MemoryFilesystem, *, clean: bool = True) -> list[str]:
-    """A log of several segments; the paths of these. Without ``clean`` the broker was killed after everything was synced."""
+    """Write a log of several segments. Without ``clean``, the broker is killed after all data was synced.
+
+    Returns the paths of the segments.
+    """
     directory, log = opened(fs)
     for number in range(BATCHES):
         put(log, now_ms=NOW_MS + number)
@@ -49,7 +52,7 @@ def filled(fs: MemoryFilesystem, *, clean: bool = True) -> list[str]:
 
 
 def visible(log: Log) -> Iterator[int]:
-    """The offsets of the records that a consumer gets."""
+    """Yield the offsets of the records that a consumer receives."""
     offset = 0
     while offset < log.log_end_offset:
         headers = [header for _, header in batches(read(log, offset, 1 << 20, committed=True).data)]
@@ -118,7 +121,7 @@ def test_truncated_closed_segment_is_padded(fs: MemoryFilesystem, kind: str, has
 
 @pytest.mark.parametrize("kind", ["cut inside a batch", "cut between two batches"])
 def test_synced_offsets_are_not_reused(fs: MemoryFilesystem, kind: str) -> None:
-    """A consumer may have read them, and committed what follows."""
+    """Consumers may have read the lost records and committed later offsets, so recovery must not reuse the lost offsets."""
     path = filled(fs)[-1]
     _, offset = damage(fs, path, kind)
     (hole,) = given_up(fs)[0].holes
@@ -128,7 +131,7 @@ def test_synced_offsets_are_not_reused(fs: MemoryFilesystem, kind: str) -> None:
     assert list(visible(log)) == list(range(offset))
 
 
-def test_torn_end_is_left_to_the_next_start(fs: MemoryFilesystem) -> None:
+def test_torn_end_is_not_reported_as_damage(fs: MemoryFilesystem) -> None:
     path = filled(fs, clean=False)[-1]
     raw = bytes(fs.files[path])
     fs.write_file(path, raw + raw[:40])
@@ -147,7 +150,7 @@ def test_several_holes_of_a_log_are_discarded_together(fs: MemoryFilesystem) -> 
 @pytest.mark.parametrize("has_failed_start", [False, True])
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])
 def test_aborted_transaction_with_a_lost_marker_stays_aborted(fs: MemoryFilesystem, clean: bool, has_failed_start: bool) -> None:
-    """A client hides a producer's records from the first aborted one up to the marker."""
+    """Recovery writes the lost abort marker again. Without the marker, clients would also skip later committed records."""
     directory, log = opened(fs)
     put(log, pid=1, epoch=0, sequence=0, transactional=True)
     for _ in range(3):
@@ -163,7 +166,7 @@ def test_aborted_transaction_with_a_lost_marker_stays_aborted(fs: MemoryFilesyst
     if not clean:
         fs.unlink(f"{DIRECTORY}/{CLEAN_FILE}")
     if has_failed_start:
-        # A start on an undamaged directory, which leaves the indexes as they are.
+        # A start on the undamaged directory, which does not change the indexes.
         opened(fs)[0].close()
     damage(fs, path, "zeros", marker)
     given_up(fs)
@@ -175,7 +178,7 @@ def test_aborted_transaction_with_a_lost_marker_stays_aborted(fs: MemoryFilesyst
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_only_chosen_logs_are_read(fs: MemoryFilesystem) -> None:
+def test_only_the_requested_partitions_are_examined(fs: MemoryFilesystem) -> None:
     damage(fs, filled(fs)[1], "length 0")
     fs.write_file(f"{DIRECTORY}/u-0/{0:020d}.log", b"")
     assert examine(fs, DIRECTORY, {("u", 0)}) == []

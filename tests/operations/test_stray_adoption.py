@@ -1,4 +1,4 @@
-"""`ottla adopt` is the way back for stray directories: they become a topic again, at once and as a whole."""
+"""`ottla adopt` restores a topic from its stray directories, all partitions together or none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fs() -> MemoryFilesystem:
 
 
 def adopt(fs: Filesystem, target: str = DATA_DIR, new_name: str | None = None, source: str = stray(0)) -> list[str]:
-    """Adopt into the directory itself; returns the notes."""
+    """Adopt a stray directory. Returns the notes of the plan."""
     plan = plan_adoption(fs, f"{DATA_DIR}/{source}", [], (bytes([number]) * 16 for number in count(1)), new_name)
     carry_out(fs, target, plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, progress)
     return plan.notes
@@ -41,7 +41,7 @@ def id_on(fs: MemoryFilesystem, topic: str) -> bytes:
     return topic_id
 
 
-def test_all_partitions_of_the_topic_come_back_with_its_id(fs: MemoryFilesystem) -> None:
+def test_all_partitions_of_the_topic_are_restored_with_its_id(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     notes = adopt(fs)
     assert any("the stray directories stay" in note and stray(1) in note for note in notes)
@@ -57,7 +57,7 @@ def topics_on_memory(fs: MemoryFilesystem) -> dict[str, int]:
     return topics_on(killing, DATA_DIR)
 
 
-def test_topic_that_exists_again_is_not_touched_and_the_data_gets_another_name(fs: MemoryFilesystem) -> None:
+def test_recreated_topic_is_unchanged_and_strays_are_adopted_under_a_new_name(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     broker = SimulatedBroker(fs=fs).start()
     new_id = make(broker, TOPIC)
@@ -73,7 +73,7 @@ def test_topic_that_exists_again_is_not_touched_and_the_data_gets_another_name(f
     assert read_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}") == topic_id
 
 
-def test_id_that_a_topic_has_is_not_given_twice(fs: MemoryFilesystem) -> None:
+def test_strays_with_the_topic_id_of_an_existing_topic_are_refused(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     adopt(fs, new_name="first")
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}", id_on(fs, "first"))
@@ -81,26 +81,26 @@ def test_id_that_a_topic_has_is_not_given_twice(fs: MemoryFilesystem) -> None:
         adopt(fs)
 
 
-def test_other_topics_strays_of_the_same_name_stay_behind(fs: MemoryFilesystem) -> None:
+def test_strays_with_the_same_name_and_another_topic_id_are_not_adopted(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1)}", bytes(range(16)))
     adopt(fs)
     assert topics_on_memory(fs) == {"kept": 2 * RECORDS, TOPIC: RECORDS}
 
 
-def test_partition_that_was_set_aside_twice_is_for_a_person_to_choose(fs: MemoryFilesystem) -> None:
+def test_two_strays_of_one_partition_are_refused(fs: MemoryFilesystem) -> None:
     topic_id = with_strays(fs)
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(1, 'b')}", topic_id)
     with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move the one away"):
         adopt(fs)
-    # The one that is named is chosen already.
+    # The stray directory in the command wins over another stray directory of the same partition.
     write_partition_metadata(fs, f"{DATA_DIR}/{stray(0, 'b')}", topic_id)
     fs.remove_dir(f"{DATA_DIR}/{stray(1, 'b')}")
     adopt(fs)
     assert topics_on_memory(fs) == WHOLE
 
 
-def test_invalid_name_and_name_for_a_whole_directory_are_refused(fs: MemoryFilesystem) -> None:
+def test_invalid_new_name_and_new_name_for_a_whole_directory_are_refused(fs: MemoryFilesystem) -> None:
     with_strays(fs)
     with pytest.raises(KafkaError) as refused:
         adopt(fs, new_name="a b")

@@ -1,4 +1,4 @@
-"""Reading a whole log keeps a piece of it in memory, not a segment of up to a gibibyte."""
+"""Operations that read a whole log hold only a chunk of it in memory, not a segment of up to 1 GiB."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.operations.test_directory_audit import WHOLE, played
 LARGE_BYTES = 48 << 20
 BATCH_BYTES = 256 << 10
 BOUND_BYTES = 16 << 20
-"""The segment source keeps 4 MiB of batches for an Arrow batch, in pieces of 4 MiB; all others keep less."""
+"""Memory limit of an operation. The segment source needs most: chunks of 4 MiB, and 4 MiB of batches for an Arrow batch."""
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed data directory; one partition has a large segment.
+    """A data directory after a clean stop. One partition has a large segment.
 
-    A small directory is walked through before, so that modules that are imported at first use are not counted.
+    All operations first run on a small directory, so that modules imported at first use do not count as memory of an operation.
     """
     root = tmp_path_factory.mktemp("small")
     played(root, *WHOLE)
@@ -47,7 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def enlarge(path: Path, offset: int) -> int:
-    """Append large batches from an offset on; the end of the log."""
+    """Append large batches to a log, starting at ``offset``. Returns the new log end offset."""
     batch = bytearray(build_batch([(None, b"v" * BATCH_BYTES)], 1))
     with path.open("ab") as file:
         while file.tell() < LARGE_BYTES:
@@ -107,7 +107,7 @@ WALKS = (
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("walk", WALKS)
-def test_large_segment_is_read_in_pieces(walk: Callable[[Path], None], directory: Path) -> None:
+def test_large_segment_is_read_in_bounded_memory(walk: Callable[[Path], None], directory: Path) -> None:
     tracemalloc.start()
     try:
         walk(directory)

@@ -1,4 +1,4 @@
-"""Random messages, built from the schemas: valid for one version, defaults where the version has no such field."""
+"""Random messages built from the schemas, valid for one version. Fields that the version lacks keep their defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def module_of(schema: Schema) -> ModuleType:
 
 
 class MessageMaker:
-    """Makes messages of one section at one version. Values stay in the ranges that every oracle takes."""
+    """Makes random requests or responses of one version, with values that ottla, kio and kafka-python all accept."""
 
     def __init__(self, module: ModuleType, section: Section, version: int, seed: int) -> None:
         self._module = module
@@ -28,7 +28,7 @@ class MessageMaker:
 
     def _struct(self, name: str, fields: list[Field]) -> Any:
         values = {f.name: self._value(f) for f in fields if f.low <= self._version <= f.high}
-        # A response's struct that differs from the request's of the same name is called so.
+        # If request and response have different structs of the same name, the response's class has the prefix "Response".
         renamed = f"Response{name}" if self._section.name.endswith("Response") else name
         shape = getattr(self._module, renamed, None) or getattr(self._module, name)
         return shape(**values)
@@ -42,7 +42,7 @@ class MessageMaker:
         return self._single(field)
 
     def _nullable_here(self, field: Field) -> bool:
-        """A field may be nullable from a later version on than it exists; those are always given here."""
+        """Whether the field may be None. Fields that became nullable only in a later version never are."""
         return field.name not in {"topics", "name", "protocol_name"}
 
     def _single(self, field: Field) -> Any:

@@ -1,4 +1,4 @@
-"""Undocumented behaviour of other packages that ottla relies on; a new version that changes it fails here."""
+"""Undocumented behaviour of other packages on which ottla relies. These tests fail if a new version of a package changes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 
 
 def test_aiokafka_uses_its_compiled_record_codec() -> None:
-    """The one in Python takes fifty times as long, and every record of a client is looked at by it."""
+    """aiokafka's pure Python codec is fifty times slower, and ottla uses the codec to check every record of a client."""
     assert DefaultRecordBatch is not default_records._DefaultRecordBatchPy
     assert DefaultRecordBatchBuilder is not default_records._DefaultRecordBatchBuilderPy
 

@@ -1,4 +1,4 @@
-"""The elements of a message's arrays are counted, and limited, while it is decoded."""
+"""While a message is decoded, the total number of its array elements is counted and limited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_array_elements_of_a_message_are_limited_in_total() -> None:
 
 
 def test_element_counts_are_per_thread() -> None:
-    # A page of the console decodes answers in the broker's process, while the event loop decodes requests.
+    # The console decodes responses in a thread of the broker's process, while the event loop decodes requests.
     def decode() -> None:
         begin_message()
         read_length(THOUSAND, 0)

@@ -1,4 +1,4 @@
-"""Compression framings that writers may choose, and header keys that are not UTF-8."""
+"""Compression framings that differ between clients, and header keys that are not valid UTF-8."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def members(payload: bytes) -> bytes:
     return b"".join(gzip_members.inflated(memoryview(payload), 100, 50))
 
 
-def test_gzip_with_several_members_is_read_in_pieces() -> None:
+def test_gzip_payload_with_several_members_is_decompressed() -> None:
     assert members(gzip_member(b"a" * 1_000) + gzip_member(b"") + gzip_member(b"b" * 1_000)) == b"a" * 1_000 + b"b" * 1_000
     assert members(gzip_member(b"a", 8, b"n" * 1_000 + b"\0")) == b"a"
 
@@ -106,7 +106,7 @@ def test_header_keys_may_be_any_bytes(check: Check, key: bytes) -> None:
     raw = batch(record() + record(delta=1, headers=headers((b"a", None), (key, b"x"))), count=2, timestamp_ms=NOW_MS)
     assert check(raw, rules()) in (NOW_MS, None)
     assert in_steps(raw, rules()) == NOW_MS
-    # The records are still checked.
+    # The records after an invalid header key are still checked.
     bad = batch(record(headers=headers((key, b"x"))) + record(delta=1, key=None), count=2, timestamp_ms=NOW_MS)
     assert refused(in_steps, bad, rules(keys_wanted=True)).code is Code.INVALID_RECORD
 

@@ -1,4 +1,4 @@
-"""Markers in control batches that no broker has written."""
+"""Reading markers from unusual control batches: compressed batches and decompression bombs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def control_batch(compression: int, value: bytes = COMMIT_VALUE) -> bytes:
 
 
 @pytest.mark.parametrize("compression", [0, GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_compressed_marker_is_read(compression: int) -> None:
+def test_marker_in_a_compressed_control_batch_is_read(compression: int) -> None:
     batch = control_batch(compression)
     marker = read_marker(batch, read_header(batch))
     assert marker is not None
@@ -41,5 +41,5 @@ def test_control_batch_that_is_a_decompression_bomb_is_refused(compression: int)
     finally:
         tracemalloc.stop()
     assert refused.value.code == Code.CORRUPT_MESSAGE
-    # Snappy has no stream: a block is inflated as a whole.
+    # Snappy has no streaming format: a block is decompressed as a whole.
     assert peak < (SNAPPY_BLOCK_BYTES if compression == SNAPPY else 32 * MAX_CONTROL_BYTES)

@@ -1,4 +1,4 @@
-"""Generated codecs against their schemas and against two other implementations, byte for byte."""
+"""Generated codecs are compared with their schemas, and byte for byte with kio and kafka-python."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_messages_round_trip_in_every_version(schema: Schema, section: Section) 
 
 
 @pytest.mark.parametrize(("schema", "section"), MESSAGES)
-def test_every_truncation_is_refused(schema: Schema, section: Section) -> None:
+def test_message_truncated_at_any_byte_is_refused(schema: Schema, section: Section) -> None:
     encode, decode = coders(schema, section)
     for version in versions(section):
         raw = encoded(encode, MessageMaker(module_of(schema), section, version, 1).make(), version)
@@ -136,10 +136,10 @@ def test_bytes_equal_those_of_kafka_python(schema: Schema, section: Section) -> 
     for version, seed in product(known, SEEDS):
         message = MessageMaker(module_of(schema), section, version, seed).make()
         if section.name == "ApiVersionsResponse":
-            message.error_code = 0  # it reads an error as version 0, whatever the version
+            message.error_code = 0  # kafka-python decodes every response that has an error as version 0.
         raw = encoded(encode, message, version)
         message = theirs.decode(raw, version=version)
-        message._header = None  # its encoder looks for one
+        message._header = None  # kafka-python's encoder requires the attribute.
         assert bytes(message.encode(version=version)) == raw, f"version {version}"
 
 
@@ -158,7 +158,7 @@ def test_unknown_tagged_field_is_skipped() -> None:
         pytest.param(b"\x01\xff\xff\xff\xff\x0f", id="millions of tags"),
     ],
 )
-def test_false_lengths_are_refused(raw: bytes) -> None:
+def test_invalid_lengths_are_refused(raw: bytes) -> None:
     codec = api(3)
     with pytest.raises(DecodeError):
         decode_body(codec.decode_request, raw, 0, 12)
@@ -166,7 +166,7 @@ def test_false_lengths_are_refused(raw: bytes) -> None:
 
 @pytest.mark.parametrize(("version", "kind"), [(9, "compact"), (10, "compact nullable")])
 def test_string_length_is_limited_to_32767_bytes_in_every_version(version: int, kind: str) -> None:
-    """As Kafka's generated readers: a compact length could say more than the two bytes of older versions."""
+    """Kafka has the same limit. Without it, a compact length could exceed the 16 bits of older versions."""
     codec = api(3)
 
     def metadata(name_bytes: int) -> bytes:
@@ -181,7 +181,10 @@ def test_string_length_is_limited_to_32767_bytes_in_every_version(version: int, 
 
 @pytest.mark.parametrize("version", [8, 9], ids=["string", "compact"])
 def test_invalid_utf8_is_replaced(version: int) -> None:
-    """As Java does. What would then be too long to be sent back is refused: each character that replaces one takes three bytes."""
+    """Invalid bytes become U+FFFD, as in Java.
+
+    U+FFFD takes three bytes in UTF-8, so a string may become too long for a response. Such a string is refused.
+    """
     codec = api(3)
 
     def metadata(name: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Record batches: checks of what clients send, markers, patches in the header."""
+"""Record batches: checks of batches from clients, transaction markers, and changes to fields of the batch header."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch(count: int = 3, **options: object) -> bytearray:
 
 
 def sealed(raw: bytearray) -> bytearray:
-    """Return the batch with a valid CRC after a change."""
+    """Write a new CRC into a changed batch and return the batch."""
     from crc32c import crc32c
 
     pack_into(">I", raw, 17, crc32c(memoryview(raw)[CRC_START:]))
@@ -80,7 +80,7 @@ def test_invalid_batch_is_refused_with_its_code(raw: bytearray, code: Code) -> N
     assert refused.value.code is code
 
 
-def test_a_wrong_crc_is_corrupt() -> None:
+def test_wrong_crc_is_refused_as_corrupt_message() -> None:
     raw = batch()
     raw[-1] ^= 1
     with pytest.raises(KafkaError) as refused:
@@ -88,7 +88,7 @@ def test_a_wrong_crc_is_corrupt() -> None:
     assert refused.value.code is Code.CORRUPT_MESSAGE
 
 
-def test_zstd_needs_version_seven() -> None:
+def test_zstd_is_refused_where_the_produce_version_does_not_allow_it() -> None:
     raw = batch(compression=4)
     check_produced(raw)
     with pytest.raises(KafkaError) as refused:
@@ -96,7 +96,7 @@ def test_zstd_needs_version_seven() -> None:
     assert refused.value.code is Code.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_offset_and_epoch_are_outside_the_crc() -> None:
+def test_assigning_offset_and_leader_epoch_keeps_the_crc_valid() -> None:
     raw = batch()
     assign(raw, 1234, 5)
     header = read_header(raw)
@@ -114,7 +114,7 @@ def test_append_time_is_stamped_with_a_new_crc() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_reads_as_it_was_written(commit: bool) -> None:
+def test_marker_round_trips(commit: bool) -> None:
     marker = EndTxnMarker(4242, 7, commit, 3)
     raw = build_marker(marker, NOW_MS)
     header = read_header(raw)
@@ -136,7 +136,7 @@ def test_sequence_numbers_wrap_around(sequence: int, by: int, expected: int) -> 
     assert advance_sequence(sequence, by) == expected
 
 
-def test_an_undecodable_payload_is_corrupt() -> None:
+def test_undecodable_payload_is_refused_as_corrupt_message() -> None:
     raw = batch(3, compression=1)
     raw[70:75] = b"\xff" * 5
     with pytest.raises(KafkaError) as refused:

@@ -1,4 +1,4 @@
-"""Error categories: how clients react to each error code."""
+"""Error codes by category: retriable, abortable and fenced."""
 
 from __future__ import annotations
 

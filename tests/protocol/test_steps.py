@@ -1,4 +1,4 @@
-"""Long work whose log changes between two of its steps, or whose step beside the loop fails."""
+"""Long operations that run in steps: the log changes between two steps, or a step that runs in a thread fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPACTED = LogConfig(
 
 
 class Faulty(MemoryFilesystem):
-    """Refuses to sync ``unsyncable`` files."""
+    """A file system on which syncing a file fails if its path contains ``unsyncable``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def directory(fs: Faulty) -> LogDirectory:
 
 @pytest.fixture
 def log(directory: LogDirectory) -> Log:
-    """Ten segments of three records, a millisecond from batch to batch."""
+    """A log of ten segments with three records each. Timestamps increase by one millisecond per batch."""
     made = directory.create("t", 0, COMPACTED, bytes(range(16)))
     for at in range(30):
         put(made, now_ms=NOW_MS + at)
@@ -130,12 +130,12 @@ def test_cleaning_distinguishes_a_failed_sync_from_a_refused_write(
     assert (unsyncable == "00.log") == (log.recovery_point == 0)
 
 
-# look-ups by timestamp
+# lookups by timestamp
 
 
 @pytest.fixture
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step after every unit of work."""
+    """Let an operation yield after every unit of work."""
     monkeypatch.setattr("ottla.protocol.steps.WORK_A_STEP", 1)
 
 
@@ -150,7 +150,7 @@ def result(steps: Steps[TimestampedOffset | None]) -> int | None:
 
 @pytest.mark.usefixtures("every_step")
 def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
-    """Retention takes segments that are looked at, passed over, or still to come, after each number of steps."""
+    """Retention deletes segments after each step of the lookup. They may be already searched, in use, or not yet reached."""
     wanted = 20
     in_all = sum(1 for _ in looked_up(log, NOW_MS + wanted))
     assert in_all > 3

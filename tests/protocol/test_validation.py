@@ -1,4 +1,4 @@
-"""Validation of a client's records: which checks, in which order, and their cost."""
+"""Validation of records from clients: the checks, their order, and their cost in time and memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_records_without_a_key_are_reported(check: Check, codec: int) -> None:
 @BOTH
 @CODECS
 def test_timestamps_out_of_range_are_reported(check: Check, codec: int) -> None:
-    """Each record's own counts; the largest that the header tells of does not."""
+    """The timestamp of each record is checked, not the maximum timestamp in the batch header."""
     deltas = [0, -20_000, 5, 20_000, 10_000]
     raw = packed([record(delta=i, timestamp_delta_ms=d) for i, d in enumerate(deltas)], codec)
     error = refused(check, raw, rules())
@@ -138,7 +138,7 @@ def test_one_shot_and_streaming_checks_agree_on_random_batches(codec: int) -> No
             try:
                 outcomes.append((check(bytes(raw), rules(keys_wanted=True)), None, None))
             except KafkaError as error:
-                # Which of two faults is met first is no matter.
+                # A batch may have two faults. The checks may differ in the fault that they find first.
                 code = Code.INVALID_RECORD if error.code is Code.CORRUPT_MESSAGE else error.code
                 outcomes.append((None, code, [e.batch_index for e in getattr(error, "errors", [])]))
         if outcomes[0] != (None, None, None):
@@ -166,7 +166,7 @@ def test_large_records_are_checked_without_buffering_them(codec: int, key_bytes:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_truncated_payload_is_corrupt(codec: int) -> None:
+def test_truncated_payload_is_refused_as_corrupt(codec: int) -> None:
     payload = compress(record(value=Random(1).randbytes(300_000)), codec)
     for cut in (1, 5, len(payload) // 2):
         raw = batch(payload[:-cut], attributes=codec, timestamp_ms=NOW_MS)
@@ -175,7 +175,7 @@ def test_truncated_payload_is_corrupt(codec: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_payload_beyond_the_decompression_limit_is_too_large(codec: int) -> None:
+def test_payload_beyond_the_decompression_limit_is_refused_as_too_large(codec: int) -> None:
     raw = packed([record(value=bytes(20 * MIB))], codec)
     assert in_steps(raw, rules()) == NOW_MS
     error = refused(in_steps, raw, rules(), 10 * MIB)
@@ -192,7 +192,10 @@ def test_impossible_record_count_is_refused_before_decoding(check: Check) -> Non
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_many_invalid_records_are_reported_in_steps(codec: int) -> None:
-    """Blame takes several times as long as praise; the first look counts for nothing."""
+    """Building errors takes several times as long as accepting records, so the one-shot check leaves it to the streaming check.
+
+    The one-shot check then does not count against the decompression limit.
+    """
     raw = packed([record(delta=i, key=None) for i in range(BLAMED_AT_ONCE + 1)], codec)
     header, allowance = read_header(raw), Allowance(LIMIT_BYTES)
     assert check_records(raw, header, rules(keys_wanted=True), allowance) is None
@@ -200,7 +203,7 @@ def test_many_invalid_records_are_reported_in_steps(codec: int) -> None:
     assert check_records(raw, header, rules(), allowance) == NOW_MS
 
 
-def test_number_of_errors_per_batch_is_bounded() -> None:
+def test_number_of_record_errors_per_batch_is_bounded() -> None:
     raw = packed([record(delta=i, key=None) for i in range(12_000)])
     error = refused(in_steps, raw, rules(keys_wanted=True))
     assert blamed(error) == list(range(10_000))
@@ -213,7 +216,7 @@ def steps_of(raw: bytes) -> Steps[int | None]:
 
 
 def peak_bytes(raw: bytes) -> int:
-    """Bytes of all Python objects at the peak of the check."""
+    """Check the batch in steps. Returns the peak size of all Python objects during the check, in bytes."""
     tracemalloc.start()
     try:
         run(steps_of(raw))
@@ -223,7 +226,7 @@ def peak_bytes(raw: bytes) -> int:
 
 
 def check_steps(meter: Meter, raw: bytes, limit: Limit = STEP) -> None:
-    """Raises AssertionError where one of the steps on the loop is too long."""
+    """Check the batch in steps. Raises AssertionError if a step on the event loop exceeds the limit."""
     check_best(meter, limit, lambda _: run_steps(meter, steps_of(raw)))
 
 
@@ -266,7 +269,7 @@ def test_many_tiny_records_use_little_memory_and_hold_the_loop_briefly(meter: Me
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])
 def test_records_with_many_headers_hold_the_loop_briefly(meter: Meter, codec: int, count: int, headers: int) -> None:
-    """A header takes two bytes, and more time than any other two of a record."""
+    """A record header may have only two bytes, but decoding it takes more time than two bytes anywhere else in a record."""
     headers = min(headers, max(150_000, meter.size(headers)))
     raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
     assert check_records(raw, read_header(raw), rules(), Allowance(LIMIT_BYTES)) is None
@@ -276,7 +279,7 @@ def test_records_with_many_headers_hold_the_loop_briefly(meter: Meter, codec: in
 @CODECS
 @pytest.mark.parametrize("sizes", [(10, 100), (100, 10), (10, 50_000), (10, 10 * MIB)])
 def test_record_up_to_the_topic_limit_is_accepted(codec: int, sizes: tuple[int, int]) -> None:
-    """Where records are compressed. Their keys, headers and numbers count."""
+    """The limit applies only to records of a compressed batch. A record's size includes its key, headers and varints."""
     raw = packed([record(delta=i, value=bytes(size)) for i, size in enumerate(sizes)], codec)
     largest = max(len(record(delta=i, value=bytes(size))) - len(varint(max(sizes))) for i, size in enumerate(sizes))
     assert at_once(raw, rules(max_record_bytes=largest)) in (NOW_MS, None)

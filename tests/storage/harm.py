@@ -1,4 +1,4 @@
-"""Damage to a batch in the middle of a closed segment, by kind."""
+"""Kinds of damage that tests apply to a batch in the middle of a closed segment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def _with(raw: bytes, at: int, data: bytes) -> bytes:
 
 
 Harm = Callable[[bytes, int, BatchHeader], bytes]
-"""Gets a segment's bytes, the position and the header of a batch in it; returns the damaged bytes."""
+"""A function that damages one batch of a segment. Its arguments are the segment's bytes and the batch's position and header.
+
+Returns the damaged bytes of the segment.
+"""
 
 HARMS: dict[str, Harm] = {
     "length 0": lambda raw, at, _: _with(raw, at + _LENGTH_AT, _LENGTH.pack(0)),
@@ -31,7 +34,7 @@ HARMS: dict[str, Harm] = {
     "offset goes backwards": lambda raw, at, header: _with(raw, at, _OFFSET.pack(header.base_offset - 2)),
     "offset beyond the segment": lambda raw, at, header: _with(raw, at, _OFFSET.pack(header.base_offset + 1_000_000)),
 }
-"""Kinds of damage that keep the length of the file, so that the indexes still match."""
+"""Kinds of damage that keep the file's size, so that the segment's indexes still match the file."""
 CUTS: dict[str, Harm] = {
     "cut inside a batch": lambda raw, at, _: raw[: at + 30],
     "cut between two batches": lambda raw, at, _: raw[:at],
@@ -40,6 +43,6 @@ CUTS: dict[str, Harm] = {
 
 
 def harmed(raw: bytes, kind: str, number: int) -> tuple[bytes, int, BatchHeader]:
-    """The damaged bytes of a segment, and the position and header of the batch ``number`` in it, which was damaged."""
+    """Damage the batch ``number`` of a segment. Returns the segment's bytes and the batch's position and original header."""
     at, header = list(batches(raw))[number]
     return (HARMS | CUTS)[kind](raw, at, header), at, header

@@ -1,4 +1,4 @@
-"""Files in memory of a process that is killed, or whose disk refuses, at any operation that changes the disk."""
+"""An in-memory file system that kills the process, or fails with an OSError, at a chosen operation that changes the disk."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class _File(FaultyFile):
         try:
             super().append(data)
         except PowerCut:
-            # A kill during the write leaves a part of it.
+            # A kill during a write leaves the first half of the data in the file.
             self._made()[size:] = bytes(data)[: len(data) // 2]
             raise
 
 
 class KillingFilesystem(FaultyFilesystem):
-    """Lists the operations that change the disk, and may kill the process at one of them.
+    """Records the operations that change the disk, and can kill the process at a chosen operation.
 
-    Other than in `FaultyFilesystem`, renames of directories, removals and syncs of directories count as well. The rename of a
-    directory is one operation; its removal is one for each file and directory.
+    Unlike `FaultyFilesystem`, it also counts renames, removals and syncs of directories. Renaming a directory is a single
+    operation. Removing a directory is one operation for each file and directory in it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class KillingFilesystem(FaultyFilesystem):
         if self._is_inside:
             return
         if self._is_dead:
-            # Clean-up of the dead process does not reach the disk.
+            # Cleanup code that runs after the kill must not change the disk.
             raise OSError("the process is dead")
         self.operations.append((kind, path))
         try:
@@ -46,13 +46,16 @@ class KillingFilesystem(FaultyFilesystem):
             raise
 
     def begin(self, refuses: Callable[[int, str, str], bool] = lambda number, kind, path: False) -> None:
-        """List operations again, in a new process if the last one died. ``refuses`` gets numbers from 0 (`FaultyFilesystem`)."""
+        """Restart the recording and the operation numbers from 0, and revive the process if it was killed.
+
+        ``refuses`` is called for each operation, as in `FaultyFilesystem`.
+        """
         first = self.writes + 1
         self.operations, self._is_dead = [], False
         self.refuses = lambda number, kind, path: refuses(number - first, kind, path)
 
     def kill_at(self, wanted: int) -> None:
-        """Kill the process at an operation, counted from 0."""
+        """Kill the process at the operation number ``wanted``, counted from 0."""
 
         def refuses(number: int, kind: str, path: str) -> bool:
             if number == wanted:

@@ -54,7 +54,7 @@ def write(
 
 
 def compact(log: Log, now_ms: int = NOW_MS, buffer_bytes: int = BUFFER_BYTES) -> None:
-    """Close the active segment and clean until nothing is dirty."""
+    """Roll the active segment, then clean the log until it has no dirty segments."""
     if log.active.size_bytes:
         log.roll(now_ms)
     while (dirty := run(filthiest([log], now_ms))) is not None:
@@ -62,12 +62,12 @@ def compact(log: Log, now_ms: int = NOW_MS, buffer_bytes: int = BUFFER_BYTES) ->
 
 
 def forget(log: Log) -> None:
-    """Every producer has been idle for too long."""
+    """Let the state of every producer expire."""
     list(log.producers.remove_expired(NOW_MS + 1, 0, 100))
 
 
 def contents(log: Log) -> list[tuple[int, str, str | None]]:
-    """Offset, key and value of every record of data that is there."""
+    """Return offset, key and value of every stored data record."""
     return [
         (r.offset, (r.key or b"").decode(), None if r.value is None else r.value.decode())
         for header, raw in stored(log)
@@ -83,7 +83,7 @@ def committed(log: Log) -> dict[str, str]:
     while offset < log.last_stable_offset:
         part = read(log, offset, 1 << 20, committed=True)
         if not len(part.data):
-            # The last batches below the last stable offset may be cleaned away: a reader waits there, as in Kafka.
+            # Compaction may have removed the last batches below the last stable offset. A reader then waits there, as in Kafka.
             left = [h.base_offset for h, _ in stored(log) if offset <= h.last_offset < log.last_stable_offset]
             assert not left, f"nothing to read at {offset}, below {log.last_stable_offset}"
             break
@@ -128,8 +128,8 @@ ROOMY = LogConfig(segment_bytes=64 << 20, max_message_bytes=64 << 20, cleanup_po
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_large_records_are_copied_in_pieces(logs: Logs, compression: int) -> None:
-    """The key of each is known, and a delete horizon changes the beginning of each alone."""
+def test_large_records_are_copied_in_chunks(logs: Logs, compression: int) -> None:
+    """Records larger than one chunk keep their timestamps although the delete horizon changes the batch's base timestamp."""
     log, value = logs.new(ROOMY), "v" * 1_500_000
     write(log, ("big", value + "1"), compression=compression)
     write(log, ("a", "1"), ("big", value + "2"), ("gone", None), ("b", "1"), ("late", value + "3"), compression=compression)
@@ -182,7 +182,7 @@ def test_fully_retained_batch_keeps_its_bytes(log: Log) -> None:
     assert stored(log) == before
 
 
-def test_tombstones_stay_until_their_horizon(log: Log) -> None:
+def test_tombstones_are_kept_until_their_delete_horizon(log: Log) -> None:
     write(log, ("a", "1"), ("b", "1"))
     write(log, ("a", None), ("c", "1"))
     compact(log)
@@ -198,8 +198,8 @@ def test_tombstones_stay_until_their_horizon(log: Log) -> None:
 
 
 @pytest.mark.entry("CRD-13")
-def test_full_pass_keeps_the_log_end_offset(log: Log) -> None:
-    """An emptied last batch stays, because a reader must find the offset after it (KAFKA-17076)."""
+def test_compaction_that_empties_the_last_batch_keeps_the_log_end_offset(log: Log) -> None:
+    """An emptied last batch is kept, because readers must find the offset after it (KAFKA-17076)."""
     write(log, ("a", "1"))
     write(log, ("b", None))
     compact(log)
@@ -217,12 +217,12 @@ def test_aborted_data_is_removed_and_its_marker_after_the_delete_horizon(log: Lo
     end(log, 7, commit=False)
     write(log, ("b", "1"))
     compact(log)
-    # The batch stays without its records, for it is the producer's last: so does the marker, and its entry.
+    # The aborted batch is kept without records, because it is the producer's last batch. Its marker and index entry are kept too.
     assert contents(log) == [(0, "a", "1"), (3, "b", "1")]
     assert [h.record_count for h, _ in stored(log)] == [1, 0, 1, 1]
     assert len(list(log.segments[0].txn_index)) == 1
     forget(log)
-    # The pass that takes the data away has seen it still: the marker is at the end of nothing in the next.
+    # The pass that removes the batch still counts it as the marker's data. Only the next pass sets the marker's delete horizon.
     for value in ("2", "3"):
         write(log, ("b", value))
         compact(log)
@@ -237,7 +237,7 @@ def test_aborted_data_is_removed_and_its_marker_after_the_delete_horizon(log: Lo
 
 
 @pytest.mark.entry("STO-15")
-def test_a_commit_marker_stays_as_long_as_its_data(log: Log) -> None:
+def test_commit_marker_is_kept_as_long_as_its_records(log: Log) -> None:
     write(log, ("a", "1"), pid=7, sequence=0, transactional=True)
     end(log, 7, commit=True)
     forget(log)
@@ -265,7 +265,7 @@ def test_record_with_the_key_of_a_marker_removes_no_marker(log: Log) -> None:
 
 
 @pytest.mark.entry("STO-15")
-def test_the_sequence_of_a_producer_outlives_its_records(logs: Logs, log: Log) -> None:
+def test_producer_sequence_is_kept_when_its_records_are_compacted_away(logs: Logs, log: Log) -> None:
     write(log, ("a", "1"), pid=7, sequence=0)
     write(log, ("a", "2"), pid=7, sequence=1)
     write(log, ("a", "3"))
@@ -296,7 +296,7 @@ def test_records_after_the_last_stable_offset_are_not_cleaned(log: Log) -> None:
     assert committed(log) == {"a": "5"}
 
 
-def test_transaction_over_several_segments_is_recognized_in_each(log: Log) -> None:
+def test_records_of_an_aborted_transaction_are_removed_from_all_its_segments(log: Log) -> None:
     write(log, ("keep", "1"))
     for at in range(3):
         write(log, (f"k{at}", "lost"), pid=7, sequence=at, transactional=True)
@@ -318,7 +318,7 @@ def test_segments_are_merged_up_to_segment_bytes(log: Log) -> None:
     assert len(log.segments) == many + 1
     write(log, ("k0", "w"))
     compact(log)
-    # What is left of them, and the active one.
+    # The merged segment and the active segment remain.
     assert len(log.segments) == 2
     assert committed(log) == {"k0": "w", "k1": "v" * 40, "k2": "v" * 40}
 
@@ -332,7 +332,7 @@ def test_full_offset_map_cleans_in_several_passes(log: Log) -> None:
 
 
 def test_records_without_a_key_are_removed(log: Log) -> None:
-    """They came before the topic was compacted."""
+    """Such records were written before the topic's cleanup policy was changed to compact."""
     raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
     append(log, raw, NOW_MS)
     compact(log)
@@ -398,9 +398,10 @@ def test_unreadable_log_is_reported_and_not_cleaned(log: Log) -> None:
 
 
 def visible(log: Log) -> tuple[object, ...]:
-    """All that anybody can see. An entry of the transaction index may outlive the data that it is about.
+    """Return the state that readers and producers can observe.
 
-    Of the batches of a producer, cleaning keeps the last one only.
+    The transaction index is left out, because an entry may outlive its records. Only the last batch of each producer is
+    compared, because cleaning keeps no earlier batches of a producer.
     """
     return *state(log, last_batches=1)[:4], committed(log)
 
@@ -431,7 +432,7 @@ def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed
         now_ms += rng.randrange(100)
         pid = rng.choice([-1, 1, 2, 3])
         transactional = pid > 1
-        # Keys are the producer's own: among open transactions the order of the log is not the order of the outcomes.
+        # Each producer writes its own keys: concurrent transactions may end in another order than they wrote their records.
         pairs = {f"{pid}-{rng.randrange(8)}": rng.choice([None, f"v{at}"]) for _ in range(rng.randrange(1, 4))}
         sequence = shadow.sequences.get(pid, 0) if pid >= 0 else -1
         write(log, *pairs.items(), pid=pid, sequence=sequence, transactional=transactional, now_ms=now_ms)
@@ -471,7 +472,7 @@ def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed
 
 @pytest.mark.parametrize("length", [0, 1 << 30, -1])
 def test_unreadable_header_does_not_lose_later_batches(log: Log, length: int) -> None:
-    """The walk ends at such a header, and a rewritten segment would silently lose the batches after it."""
+    """A scan ends at an unreadable header, so a segment rewritten from it would silently lose the batches after the header."""
     for number in range(3):
         write(log, (f"k{number}", "v"))
     log.roll(NOW_MS)

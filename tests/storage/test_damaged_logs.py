@@ -1,4 +1,4 @@
-"""Synced data that was changed or lost is reported by a start, which truncates nothing that is valid."""
+"""Opening a log whose synced data was changed or lost reports the damage and truncates no valid batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HARMS = ["noise", "noise of another size", "zeros", "the end gone", "a bit of th
 @pytest.mark.parametrize("how", HARMS)
 @pytest.mark.parametrize("interval", [100, 1 << 20], ids=["indexed", "no index entries"])
 def test_synced_data_is_never_truncated(logs: Logs, how: str, interval: int, clean: bool) -> None:
-    """A start that finds it damaged refuses the log, and so does the next, which comes after no clean stop."""
+    """Opening the damaged log fails after a clean stop, and fails again after an unclean stop."""
     config = LogConfig(segment_bytes=1_000, index_interval_bytes=interval)
     log = logs.new(config)
     busy(log)
@@ -59,8 +59,8 @@ def test_synced_data_is_never_truncated(logs: Logs, how: str, interval: int, cle
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("field", [0, 7, 8, 11, 16, 17, 26, 30, 60], ids=lambda at: f"byte {at}")
 @pytest.mark.parametrize("number", [0, 3, -1], ids=["first", "middle", "last"])
-def test_flipped_byte_in_a_closed_log_is_found_or_harmless(logs: Logs, field: int, number: int) -> None:
-    """Of a batch in the middle only what leads the walk astray is seen: a clean start computes no CRC but the last."""
+def test_flipped_byte_in_a_closed_log_is_reported_or_harmless(logs: Logs, field: int, number: int) -> None:
+    """After a clean stop only the last batch's CRC is checked. Damage in an earlier batch is found only in its length or magic."""
     config = LogConfig(segment_bytes=1 << 20)
     log = logs.new(config)
     for _ in range(6):
@@ -100,8 +100,8 @@ def test_bytes_after_the_end_of_a_closed_log_are_truncated_and_reported(logs: Lo
 
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("in_between", [1, 30])
-def test_batches_after_the_recovery_point_of_a_closed_log_are_read(logs: Logs, in_between: int) -> None:
-    """The checkpoint of recovery points was replaced by an older one."""
+def test_batches_after_an_outdated_recovery_point_are_verified(logs: Logs, in_between: int) -> None:
+    """The checkpointed recovery point is older than the closed log, as after an older checkpoint file was restored."""
     log = logs.new()
     busy(log, in_between)
     point = log.log_end_offset
@@ -133,7 +133,7 @@ def test_log_with_missing_files_is_damaged(logs: Logs, clean: bool) -> None:
 
 @pytest.mark.entry("STO-04")
 def test_valid_batches_truncated_after_a_crash_are_counted(logs: Logs) -> None:
-    """Apache Kafka truncates there as well. The log line shows that more than a torn end was removed."""
+    """Recovery truncates at the first invalid batch, as in Apache Kafka. The report counts the valid batches after it."""
     config = LogConfig(segment_bytes=1 << 20)
     log = logs.new(config)
     for _ in range(6):

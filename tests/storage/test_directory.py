@@ -1,4 +1,4 @@
-"""A log directory at its start: the clean-shutdown file, the checkpoints, what is missing and what is too much."""
+"""Opening a log directory: the clean-shutdown file, the checkpoints, missing files and leftover files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_clean_shutdown_file_is_written_last(fs: MemoryFilesystem, monkeypatch: 
 
 @pytest.mark.entry("STO-05")
 def test_every_checkpoint_is_synced_before_the_clean_shutdown_file() -> None:
-    """A power cut must not leave older checkpoints behind it. Some checkpoint is read by each kind of start."""
+    """After a power cut, a clean-shutdown file must not exist together with checkpoints older than it."""
     fs = TracingFilesystem()
     directory, log = opened(fs)
     put(log, 3)
@@ -131,7 +131,7 @@ def test_damaged_checkpoint_is_ignored(fs: MemoryFilesystem, damage: Callable[[b
 
 
 def test_damaged_checkpoint_is_not_overwritten_with_an_empty_one(fs: MemoryFilesystem) -> None:
-    """Also where meta.properties is missing, as in a new directory, which gets a checkpoint without entries."""
+    """Without meta.properties the directory looks new, and in a new directory the broker creates empty checkpoints."""
     fs.write_file(f"/data/{RECOVERY_POINTS}", b"garbage")
     for _ in range(2):
         assert opened(fs)[0].unreadable
@@ -143,7 +143,7 @@ def test_damaged_checkpoint_is_not_overwritten_with_an_empty_one(fs: MemoryFiles
 @pytest.mark.entry("STO-10")
 @pytest.mark.parametrize("is_settled_later", [False, True])
 def test_compacted_log_recognizes_the_last_five_batches_after_a_crash(fs: MemoryFilesystem, is_settled_later: bool) -> None:
-    """Cleaning has left one batch of a producer, and the newest segments were rolled since the recovery point was written."""
+    """Compaction has kept one batch of the producer. The newest segments were rolled after the recovery point was written."""
     directory, log = opened(fs, COMPACTED)
     for sequence in range(7):
         write(log, ("key", f"v{sequence}"), pid=1, sequence=sequence)
@@ -163,7 +163,7 @@ def test_compacted_log_recognizes_the_last_five_batches_after_a_crash(fs: Memory
 
 
 @pytest.mark.entry("STO-10")
-def test_only_the_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem) -> None:
+def test_only_producer_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     for _ in range(100):
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)

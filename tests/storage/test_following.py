@@ -1,4 +1,4 @@
-"""A follower has its leader's files, byte for byte, and refuses what does not follow its log."""
+"""A follower's log files equal its leader's byte for byte. The follower refuses records that do not continue its log."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_uncommitted_marker_holds_back_the_last_stable_offset() -> None:
 
 
 def expected_last_stable(log: Log) -> int:
-    """As seen by a reader that has only the records below the high watermark."""
+    """Compute the last stable offset from the batches below the high watermark."""
     opened: dict[int, int] = {}
     for header, _ in stored(log):
         if header.next_offset > log.high_watermark:
@@ -88,7 +88,7 @@ def expected_last_stable(log: Log) -> int:
     return min(opened.values(), default=log.high_watermark)
 
 
-def test_incomplete_batch_is_left_out() -> None:
+def test_incomplete_batch_is_not_appended() -> None:
     follower = new()
     whole, half = batch(0, count=3), batch(3)
     assert append_as_follower(follower, bytes(whole + half[:-1]), 0, NOW_MS) == len(whole)
@@ -126,8 +126,8 @@ def test_non_contiguous_records_are_refused_without_a_change(records: list[bytes
     append_as_follower(follower, bytes(batch(5, epoch=2)), 9, NOW_MS)
 
 
-def test_batches_of_a_later_leader_are_left_out() -> None:
-    """KAFKA-18723: the response comes from a former leader."""
+def test_batches_of_a_later_leader_epoch_are_not_appended() -> None:
+    """KAFKA-18723: a fetch response of a former leader may contain batches with later leader epochs."""
     follower = new()
     append_as_follower(follower, bytes(batch(0, epoch=1) + batch(1, epoch=3) + batch(2, epoch=1)), 2, NOW_MS)
     assert follower.log_end_offset == 1

@@ -1,7 +1,8 @@
-"""Damage in the middle of a log: no reader takes it for the end of a segment, or skips it without an error.
+"""Damage in the middle of a log: no reader treats it as the end of the segment, or skips it without an error.
 
-Apache Kafka 4.4.0 answers a fetch and a look-up by timestamp with CORRUPT_MESSAGE at a length that is 0 or negative. It skips the
-rest of a segment without an error where a length reaches beyond the end of the file, and leaves all other damage to its clients.
+Apache Kafka 4.4.0 answers a fetch or a lookup by timestamp with CORRUPT_MESSAGE if it reaches a batch length of 0 or less. If a
+batch length exceeds the rest of the file, Kafka skips the rest of the segment without an error. It leaves the detection of all
+other damage to its clients.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CONFIG = LogConfig(segment_bytes=1_500, index_interval_bytes=200)
 COMPACTED = LogConfig(segment_bytes=1_500, index_interval_bytes=200, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
 BATCHES = 60
 NUMBER = 5
-"""The damaged batch of the second segment, which has an index entry on both sides."""
+"""Number of the damaged batch in its segment. The offset index has entries before and after this batch."""
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def written(memory: Logs, config: LogConfig = CONFIG) -> Log:
 
 
 def damage(memory: Logs, segment: Segment, kind: str) -> tuple[int, int]:
-    """Damage a segment's file; returns position and offset of the batch."""
+    """Damage one batch in a segment's file. Returns the batch's position and base offset."""
     path = segment.path(LOG_SUFFIX)
     raw, position, header = harmed(memory.fs.read_file(path) or b"", kind, NUMBER)
     memory.fs.write_file(path, raw)
@@ -65,7 +66,7 @@ def opened(memory: Logs, config: LogConfig = CONFIG) -> Log:
 
 
 def read_up(log: Log, start: int, *, to_end: bool = False) -> tuple[list[int], KafkaError | None]:
-    """The offsets that a reader gets from ``start`` on, and the error at which it stops."""
+    """Read the log from ``start``. Returns the base offsets that were read, and the error that ended the read, if any."""
     offsets: list[int] = []
     offset = start
     while offset < log.log_end_offset:
@@ -93,7 +94,7 @@ def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: 
     assert error.code is Code.CORRUPT_MESSAGE
     assert (error.path, error.position, error.offset) == (segment.path(LOG_SUFFIX), position, offset)
     assert str(log.damage) == str(error)
-    # The segments after the damage are read as before, and so is its own end, which the index leads to.
+    # The segments after the damaged one are readable, and so is its own last batch, which is found by the offset index.
     following = log.segments[2].base_offset
     assert read_up(log, following) == (list(range(following, BATCHES)), None)
     assert read_up(log, following - 1) == (list(range(following - 1, BATCHES)), None)
@@ -101,7 +102,7 @@ def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: 
 
 @pytest.mark.parametrize("kind", HARMS)
 def test_committed_read_below_an_open_transaction_stops_at_the_damage(memory: Logs, kind: str) -> None:
-    """The last stable offset is in the damaged segment, so the end of a read is searched for there."""
+    """The last stable offset is in the damaged segment, so a committed read has to find its end by a scan of that segment."""
     log = memory.new(LogConfig(segment_bytes=1 << 20, index_interval_bytes=200))
     for _ in range(2 * NUMBER):
         put(log)
@@ -162,7 +163,7 @@ def test_coordinator_does_not_load_a_damaged_log(memory: Logs, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", HARMS)
 def test_start_that_rebuilds_producers_from_a_damaged_log_refuses_it(memory: Logs, kind: str) -> None:
-    """The producer snapshots are gone, so the whole log would have to be read."""
+    """The producer snapshots are missing, so opening the log has to read all of it."""
     log = written(memory)
     damage(memory, log.segments[1], kind)
     for name in memory.fs.list_dir(memory.directory):
@@ -195,7 +196,7 @@ def test_half_written_batch_at_the_end_of_the_active_segment_is_truncated(memory
 
 
 def test_follower_copies_up_to_its_leaders_damage(memory: Logs) -> None:
-    """The leader answers what it can, then an error, and the follower asks again from there, as in Kafka."""
+    """The leader serves the batches before the damage, then returns an error for each fetch at the damage, as in Kafka."""
     _, offset = damage(memory, written(memory).segments[1], "zeros")
     leader = opened(memory)
     follower = Log(MemoryFilesystem(), "/other/t-0", "t", 0, CONFIG)
@@ -206,7 +207,7 @@ def test_follower_copies_up_to_its_leaders_damage(memory: Logs) -> None:
     assert follower.log_end_offset == offset
 
 
-def test_follower_cannot_truncate_to_an_offset_that_damage_hides(memory: Logs) -> None:
+def test_truncation_to_an_offset_after_the_damage_is_refused(memory: Logs) -> None:
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, "zeros")
     log = opened(memory)
@@ -219,7 +220,7 @@ def test_follower_cannot_truncate_to_an_offset_that_damage_hides(memory: Logs) -
     assert log.damage is None
 
 
-def test_retention_removes_a_damaged_segment_and_its_damage(memory: Logs) -> None:
+def test_retention_removes_a_damaged_segment_and_clears_the_damage_report(memory: Logs) -> None:
     damage(memory, written(memory).segments[1], "length 0")
     log = opened(memory)
     assert read_up(log, 0)[1] is not None
@@ -272,7 +273,7 @@ def test_a_log_that_grows_while_it_is_scanned_is_not_damaged(memory: Logs) -> No
 
 
 def test_remembered_damage_keeps_no_traceback_frames(memory: Logs) -> None:
-    """Each raise adds to an exception's traceback, which refers to the frames, and those to the records of a response."""
+    """Raising a stored exception would add frames to its traceback, and these frames keep a response's records in memory."""
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, "zeros")
     log = opened(memory)
@@ -287,8 +288,8 @@ def test_remembered_damage_keeps_no_traceback_frames(memory: Logs) -> None:
     assert raised[0] is not raised[1]
 
 
-def test_fetch_after_damage_reads_from_the_index_entry_before_it(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client retries a damaged offset, so that a walk from the start of a large segment would hold the loop each time."""
+def test_fetch_after_damage_scans_from_the_index_entry_before_the_damage(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients retry a damaged offset. A scan from the start of a large segment would block the event loop at each retry."""
     segment = written(memory).segments[1]
     position, offset = damage(memory, segment, "zeros")
     log = opened(memory)

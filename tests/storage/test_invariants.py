@@ -1,4 +1,4 @@
-"""Each invariant of a log notices a fault that was planted: in a check that lets something through, or in the state itself."""
+"""Each invariant check of a log detects a planted fault, either in a disabled check or directly in the log's state."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_producer_epoch_never_decreases(monkeypatch: pytest.MonkeyPatch) -> None
     assert log.log_end_offset == 3
 
 
-def test_marker_may_be_repeated() -> None:
+def test_repeated_marker_breaks_no_invariant() -> None:
     log = opened()
     for _ in range(2):
         mark(log, 3)

@@ -1,4 +1,4 @@
-"""Reads, last stable offset, rolls and retention."""
+"""A partition's log: reads, last stable offset, segment rolls and retention."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_first_batch_is_returned_whole_even_if_larger_than_max_bytes(logs: Logs)
 
 
 def test_last_stable_offset_equals_a_model(logs: Logs) -> None:
-    """Random interleavings of transactions; after each step the LSO and every committed read are compared."""
+    """Interleaves random transactions, and compares the last stable offset and a committed read after each step."""
     rng = random.Random(7)
     log = logs.new()
     open_at: dict[int, int] = {}
@@ -91,7 +91,7 @@ def test_last_stable_offset_equals_a_model(logs: Logs) -> None:
 
 
 def visible(log: object, start: int = 0) -> list[int]:
-    """Offsets of data records that a consumer would deliver, filtered as the Java client does."""
+    """Return the offsets of the data records that a read_committed consumer delivers, filtered as by the Java client."""
     from ottla.protocol.markers import read_marker
 
     delivered: list[int] = []

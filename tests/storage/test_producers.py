@@ -1,4 +1,4 @@
-"""Idempotence as a partition sees it (section A of the rules: IDM)."""
+"""Idempotence checks of a partition (section A of the rules: IDM)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sequence_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
     assert put(log, 1, pid=1, epoch=0, sequence=10).base_offset == 10
 
 
-def test_a_new_epoch_begins_at_zero(logs: Logs) -> None:
+def test_first_sequence_of_a_new_epoch_must_be_zero(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=0)
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -95,7 +95,7 @@ def test_markers_are_fenced_by_epoch(logs: Logs, version: int) -> None:
         with refused(Code.INVALID_PRODUCER_EPOCH):
             end(log, 1, commit=True, epoch=5, version=version)
     end(log, 1, commit=True, epoch=6, version=version)
-    # The same again, as after a lost answer: nothing is open, so it does no harm.
+    # The coordinator repeats a marker after a lost response. No transaction is open, so the repeated marker has no effect.
     end(log, 1, commit=True, epoch=6, version=version)
 
 

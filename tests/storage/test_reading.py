@@ -1,4 +1,4 @@
-"""Reading the records of stored batches when a whole log is read."""
+"""Reading the records of all batches in a log, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers and their snapshots, as a start finds them."""
+"""Producer state after a restart, restored from snapshots and batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_damaged_snapshots_are_skipped(logs: Logs, damage: bytes) -> None:
 
 
 @pytest.mark.entry("STO-07", "STO-09")
-def test_snapshot_equals_a_replay(logs: Logs) -> None:
+def test_state_restored_from_a_snapshot_equals_a_replay_of_the_log(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     log.close()
@@ -43,7 +43,7 @@ def test_snapshot_equals_a_replay(logs: Logs) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_duplicates_of_the_last_five_batches_are_recognized_after_a_restart(logs: Logs, clean: bool) -> None:
-    """Stored, not acknowledged, and the broker was stopped or died: the client sends all that was in flight again."""
+    """The broker stopped before it acknowledged five stored batches, so the client sends all five again."""
     log = logs.new()
     firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i).base_offset for i in range(6)]
     if clean:
@@ -60,7 +60,7 @@ def test_duplicates_of_the_last_five_batches_are_recognized_after_a_restart(logs
 
 @pytest.mark.parametrize("stop", ["killed", "closed, and killed after"])
 def test_duplicate_of_a_deleted_batch_is_recognized_after_a_crash(logs: Logs, stop: str) -> None:
-    """DeleteRecords moves the start of the log; the batches are still in the file, and so are their producers."""
+    """DeleteRecords advances the log start offset, but the batches and the state of their producers remain in the files."""
     log = logs.new()
     for sequence in range(6):
         put(log, pid=1, epoch=0, sequence=sequence)
@@ -109,7 +109,7 @@ def test_snapshot_keeps_a_bounded_number_of_recent_producers(logs: Logs, monkeyp
 
 
 def test_last_snapshot_entry_of_a_producer_wins(logs: Logs) -> None:
-    """Apache Kafka keeps the last entry of a producer id that it reads."""
+    """If a snapshot has several entries for a producer id, the last entry is used, as in Apache Kafka."""
     log = logs.new()
     for sequence in range(3):
         put(log, pid=1, epoch=0, sequence=sequence, transactional=True)
@@ -123,7 +123,7 @@ def test_last_snapshot_entry_of_a_producer_wins(logs: Logs) -> None:
 
 @pytest.mark.parametrize("padding", [0, 256 << 20])
 def test_implausibly_large_snapshot_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
-    """Its CRC says nothing of who has made it, and a sparse file of 256 MiB costs its maker nothing."""
+    """A valid CRC does not prove that a broker wrote the snapshot, and a huge sparse file is cheap to make."""
     log = logs.new()
     busy(log)
     before, path = state(log), snapshot.path_of(logs.directory, log.log_end_offset)

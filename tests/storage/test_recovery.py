@@ -1,4 +1,4 @@
-"""Opening a log again: after a clean stop, after a crash, with files torn or missing."""
+"""Reopening a log after a clean stop or a crash, with torn or missing files."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_invalid_bytes_at_the_end_are_truncated(logs: Logs, tail: bytes) -> None
 
 
 @pytest.mark.entry("STO-04")
-def test_a_bad_batch_in_the_middle_ends_the_log(logs: Logs) -> None:
+def test_log_is_truncated_at_an_invalid_batch_after_a_crash(logs: Logs) -> None:
     log = logs.new()
     for _ in range(60):
         put(log)
@@ -125,7 +125,7 @@ def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | N
     for path in Path(logs.directory).glob(f"*{suffix}"):
         path.unlink() if content is None else path.write_bytes(content)
     if suffix == ".txnindex" and content is None:
-        return  # as in Kafka, a missing one reads as "nothing aborted" unless the log is recovered
+        return  # As in Kafka, a missing transaction index means "no aborted transactions" unless the log is recovered.
     again, _ = logs.open(clean=True)
     assert state(again) == before
 
@@ -133,7 +133,10 @@ def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | N
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("clean", [True, False])
 def test_damaged_index_does_not_affect_other_segments(logs: Logs, clean: bool) -> None:
-    """An aborted transaction that is listed twice hides later committed records from librdkafka."""
+    """Only the damaged index is rebuilt. Rebuilding other indexes could list an aborted transaction twice in a response.
+
+    librdkafka drops committed records after an aborted transaction that is listed twice.
+    """
     log = logs.new()
     busy(log)
     before = state(log)
@@ -172,7 +175,7 @@ def test_log_start_beyond_the_end_empties_the_log_after_a_crash(logs: Logs) -> N
 
 
 class FullDisk(RealFilesystem):
-    """Refuses writes from some moment on, to files whose names end in ``full_for``."""
+    """While ``full`` is set, appends to files whose names end in ``full_for`` fail with ENOSPC."""
 
     full = False
     full_for = ""
@@ -204,7 +207,7 @@ def test_refused_append_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.entry("RDC-08")
-def test_lso_stays_when_the_aborted_transaction_cannot_be_indexed(tmp_path: Path) -> None:
+def test_lso_is_unchanged_when_the_aborted_transaction_cannot_be_indexed(tmp_path: Path) -> None:
     disk = FullDisk()
     logs = Logs(disk, str(tmp_path / "t-0"))
     log = logs.new()
@@ -338,7 +341,7 @@ def test_offsets_continue_after_retention_removed_all_segments(logs: Logs, is_cl
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_leader_epochs_are_restored_when_a_crash_undoes_a_deletion(logs: Logs, clean: bool) -> None:
-    """The file of epochs is written at a deletion, and the checkpoint of log starts a while later."""
+    """DeleteRecords writes the leader epoch file at once, but the checkpoint of log start offsets only later."""
     log = logs.new()
     for epoch in (2, 5, 7):
         log.leader_epoch = epoch

@@ -1,4 +1,4 @@
-"""A disk that refuses a write, at each write in turn: nothing is half done, and the same call succeeds afterwards."""
+"""Disk errors at every write of an operation: a failed call leaves no partial effect, and succeeds when it is retried."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_WRITES_OF_A_CALL = 12
 
 
 def story(log: Log, seed: int) -> list[Callable[[], object]]:
-    """Calls of transactions, plain batches, rolls and new leader epochs, to be made one after the other."""
+    """Return a random sequence of calls that write transactions and plain batches and change the leader epoch."""
     rng = random.Random(seed)
     sequences: dict[int, int] = {}
     opened: set[int] = set()
@@ -56,7 +56,7 @@ def story(log: Log, seed: int) -> list[Callable[[], object]]:
 
 
 def visible(log: Log) -> tuple[Any, ...]:
-    """What readers and producers see; a roll that went through before the refusal is none of it."""
+    """Return the state that readers and producers observe. A roll that succeeded before the error does not change it."""
     producers = [(e.producer_id, e.epoch, e.txn_first_offset, e.packed) for e in log.producers.entries.values()]
     aborted = [a for s in log.segments for a in s.txn_index]
     return (log.log_end_offset, log.last_stable_offset, list(log.producers.open_txns.items()), producers, aborted, log.size_bytes)
@@ -70,7 +70,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 @pytest.mark.entry("STO-21", "RDC-08")
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_every_write_of_every_operation_may_fail(seed: int) -> None:
+def test_failure_of_any_write_leaves_no_partial_effect(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):
@@ -126,7 +126,7 @@ def test_retention_resumes_after_a_disk_error() -> None:
 
 
 def test_retention_frees_space_on_a_full_disk() -> None:
-    """Nothing may be written: all segments but the active one go all the same."""
+    """Every write fails, and retention still deletes all segments except the active one."""
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(LogConfig(segment_bytes=300, retention_ms=1))
     for _ in range(12):
@@ -142,8 +142,11 @@ def test_retention_frees_space_on_a_full_disk() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.entry("STO-21")
-def test_swap_of_cleaned_segments_is_finished_later() -> None:
-    """At each operation of a pass: the log reads the same before, after, after a crash, and once it was cleaned again."""
+def test_interrupted_swap_of_cleaned_segments_is_finished_later() -> None:
+    """A disk error at any operation of a cleaning pass leaves the log's content unchanged.
+
+    The content is also the same after a crash, and after the next cleaning pass.
+    """
     config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, segment_bytes=400)
     for nth in range(200):
         fs = FaultyFilesystem()
@@ -200,7 +203,7 @@ def test_failed_record_deletion_changes_nothing() -> None:
 
 
 class HalfDisk:
-    """Writes half of what it is given, then refuses; and refuses to cut files as well."""
+    """Replaces `os.pwrite` with a function that writes half of the data and then fails. It can also make truncation fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._pwrite, self._ftruncate = os.pwrite, os.ftruncate
@@ -266,7 +269,7 @@ def test_a_refused_replacement_leaves_no_half_written_file(tmp_path: Path) -> No
 
 
 def test_path_that_cannot_be_opened_for_sync_is_reported_as_damaged(tmp_path: Path) -> None:
-    """It says nothing of the disk, as a sync that fails does."""
+    """A file that cannot be opened is no evidence of a failing disk, unlike a failed fsync."""
     fs, elsewhere = RealFilesystem(), tmp_path / "elsewhere"
     elsewhere.write_bytes(b"x")
     (tmp_path / "link").symlink_to(elsewhere)
@@ -297,7 +300,7 @@ def test_failed_fsync_raises_sync_failed(tmp_path: Path, monkeypatch: pytest.Mon
         sync_dir(RealFilesystem(), str(tmp_path))
 
 
-def test_missing_descriptor_is_neither_sync_failure_nor_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_files_is_neither_sync_failure_nor_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 

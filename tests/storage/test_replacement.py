@@ -1,4 +1,4 @@
-"""A directory's data is replaced as a whole: whatever interrupts it, the next start finds the old data or the new."""
+"""Replacement of a directory's data is atomic: after any interruption, the next start finds all old data or all new data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DIRECTORY = "/data"
 OLD = {"meta.properties": b"old", "t-0/0.log": b"old", "t-0/0.index": b"", "u-0/0.log": b"old", "x-0.1-stray/0.log": b"old"}
 NEW = {"meta.properties": b"new", "t-0/0.log": b"new", "v-0/0.log": b"new", "cleaner-offset-checkpoint": b"new"}
 CHANGED = {path: content for path, content in NEW.items() if "checkpoint" not in path} | {"w-0/0.log": b"newer"}
-"""The new data after a broker has changed it."""
+"""The new data after a broker has written to the directory."""
 OTHERS = {"notes.txt": b"mine", "backup/t-0/0.log": b"mine", ".lock": b""}
-"""Files that are not the broker's."""
+"""Files in the directory that do not belong to the broker."""
 
 
 def write_all(fs: Filesystem, directory: str, files: dict[str, bytes]) -> None:
@@ -51,7 +51,7 @@ def replace(fs: Filesystem, *, is_synced: bool = False) -> None:
 
 
 def replace_and_undo(fs: Filesystem) -> None:
-    """A broker has started on the new data, has changed it, and could not go on."""
+    """Replace the data, change it as a broker that starts does, and restore the old data as after a failed start."""
     replacement = Replacement(fs, DIRECTORY, is_synced=True)
     replacement.build(lambda incoming: write_all(fs, incoming, NEW))
     replacement.exchange()
@@ -61,7 +61,7 @@ def replace_and_undo(fs: Filesystem) -> None:
 
 
 def renames_of_directories_refused(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renames fail as on an overlay file system for directories of the image."""
+    """Let renames of directories fail with EXDEV, as on an overlay file system for directories of the image."""
     rename = fs.rename
 
     def refusing(old: str, new: str) -> None:
@@ -84,7 +84,7 @@ def test_replaced_directory_has_the_new_data_and_keeps_foreign_files(is_overlay:
 
 
 def killed(fs: KillingFilesystem, number: int, work: Callable[[], None]) -> bool:
-    """Whether the process was killed at an operation of ``work``, because ``work`` has that many."""
+    """Run ``work`` and kill the process at its operation ``number``. Returns False if ``work`` ended before that operation."""
     fs.kill_at(number)
     try:
         work()
@@ -96,7 +96,7 @@ def killed(fs: KillingFilesystem, number: int, work: Callable[[], None]) -> bool
 
 
 def generation(fs: MemoryFilesystem) -> str:
-    """Whether the directory has the old or the new data, as a whole."""
+    """Return "old" or "new", the version of the data in the directory. Fails if the directory has a mix of both."""
     found = contents(fs)
     assert found.items() >= OTHERS.items()
     data = {path: content for path, content in found.items() if path not in OTHERS}
@@ -112,7 +112,7 @@ def generation(fs: MemoryFilesystem) -> str:
 def test_kill_at_any_operation_leaves_old_or_new_data(
     run: Callable[[Filesystem], None], expected: list[str], is_overlay: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second kill interrupts the start after the first, at each of its operations, and changes nothing."""
+    """After a first kill, the next start is killed as well, at each of its operations. The second kill changes no result."""
     seen: list[str] = []
     first = second = 0
     while True:
@@ -207,7 +207,7 @@ def test_replacement_works_on_a_real_disk(tmp_path: Path) -> None:
 
 
 def test_parent_directory_that_may_not_be_opened_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As /home of many machines, which lets users pass and not look."""
+    """On many machines, users may traverse a parent directory such as /home but not open it."""
     opened = os.open
 
     def refusing(path: str, *arguments: int) -> int:

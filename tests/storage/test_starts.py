@@ -1,4 +1,4 @@
-"""A start after a crash, on a disk that is full, or killed at each step of its own: the log is what it was, then and later."""
+"""Recovery after a crash, on a full disk or killed at each of its disk operations, restores the same log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_STEPS_OF_A_START = 60
 
 
 def written() -> MemoryFilesystem:
-    """Files after a kill: some segments with aborted transactions and leader epochs; one transaction is open."""
+    """Return the files of a killed broker: several segments with aborted transactions, leader epochs and an open transaction."""
     fs = FaultyFilesystem()
     log = Logs(fs, DIRECTORY).new(SMALL)
     for n in range(24):
@@ -84,7 +84,7 @@ def test_start_succeeds_on_a_full_disk_and_a_clean_stop_updates_the_files(lost: 
 
 
 def killed_at(fs: FaultyFilesystem, nth: int, start: Callable[[], object]) -> bool:
-    """Begin to ``start``, and be killed after ``nth`` operations; whether it came so far."""
+    """Run ``start`` and kill it after ``nth`` disk operations. Returns whether it was killed before it ended."""
     last = fs.writes + nth
     fs.refuses = lambda number, kind, path: number > last
     with suppress(OSError):
@@ -95,8 +95,11 @@ def killed_at(fs: FaultyFilesystem, nth: int, start: Callable[[], object]) -> bo
 @pytest.mark.entry("STO-06", "STO-01", "RDC-08")
 @pytest.mark.parametrize("broken", [".txnindex", ".timeindex", ".index", ""])
 @pytest.mark.parametrize("is_below_the_recovery_point", [True, False])
-def test_killed_start_is_repaired_by_the_next(broken: str, is_below_the_recovery_point: bool) -> None:
-    """Below the recovery point only what has a bad index is recovered: what one start removes, the next must miss."""
+def test_next_start_completes_a_recovery_that_was_killed(broken: str, is_below_the_recovery_point: bool) -> None:
+    """Below the recovery point only segments with a bad index are recovered.
+
+    If a killed start has removed an index, the next start must notice that the index is missing.
+    """
     left = written()
     log = opened(left)
     expected, point = known(log), log.log_end_offset if is_below_the_recovery_point else 0
@@ -117,7 +120,10 @@ def test_killed_start_is_repaired_by_the_next(broken: str, is_below_the_recovery
 
 
 def missing_aborts(fs: Filesystem, log: Log) -> set[tuple[int, int]]:
-    """Entries missing in files that Apache Kafka accepts because an offset index exists (LogSegment.sanityCheck)."""
+    """Return aborted transactions missing from a transaction index that Apache Kafka would use.
+
+    Kafka trusts the indexes of a segment if its offset index file exists (LogSegment.sanityCheck).
+    """
     lacking: set[tuple[int, int]] = set()
     for base, entries in _trusted(fs):
         of_the_segment = next(list(s.txn_index) for s in log.segments if s.base_offset == base)
@@ -178,7 +184,7 @@ def test_recovery_point_advances_only_after_the_epoch_file_is_written() -> None:
 
 @pytest.mark.entry("STO-18", "RDC-08")
 def test_aborted_transactions_are_synced_before_the_recovery_point_advances() -> None:
-    """A power cut may keep one new file and lose another."""
+    """A power cut may keep one newly written file and lose another, so the transaction index is synced first."""
     left = written()
     log = opened(left)
     expected, point = known(log), log.log_end_offset
@@ -205,7 +211,7 @@ def test_aborted_transactions_are_synced_before_the_recovery_point_advances() ->
 
 
 @pytest.mark.entry("STO-11", "RDC-08")
-def test_a_recovery_point_stays_below_indexes_that_could_not_be_written() -> None:
+def test_recovery_point_does_not_advance_while_indexes_cannot_be_written() -> None:
     fs = on(written())
     expected = known(opened(fs))
     fs = on(written())

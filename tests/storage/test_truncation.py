@@ -1,4 +1,4 @@
-"""A truncated log equals a log to which the removed batches were never written."""
+"""A log after truncation equals a log to which the removed batches were never written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(seed: int, batches: int = 120) -> Log:
 
 
 def again_up_to(log: Log, offset: int) -> Log:
-    """The same log, written only up to an offset."""
+    """Return a new log with the batches of ``log`` that end at or below ``offset``."""
     shorter = new()
     for header, raw in stored(log):
         if header.next_offset <= offset:
@@ -42,7 +42,7 @@ def again_up_to(log: Log, offset: int) -> Log:
 
 
 def without_snapshots(content: dict[str, bytes]) -> dict[str, bytes]:
-    """Closed segments have other snapshots than a log that never went on."""
+    """Return the files without producer snapshots: a roll before the truncation has left snapshots that the model lacks."""
     return {path: data for path, data in content.items() if not path.endswith(".snapshot")}
 
 
@@ -86,7 +86,7 @@ def test_truncated_log_is_the_same_after_a_restart(seed: int) -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_producer_snapshot_of_truncated_batches_is_not_used(anew: bool) -> None:
-    """Not even at the same offset, where the next truncation would begin with it."""
+    """A truncation must delete later snapshots, or the next truncation at such an offset would restore stale producer state."""
     log = new()
     for sequence in range(8):
         put(log, 1, pid=1, epoch=0, sequence=sequence)
@@ -151,7 +151,7 @@ def test_log_restarts_empty_when_nothing_remains_above_the_log_start() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
 
 
-def test_log_starts_again_after_the_records_that_its_leader_has_deleted() -> None:
+def test_fully_truncated_log_continues_at_the_new_start_offset() -> None:
     log = written(1)
     truncate_fully_and_start_at(log, 5_000, NOW_MS)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.last_stable_offset) == (5_000,) * 4
@@ -209,7 +209,7 @@ def test_disk_error_during_truncation_takes_the_log_offline() -> None:
         assert end_after(log, offset) <= again.log_end_offset
 
 
-# the directory
+# checkpoints of the log directory
 
 
 def opened(fs: MemoryFilesystem, config: LogConfig = SMALL) -> tuple[LogDirectory, Log]:
@@ -241,7 +241,7 @@ def test_checkpointed_recovery_point_is_lowered_before_truncation() -> None:
 
 @pytest.mark.parametrize(("stored_offset", "expected"), [(None, 2), (0, 2), (7, 7), (99, 10)])
 def test_checkpointed_high_watermark_is_used_after_a_restart(stored_offset: int | None, expected: int) -> None:
-    """It is between log start and log end."""
+    """The loaded high watermark is limited to the range from the log start offset to the log end offset."""
     fs = MemoryFilesystem()
     directory, log = opened(fs)
     for _ in range(10):
@@ -279,7 +279,7 @@ def test_leader_epoch_end_offsets_are_found(epoch: int, current: int, expected: 
     assert epochs.end_offset_for(epoch, 90, current) == expected
 
 
-def test_epoch_end_offsets_are_known_without_batches() -> None:
+def test_current_epoch_without_batches_ends_at_the_log_end() -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     assert epochs.end_offset_for(2, 4, 3) == (2, 4)
     assert epochs.end_offset_for(3, 4, 3) == (3, 4)

@@ -1,4 +1,4 @@
-"""The walk over stored batches: what it gives, where it stops, and what is wrong there."""
+"""Scans of stored batches: the batches found, the position where a scan stops, and the reason for the stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASE_OFFSET = 100
 
 
 def sized(*sizes: int) -> list[bytearray]:
-    """Batches of one record each whose values have the given sizes, with offsets from ``BASE_OFFSET`` on."""
+    """Return batches of one record each, whose values have these sizes and whose offsets start at ``BASE_OFFSET``."""
     made = []
     for at, size in enumerate(sizes):
         batch = build_batch([(None, b"v" * size)], 1)
@@ -34,7 +34,7 @@ def stored(*parts: bytes | bytearray) -> MemoryFile:
 @given(st.lists(st.integers(0, 400), max_size=12), st.integers(0, 80), st.integers(1, 600))
 def test_every_valid_batch_is_found_once_for_any_read_size(sizes: list[int], cut: int, piece_bytes: int) -> None:
     made = sized(*sizes)
-    # What is cut away belongs to the last batch, which is then not whole.
+    # The removed bytes belong to the last batch, which is then incomplete.
     file = stored(b"".join(made)[: -cut or None])
     whole = made if not cut else made[:-1]
     walked = list(batches(file, piece_bytes=piece_bytes))
@@ -50,7 +50,7 @@ def test_every_valid_batch_is_found_once_for_any_read_size(sizes: list[int], cut
     assert sound.is_whole == (positions[-1] == file.size)
 
 
-def test_walk_reads_only_the_given_part_of_a_file() -> None:
+def test_scan_reads_only_the_requested_part_of_a_file() -> None:
     made = sized(10, 20, 30)
     file, second, third = stored(*made), len(made[0]), len(made[0]) + len(made[1])
     assert [position for position, _, _ in batches(file, second)] == [second, third]
@@ -63,7 +63,7 @@ def test_walk_reads_only_the_given_part_of_a_file() -> None:
     ("spoil", "reason"),
     [
         ((70, b"x"), "the batch at offset 101 has a wrong CRC"),
-        # The length goes beyond the file, is too small for a header, or the format is an older one.
+        # A length beyond the end of the file, a length too small for a header, and an older message format.
         ((8, b"\0\1\0\0"), None),
         ((8, b"\0\0\0\5"), None),
         ((16, b"\1"), None),
@@ -99,7 +99,7 @@ def test_damaged_length_does_not_read_the_rest_of_the_file_at_once() -> None:
 
 
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows with each header that the search reads."""
+    """Return a list that gets an element for each batch header that the search reads."""
     read: list[int] = []
     header_at = read_header
 
@@ -112,7 +112,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_bytes_after_an_impossible_header_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gigabyte of the magic byte held a start up for an hour."""
+    """A gigabyte of bytes that equal the magic byte once delayed a broker's start by an hour."""
     read, file = looks(monkeypatch), stored(b"\2" * 100_000)
     assert whole_batches_behind(file, 0, 7).batch_count == 0
     assert read == []

@@ -16,17 +16,17 @@ import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * A member of a share group: BOOTSTRAP GROUP TOPIC SEED LOCK_MS. It writes a line for each thing that happens, with the nanoseconds of
- * the system's monotonic clock, and ends with its input:
+ * A member of a share group. Its arguments are BOOTSTRAP GROUP TOPIC SEED LOCK_MS. It ends when its standard input ends. It writes
+ * a line for each event, with times from the system's monotonic clock in nanoseconds:
  *
- * got SINCE NOW PARTITION OFFSET COUNT VALUE: a delivery, whose fetch was sent after SINCE.
- * want NOW PARTITION OFFSET COUNT TYPE: it is about to acknowledge a record.
+ * got SINCE NOW PARTITION OFFSET COUNT VALUE: a record was delivered by a fetch that was sent after SINCE.
+ * want NOW PARTITION OFFSET COUNT TYPE: the member is about to acknowledge a record.
  * done NOW PARTITION OFFSET COUNT TYPE: an acknowledgement was answered without an error.
- * refused NOW PARTITION OFFSET COUNT TYPE ERROR: it was answered with one.
- * trouble NOW ERROR: a call has thrown.
+ * refused NOW PARTITION OFFSET COUNT TYPE ERROR: an acknowledgement was answered with an error.
+ * trouble NOW ERROR: a call of the client has thrown an exception.
  */
 public class Member {
-    /** Values that begin with this are never accepted, so that they reach the limit of deliveries. */
+    /** Records whose values have this prefix are never accepted, so that they reach the delivery limit. */
     private static final String POISON = "poison";
     private static final int BUFFERED_POLLS = 3;
     private static final int RENEWALS = 3;
@@ -56,7 +56,7 @@ public class Member {
     private final List<Long> polls = new ArrayList<>();
     /** Acknowledgements that are sent with the next fetch, by partition and offset. */
     private final Map<List<Long>, Held> underWay = new HashMap<>();
-    /** How often the lock of a delivery was renewed. The consumer returns its record again with the next poll. */
+    /** Number of lock renewals of a delivery. After a renewal, the consumer returns the record again with the next poll. */
     private final Map<List<Long>, Integer> renewed = new HashMap<>();
 
     Member(String[] arguments) {
@@ -180,7 +180,7 @@ public class Member {
         }
     }
 
-    /** The callback: also of acknowledgements that `settle` has sent, which have no entry in `underWay`. */
+    /** Callback for acknowledgements. Acknowledgements that `settle` has sent have no entry in `underWay`. */
     private void answered(Map<TopicIdPartition, Set<Long>> offsets, Exception error) {
         offsets.forEach((partition, acknowledged) -> acknowledged.forEach(offset -> {
             Held one = underWay.remove(List.of((long) partition.partition(), offset));
@@ -199,7 +199,7 @@ public class Member {
         }
     }
 
-    /** After an error the records of the last poll may be left without an acknowledgement, without which there is no further poll. */
+    /** After an error, records of the last poll may lack an acknowledgement, and the next poll requires one for each record. */
     private void releaseAll() {
         renewed.clear();
         try {

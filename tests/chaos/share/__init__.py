@@ -1,8 +1,8 @@
-"""Share groups over failures of coordinators, leaders and members: ``python -m tests.chaos --share``.
+"""Chaos tests of share groups with failures of coordinators, leaders and members: ``python -m tests.chaos --share``.
 
-- `Member.java`: a member, with Kafka's own share consumer; `members` starts, kills and pauses members.
-- `history`: what the members, the producer and the observer of start offsets have noted.
-- `checker`: what must hold of it.
+- `Member.java`: a member with Kafka's own share consumer; `members` starts, kills and pauses members.
+- `history`: the events recorded by the members, by the producer and by the observer of start offsets.
+- `checker`: the properties that a history must have.
 - `cards`: the faults.
-- `campaign`: the rounds.
+- `campaign`: starts a cluster, injects faults and checks the history, repeatedly.
 """

@@ -1,4 +1,4 @@
-"""Rounds of failures under share groups: ``python -m tests.chaos --share --faults 60 --seed 7``.
+"""The chaos campaign of share groups: ``python -m tests.chaos --share --faults 60 --seed 7``.
 
 Members with Kafka's own share consumer accept, release and reject records, and renew their locks, while brokers and members fail.
 """
@@ -52,19 +52,19 @@ SHARE_SETTINGS = {
     "group.share.delivery.count.limit": DELIVERY_LIMIT,
 }
 UNKNOWN_TO_CLIENTS = "Unexpected error code"
-"""What Kafka's share consumer says of an error that no broker should send it."""
+"""Log message of Kafka's share consumer for an error code that it does not expect from a broker."""
 PACE_S = 0.02
 POISON_EACH = 50
-"""One record of so many is released at each delivery, until the group gives it up."""
+"""One of this many records is released at each delivery, until it reaches the delivery limit."""
 OBSERVED_EACH_S = 0.2
 ASK_TIMEOUT_S = 2.0
 START_S = 90.0
 FINISH_S = 300.0
-"""How long the group may stand still at the end while records are left."""
+"""Maximum time without progress at the end while unacknowledged records are left, in seconds."""
 
 
 class Feed:
-    """Produces records until `stop`."""
+    """A thread that produces records until `stop`."""
 
     def __init__(self, bootstrap: str, history: ShareHistory) -> None:
         settings: dict[str, Any] = {
@@ -85,11 +85,11 @@ class Feed:
         self._thread.start()
 
     def abandon(self) -> None:
-        """Produce no more."""
+        """Tell the thread to stop producing, without waiting for it."""
         self._is_over.set()
 
     def stop(self) -> None:
-        """Stop, and wait until all records are acknowledged."""
+        """Stop producing and wait until all records are acknowledged."""
         self.abandon()
         self._thread.join()
         left = self._producer.flush(60)
@@ -115,7 +115,7 @@ class Feed:
 
 
 class Observer:
-    """Asks for the group's start offsets until `stop`."""
+    """A thread that requests the group's start offsets until `stop`."""
 
     def __init__(self, bootstrap: str, history: ShareHistory) -> None:
         self._bootstrap = bootstrap
@@ -137,7 +137,7 @@ class Observer:
                 self.lags()
 
     def lags(self) -> dict[int, int]:
-        """The lags by partition, as far as they are known. Raises OSError and `ClientError`."""
+        """Request start offsets and lags of the group. Returns the known lags by partition. Raises OSError and `ClientError`."""
         brokers = BrokerConnections(self._bootstrap, timeout_s=ASK_TIMEOUT_S, client_id="observer")
         try:
             coordinator = brokers.coordinator(GROUP_KEY, GROUP)
@@ -153,7 +153,7 @@ class Observer:
 
 
 class ShareRound:
-    """One cluster, its producer, its members and the observer."""
+    """One cluster with a producer, the members of a share group, and an observer of its start offsets."""
 
     deck = cards.DECK
 
@@ -195,7 +195,7 @@ class ShareRound:
         assert answer.responses[0].error_code == Code.NONE, answer.responses[0].error_message
 
     def _make_coordinators(self) -> None:
-        """Have the coordinators' topics made, as the first member does whose Java has started."""
+        """Create the internal topics of both coordinators before the first member starts, by looking up the coordinators."""
         brokers = BrokerConnections(self.cluster.bootstrap)
         keys = {GROUP_KEY: GROUP, SHARE_KEY_TYPE: f"{GROUP}:{uuid_text(bytes(16))}:0"}
         for kind, key in keys.items():
@@ -217,7 +217,7 @@ class ShareRound:
         if self._members is not None:
             self._members.kill_all()
 
-    # the end
+    # final checks
 
     def end(self) -> list[str]:
         assert self._cards is not None and self._members is not None and self._feed is not None and self._observer is not None
@@ -236,7 +236,7 @@ class ShareRound:
         return [*findings, *self._judged()]
 
     def _await_finished(self) -> list[str]:
-        """Wait until no record is left."""
+        """Wait until the lag of all partitions is 0. Returns a finding for each partition whose lag is unknown."""
         assert self._observer is not None
         deadline, lags = time.monotonic() + FINISH_S, dict[int, int]()
         while lags != dict.fromkeys(range(PARTITIONS), 0) and time.monotonic() < deadline:
@@ -269,6 +269,9 @@ class ShareRound:
 
 
 def run(faults: int, seed: str, *, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None) -> FaultReport:
-    """Run to so many faults, as `rounds.run` does. Raises `tools.kafka.Unavailable` without the Java clients."""
+    """Run the campaign until ``faults`` faults are done or a check fails (`rounds.run`).
+
+    Raises `tools.kafka.Unavailable` without the Java clients.
+    """
     program()
     return rounds.run(faults, seed, ShareRound, progress=progress, keep=keep)

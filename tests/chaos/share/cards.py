@@ -1,7 +1,8 @@
-"""The faults of share groups.
+"""Faults of brokers and members in the share group campaign.
 
-The leader of a share partition asks the share coordinator of its own broker only (docs/features.md). So all three roles are
-gathered on one broker after each fault. Faults take them apart on purpose, and kill one of them while they are apart.
+The leader of a share partition uses only the share coordinator on its own broker (docs/features.md). After each fault, one broker
+therefore gets all three roles again: partition leader, group coordinator and share coordinator. Some faults move a role to
+another broker on purpose, and may kill a broker while the roles are on different brokers.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ GATHER_S = 60.0
 AWAY_S = (0.1, 2.5)
 APART_S = (0.1, 2.0)
 OVER_S = (0.5, 1.5)
-"""How much longer than a session or a lock a pause lasts."""
+"""Range of the time by which a pause exceeds the session timeout or the lock duration, in seconds."""
 
 
 class Cards:
-    """Plays faults on a cluster and its members. After each of brokers all leaders are on one broker again."""
+    """Injects faults into a cluster and its members. After each broker fault, all leaders are moved to one broker again."""
 
     def __init__(
         self, cluster: Cluster, members: Members, rng: random.Random, note: Callable[[str], None], session_s: float, lock_s: float
@@ -105,7 +106,7 @@ class Cards:
             raise ValueError(card)
 
     def _kill_role(self, role: TopicPartition, to: int) -> None:
-        """Kill the broker with a role, which each second time has this role only."""
+        """Kill the broker with a role. In half of the cases, move the role to another broker before."""
         if self._rng.random() < 0.5:
             self._note(f"  {role} to broker {to}")
             self._move(role, to)
@@ -131,7 +132,7 @@ class Cards:
             self._cluster.move_leader(*where, to)
 
     def gather(self, to: int) -> None:
-        """Have one broker lead everything. Raises TimeoutError."""
+        """Make one broker the leader of all partitions. Raises TimeoutError."""
         self._note(f"  all to broker {to}")
         deadline = time.monotonic() + GATHER_S
         while elsewhere := [where for where in ALL if rounds.leader(self._cluster, where) != to]:

@@ -1,4 +1,4 @@
-"""Judges share groups: compares what members were given and have acknowledged with what was produced. Pure."""
+"""Checks the history of a share group: compares deliveries and acknowledgements with the produced records. It does no I/O."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from tests.chaos.share.history import ACCEPT, REJECT, RELEASE, Acknowledgement, Delivery, Place, ShareHistory
 
 MAX_FINDINGS = 20
-"""How many findings of each rule are kept, because one fault may affect many records."""
+"""Maximum number of findings per rule, because one fault may affect many records."""
 HIDDEN_DELIVERIES = 2
-"""How many deliveries of a record a member may have got without a line about them, because it was killed or lost its session."""
+"""Number of deliveries of a record that may be missing from the history, because a member was killed or lost its session."""
 
 
 def check(history: ShareHistory) -> list[str]:
@@ -22,10 +22,11 @@ def check(history: ShareHistory) -> list[str]:
 
 
 def _carried_out(history: ShareHistory) -> Iterator[tuple[Acknowledgement, float]]:
-    """The acknowledgements that were answered without an error, and when.
+    """Yield the acknowledgements that were answered without an error and had an effect, with the times of the responses.
 
-    An acknowledgement of records below the start offset is ignored without an error, as by Apache Kafka. Such a record may come
-    again: where its lock ended at the last delivery while the share coordinator was away, the record was given up in memory only.
+    As in Apache Kafka, an acknowledgement of a record below the start offset is ignored without an error. Such a record may be
+    delivered again: if its lock expired at the last delivery while the share coordinator was unavailable, the record was archived
+    in memory only.
     """
     by_delivery: dict[tuple[str, Place, int], list[Delivery]] = defaultdict(list)
     for delivery in history.deliveries:
@@ -41,7 +42,7 @@ def _carried_out(history: ShareHistory) -> Iterator[tuple[Acknowledgement, float
 
 
 def not_after_acknowledgement(history: ShareHistory) -> Iterator[str]:
-    """A record whose acceptance or rejection was answered without an error is not delivered again."""
+    """Check that a record is not delivered after its acceptance or rejection was answered without an error."""
     ended_s: dict[Place, float] = {}
     for ack, answered_s in _carried_out(history):
         if ack.kind in (ACCEPT, REJECT):
@@ -54,7 +55,7 @@ def not_after_acknowledgement(history: ShareHistory) -> Iterator[str]:
 
 
 def none_lost(history: ShareHistory) -> Iterator[str]:
-    """In the end each record is accepted, rejected, or was delivered as often as the limit permits."""
+    """Check that each record was accepted or rejected, or was delivered as often as the delivery limit permits."""
     for partition, lag in history.lags.items():
         if lag != 0:
             yield f"not finished: {lag} records of partition {partition}"
@@ -74,10 +75,10 @@ def none_lost(history: ShareHistory) -> Iterator[str]:
 
 
 def counts_never_decrease(history: ShareHistory) -> Iterator[str]:
-    """The delivery count of a record grows from delivery to delivery, up to the limit.
+    """Check that the delivery count of a record increases with each delivery, up to the limit.
 
-    An acquisition is not persisted, so a failure of a broker may undo the count of a delivery that was not released. A count that
-    was released without an error stays.
+    Acquiring a record is not persisted, so a broker failure may reset the count of a delivery that was not released. If the
+    release of a delivery was answered without an error, its count must be kept.
     """
     released: dict[Place, list[tuple[float, int]]] = defaultdict(list)
     for ack, answered_s in _carried_out(history):
@@ -105,7 +106,7 @@ def _is_disrupted(history: ShareHistory, from_s: float, to_s: float) -> bool:
 
 
 def start_offset_never_returns(history: ShareHistory) -> Iterator[str]:
-    """The start offset of a partition never goes back, and no record below it is delivered."""
+    """Check that the start offset of a partition never decreases, and that no record below it is delivered."""
     answers: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for answer in sorted(history.start_offsets, key=lambda a: a.answered_s):
         for partition, offset in answer.offsets.items():
@@ -122,13 +123,13 @@ def start_offset_never_returns(history: ShareHistory) -> Iterator[str]:
 
 
 def _highest_before(answers: list[tuple[float, int]], at_s: float) -> int:
-    """The highest offset that was answered before a time; the answers are sorted, and their offsets never decrease."""
+    """Return the offset of the last response before a time, or 0. Responses are sorted, and their offsets never decrease."""
     number = bisect_right(answers, at_s, key=lambda answer: answer[0])
     return answers[number - 1][1] if number else 0
 
 
 def only_what_was_produced(history: ShareHistory) -> Iterator[str]:
-    """Members get the records that the producer has sent, each at its place."""
+    """Check that members receive only records that the producer has sent, each at its partition and offset."""
     for delivery in history.deliveries:
         if delivery.value not in history.sent:
             yield f"unheard of: {delivery.value!r} at {delivery.place}"

@@ -1,6 +1,6 @@
-"""What the members of a share group, its producer and the observer of its start offsets have noted.
+"""The history of a share group: events recorded by its members, its producer and the observer of its start offsets.
 
-Times are those of the machine's monotonic clock, in seconds.
+Times are from the machine's monotonic clock, in seconds.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Place = tuple[int, int]
-"""Partition and offset."""
+"""Partition and offset of a record."""
 ACCEPT, RELEASE, REJECT, RENEW = "ACCEPT", "RELEASE", "REJECT", "RENEW"
 
 
 class Delivery(NamedTuple):
-    """A record that a member got. It was acquired between ``since_s`` and ``at_s``."""
+    """The delivery of a record to a member, which acquired the record between ``since_s`` and ``at_s``."""
 
     member: str
     since_s: float
     at_s: float
     place: Place
     number: int
-    """The delivery count of this delivery."""
+    """The delivery count that the member received with the record."""
     value: str
 
 
 @dataclass(slots=True)
 class Acknowledgement:
-    """``is_answered`` without an error, or with ``error``, or with neither where no answer has come."""
+    """An acknowledgement by a member. ``answered_s`` is None if no response arrived; ``error`` is the error in the response."""
 
     member: str
     asked_s: float
@@ -53,19 +53,20 @@ class StartOffsets(NamedTuple):
 
 @dataclass(slots=True)
 class ShareHistory:
-    """``sent`` are the values that the producer has sent, ``produced`` those that were acknowledged, by their places.
+    """The history of one share group.
 
-    ``disruptions`` are the times in which brokers failed, from the fault to the moment in which all leaders were gathered again.
-    ``lags`` are the records by partition that were left in the end.
+    ``sent`` has all values that the producer sent, and ``produced`` the acknowledged values by partition and offset.
+    ``disruptions`` are periods of broker failures, each from the fault until one broker led all partitions again. ``lags`` has the
+    final lag by partition.
     """
 
     delivery_limit: int
     lock_s: float
-    """How long a member has a record, unless it renews the lock."""
+    """Duration of the lock on an acquired record, in seconds, unless the member renews it."""
     sent: set[str] = field(default_factory=set)
     produced: dict[Place, str] = field(default_factory=dict)
     unplaced: set[str] = field(default_factory=set)
-    """Values that were acknowledged without an offset, as a retry is that the leader takes for a duplicate."""
+    """Values that were acknowledged without an offset, because the leader treated a retried batch as a duplicate."""
     deliveries: list[Delivery] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     start_offsets: list[StartOffsets] = field(default_factory=list)
@@ -74,7 +75,7 @@ class ShareHistory:
     troubles: list[str] = field(default_factory=list)
 
     def take(self, member: str, lines: Iterable[str]) -> None:
-        """Add the lines of a member."""
+        """Parse the output lines of a member and add their events to the history."""
         open_by: dict[tuple[Place, int], Acknowledgement] = {}
         for line in lines:
             word, *parts = line.split(" ")

@@ -1,4 +1,4 @@
-"""The members of the group: processes with Kafka's own share consumer."""
+"""The members of the share group, which are processes with Kafka's own share consumer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COUNT = 3
 
 
 def program() -> list[str]:
-    """What starts a member. Raises `tools.kafka.Unavailable`."""
+    """Return the command that starts a member. Raises `tools.kafka.Unavailable`."""
     return java_programs.command(PROGRAM, kafka.jars("clients"), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class Member:
-    """One process, and the lines that it has written."""
+    """One member process and its output."""
 
     def __init__(self, name: str, command: list[str], directory: Path) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Member:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=errors)
 
     def lines(self) -> list[str]:
-        """Without the line that a kill has cut off."""
+        """Return the output lines of the process, without a last line that is incomplete because of a kill."""
         return self._output.read_text().rpartition("\n")[0].splitlines()
 
     def kill(self) -> None:
@@ -41,7 +41,7 @@ class Member:
         self.process.communicate()
 
     def close(self) -> None:
-        """End its input, upon which it leaves the group."""
+        """Let the process end, after which it leaves the group. Kill the process if it does not end in time."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             try:
@@ -51,7 +51,7 @@ class Member:
 
 
 class Members:
-    """Keeps as many members running as there should be."""
+    """Starts, kills and pauses members, and keeps their number constant."""
 
     def __init__(self, directory: Path, bootstrap: str, group: str, topic: str, seed: str, lock_ms: int) -> None:
         self._directory = directory
@@ -84,7 +84,7 @@ class Members:
         self._begin()
 
     def pause_one(self, rng: random.Random, for_s: float) -> None:
-        """Stop a member while it has records, and let it go on when their locks have ended."""
+        """Pause a random member for a time, usually until the locks on its records have expired."""
         member = self._taken(rng)
         member.process.send_signal(signal.SIGSTOP)
         time.sleep(for_s)
@@ -92,7 +92,7 @@ class Members:
         self._running.append(member)
 
     def end(self, history: ShareHistory) -> list[str]:
-        """Close all members, and add what all of them have written; returns a line for each that has ended by itself."""
+        """Close all members and add their output to the history. Returns a finding for each member that ended by itself."""
         findings = [f"member {m.name} has ended with {m.process.poll()}" for m in self._running if m.process.poll() is not None]
         for member in self._running:
             member.close()

@@ -1,4 +1,4 @@
-"""Failures of coordinators, leaders and members, while a share group consumes."""
+"""Share groups deliver every record correctly during failures of coordinators, leaders and members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ FAULTS_WITHIN_BUDGET = 4
 SEED = os.environ.get("SEED") or "1"
 
 
-def test_share_group_over_failures(capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_share_group_loses_and_repeats_no_records_during_failures(
+    capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
     try:
         program()
     except kafka.Unavailable as missing:

@@ -1,4 +1,4 @@
-"""The checker of share groups finds planted faults."""
+"""The checker of share group histories finds planted violations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIMIT, LOCK_S = 5, 30.0
 
 
 def history_of(*lines: str, produced: int = 1) -> ShareHistory:
-    """What one member has said, with times in seconds, of records that were all produced to partition 0."""
+    """Return the history of a single member from its output lines, with times in seconds. All records are in partition 0."""
     history = ShareHistory(LIMIT, LOCK_S)
     history.produced = {(0, offset): f"v{offset}" for offset in range(produced)}
     history.sent = set(history.produced.values())
@@ -39,12 +39,12 @@ def test_delivery_after_acknowledgement_is_found(kind: str) -> None:
     assert len(lines) == 1 and lines[0].startswith("delivered after its acknowledgement: (0, 0)")
 
 
-def test_delivery_that_was_under_way_at_the_acknowledgement_is_none_after_it() -> None:
+def test_delivery_that_began_before_the_acknowledgement_is_permitted() -> None:
     assert check(history_of(*ACCEPTED, "got 3.5 6 0 0 2 v0")) == []
 
 
 @pytest.mark.parametrize("answer", [(), ("refused 4 0 0 1 ACCEPT InvalidRecordStateException",)])
-def test_record_may_return_where_its_acknowledgement_was_not_confirmed(answer: tuple[str, ...]) -> None:
+def test_redelivery_is_permitted_without_a_successful_acknowledgement(answer: tuple[str, ...]) -> None:
     assert check(history_of("got 1 2 0 0 1 v0", "want 3 0 0 1 ACCEPT", *answer, "got 5 6 0 0 2 v0")) == []
 
 
@@ -54,7 +54,7 @@ def test_record_that_was_never_delivered_is_found() -> None:
     ]
 
 
-def test_record_that_was_acknowledged_without_an_offset_must_be_delivered_too() -> None:
+def test_undelivered_record_that_was_produced_without_an_offset_is_found() -> None:
     history = history_of(*ACCEPTED, "got 1 2 0 7 1 v7", "want 3 0 7 1 ACCEPT", "got 1 2 0 8 1 v8")
     history.unplaced = {"v7", "v8", "v9"}
     history.sent |= history.unplaced
@@ -64,34 +64,34 @@ def test_record_that_was_acknowledged_without_an_offset_must_be_delivered_too() 
     ]
 
 
-def test_record_that_was_released_and_did_not_return_is_found() -> None:
+def test_released_record_without_redelivery_is_found() -> None:
     lines = check(history_of("got 1 2 0 0 1 v0", "want 3 0 0 1 RELEASE", "done 4 0 0 1 RELEASE"))
     assert lines == ["lost: v0 at (0, 0) was delivered 1 times, and neither accepted nor rejected"]
 
 
-def test_record_may_end_at_the_limit_of_deliveries() -> None:
+def test_record_that_reached_the_delivery_limit_is_permitted() -> None:
     assert check(history_of(*(f"got {2 * n + 1} {2 * n + 2} 0 0 {n} v0" for n in range(1, LIMIT + 1)))) == []
 
 
-def test_record_that_is_left_is_found() -> None:
+def test_remaining_lag_is_found() -> None:
     history = history_of(*ACCEPTED)
     history.lags = {0: 3}
     assert check(history) == ["not finished: 3 records of partition 0"]
 
 
 @pytest.mark.parametrize("later", [1, 2])
-def test_count_that_does_not_grow_is_found(later: int) -> None:
+def test_delivery_count_that_does_not_increase_is_found(later: int) -> None:
     (line,) = check(history_of("got 1 2 0 0 2 v0", f"got 5 6 0 0 {later} v0", "want 7 0 0 2 ACCEPT"))
     assert line == f"count gone back: (0, 0) has delivery {later} after 2, without a failure between"
 
 
-def test_count_may_go_back_over_a_failure() -> None:
+def test_delivery_count_may_decrease_after_a_failure() -> None:
     history = history_of("got 1 2 0 0 2 v0", "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
     history.disruptions = [(3, 4)]
     assert check(history) == []
 
 
-def test_count_that_was_released_stays_over_a_failure() -> None:
+def test_count_of_a_released_delivery_must_survive_a_failure() -> None:
     released = ("got 1 2 0 0 2 v0", "want 2 0 0 2 RELEASE", "done 2.5 0 0 2 RELEASE")
     history = history_of(*released, "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
     history.disruptions = [(3, 4)]
@@ -103,7 +103,7 @@ def test_count_that_was_released_stays_over_a_failure() -> None:
     ("count", "answered_s", "is_disrupted", "found"),
     [(LIMIT, 33, True, False), (LIMIT, 29, True, True), (LIMIT, 33, False, True), (LIMIT - 1, 33, True, True)],
 )
-def test_acknowledgement_of_a_record_that_was_given_up_meanwhile_counts_for_nothing(
+def test_acknowledgement_after_the_record_was_archived_has_no_effect(
     kind: str, count: int, answered_s: int, is_disrupted: bool, found: bool
 ) -> None:
     lines = [f"got 1 2 0 0 {count} v0", f"want 28 0 0 {count} {kind}", f"done {answered_s} 0 0 {count} {kind}"]
@@ -118,13 +118,13 @@ def test_delivery_beyond_the_limit_is_found() -> None:
     assert line == "delivery 6 of (0, 0), and the limit is 5"
 
 
-def test_start_offset_that_goes_back_is_found() -> None:
+def test_decreasing_start_offset_is_found() -> None:
     history = history_of(*ACCEPTED)
     history.start_offsets = [StartOffsets(5, 6, {0: 7}), StartOffsets(6.5, 7, {0: 6})]
     assert check(history) == ["start offset gone back: partition 0 has 6 after 7"]
 
 
-def test_answers_of_requests_at_the_same_time_have_no_order() -> None:
+def test_responses_to_concurrent_requests_may_arrive_in_any_order() -> None:
     history = history_of(*ACCEPTED)
     history.start_offsets = [StartOffsets(5, 7, {0: 6}), StartOffsets(5.5, 6, {0: 7})]
     assert check(history) == []
@@ -141,6 +141,6 @@ def test_record_that_was_never_produced_is_found() -> None:
     assert check(history) == ["unheard of: 'other' at (0, 0)"]
 
 
-def test_record_at_another_place_is_found() -> None:
+def test_record_at_another_offset_is_found() -> None:
     history = history_of("got 1 2 0 0 1 v1", "want 3 0 0 1 ACCEPT", "want 3 0 1 1 ACCEPT", produced=2)
     assert check(history) == ["other record: v1 at (0, 0), where v0 was written"]

@@ -1,10 +1,10 @@
 """Failures of last in-sync replicas, with unclean elections enabled and disabled: ``python -m tests.chaos --unclean on|off``.
 
-- `power`: what a power cut takes from a broker's logs; `served` is the broker that notes what is on the disk.
-- `elections`: elections from the controller's log.
+- `power`: removes unsynced data from a broker's logs, as a power cut does; `served` is the broker that records synced lengths.
+- `elections`: reads leader elections from the controller's log.
 - `witness`: reads all partitions during the run, and keeps the identity of each batch below a high watermark.
-- `checker`: what may be lost by which election.
+- `checker`: checks that each lost batch is explained by an unclean election.
 - `cards`: the faults.
-- `going_on`: producers write to all partitions once more after the last fault.
-- `campaign`: the rounds.
+- `going_on`: writes to all partitions once more after the last fault.
+- `campaign`: starts a cluster, injects faults and checks the results, repeatedly.
 """

@@ -1,8 +1,9 @@
-"""Rounds of failures of last in-sync replicas: ``python -m tests.chaos --unclean on|off --faults 60 --seed 7``.
+"""The chaos campaign of failing last in-sync replicas: ``python -m tests.chaos --unclean on|off --faults 60 --seed 7``.
 
-Stock clients write transactions to topics with ``min.insync.replicas`` 1 and 2. With ``off`` nothing that was acknowledged or seen
-may be lost; in each second round responses wait for the disk, and brokers lose power. With ``on`` the topics, in each second round
-the whole cluster, allow unclean elections, and what they have lost must be explained by them (`tests.chaos.unclean.checker`).
+Stock clients write transactions to topics with ``min.insync.replicas`` 1 and 2. With ``off``, no batch that was acknowledged or
+visible below a high watermark may be lost. Every second cluster syncs before responses, and its brokers also lose power. With
+``on``, unclean elections are enabled for topics, or in every second cluster by default. Each lost batch must then be explained by
+an unclean election (`tests.chaos.unclean.checker`).
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ BROKERS = 3
 ALLOWED = "unclean.leader.election.enable"
 WITNESSED = [*ALL_PARTITIONS, *((TRANSACTION_TOPIC, index) for index in range(3))]
 WITHOUT = "confluent-2"
-"""A worker that is left out: the machine has the witness to run as well."""
+"""A client process that is left out, because the witness needs processor time as well."""
 
 
 class NotingCluster(Cluster):
-    """A cluster whose brokers note what is on the disk."""
+    """A cluster whose brokers record the synced lengths of their log files."""
 
     _module = "tests.chaos.unclean.served"
     _python_options = ()
 
 
 class UncleanRound:
-    """One cluster, its clients and the witness."""
+    """One cluster with its clients and the witness."""
 
     def __init__(self, directory: Path, seed: str, number: int, report: FaultReport, *, mode: str, java: bool) -> None:
         self.rng = random.Random(seed)
@@ -100,7 +101,7 @@ class UncleanRound:
         if self._clients is not None:
             self._clients.end()
 
-    # the end
+    # final checks
 
     def end(self) -> list[str]:
         assert self._clients is not None and self._witness is not None
@@ -122,7 +123,7 @@ class UncleanRound:
 
     def _observed(self, history: History, ends: dict[TopicPartition, tuple[int, int]]) -> Observation:
         bootstrap = self.cluster.bootstrap
-        # Where an unclean election has cut the offsets of a group, pending ones may stay so, and a client waits for them for ever.
+        # If an unclean election has truncated a group's offsets, pending offsets may stay pending, and a client waits forever.
         cut = {election.where for election in logged_elections(self.data_dir / "controller") if election.kind == UNCLEAN}
         groups = sorted({a.group for a in history.attempts if a.group and offsets_partition(a.group) not in cut})
         inputs = [where for where in PARTITIONS if where[0] == "in"]
@@ -137,7 +138,7 @@ class UncleanRound:
         )
 
     def _judged(self, history: History, seen: Observation, sightings: Sightings) -> list[str]:
-        """Compare with the files of the stopped brokers."""
+        """Compare the observations with the files of the stopped brokers. Returns the findings."""
         found = logged_elections(self.data_dir / "controller")
         affected = {election.where for election in found if election.kind == UNCLEAN}
         identities = {broker: observe.identities(self._log_dir(broker)) for broker in self.cluster.brokers}
@@ -175,7 +176,10 @@ def offsets_partition(group: str) -> TopicPartition:
 
 
 def _without(lines: list[str], affected: set[TopicPartition]) -> list[str]:
-    """The lines of an audit about torn transactions of partitions that no unclean election has cut, and all other errors."""
+    """Filter the output of an audit after unclean elections.
+
+    Returns only torn transactions of partitions without an unclean election, or all lines if there was no unclean election.
+    """
     if not affected:
         return lines
     return [line for line in lines if ": a transaction of " in line and not _names(line, affected)]
@@ -198,7 +202,7 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> FaultReport:
-    """Run to so many faults, as `rounds.run` does."""
+    """Run the campaign until ``faults`` faults are done or a check fails (`rounds.run`)."""
 
     def new_round(directory: Path, round_seed: str, number: int, report: FaultReport) -> UncleanRound:
         return UncleanRound(directory, round_seed, number, report, mode=mode, java=java)

@@ -1,4 +1,4 @@
-"""The faults after which no replica in sync is left, and others that leave followers behind."""
+"""Faults after which a partition has no available in-sync replica, and faults that leave followers with a lag."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ MOVED = "leader moved"
 
 DECK = (LAST, LAST, ORDER, ORDER, ALL, ALL, CUT, STARTING, PAUSED, CONTROL, MOVED, EMPTIED)
 LOSSY = (LAST, LAST_EMPTIED, POWER)
-"""Faults that lose committed records where unclean elections are enabled, and must not be played where they are disabled."""
+"""Faults that lose committed records if unclean elections are enabled. They must not be used while these are disabled."""
 POWER_CUTS = (POWER, POWER_OF_SEVERAL, POWER_OF_SEVERAL)
-"""Faults that lose nothing where responses wait for the disk."""
+"""Power cuts, which lose no acknowledged data if responses wait for the sync."""
 FALL_OUT_S = 10.0
-"""How long followers may take to leave an in-sync set."""
+"""Maximum time until followers have left the in-sync replicas, in seconds."""
 ALONE_S = (0.3, 1.5)
-"""How long the last replica in sync goes on alone."""
+"""Range of the time that the last in-sync replica runs alone, in seconds."""
 OVER_SESSION_S = (0.5, 2.0)
 
 
 class Cards:
-    """Plays faults on a cluster. After each all brokers are in service again."""
+    """Injects faults into a cluster. After each fault, all brokers are running again."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Cards:
         self._all_partitions = all_partitions
         self._synced = synced
         self.lost_bytes: Counter[str] = Counter()
-        """What power cuts have taken from the logs."""
+        """Number of bytes that faults have removed from logs, by reason."""
 
     def play(self, card: str) -> None:
         if card in (LAST, LAST_EMPTIED):
@@ -107,11 +107,11 @@ class Cards:
             raise ValueError(card)
 
     def _away_s(self) -> float:
-        """Longer than a session."""
+        """Return a random time that is longer than the session timeout, in seconds."""
         return self._campaign.session_ms / 1000 + self._rng.uniform(*OVER_SESSION_S)
 
     def _victim(self) -> int:
-        """The leader of some partition."""
+        """Return the leader of a random partition."""
         return self._leader(self._rng.choice(self._partitions))
 
     def _leader(self, where: TopicPartition) -> int:
@@ -120,7 +120,7 @@ class Cards:
     # kills
 
     def _kill(self, nodes: Sequence[int], *, has_power: bool = True) -> None:
-        """Kill nodes in one order and start them in another."""
+        """Kill nodes in a random order and restart them in another one. Without ``has_power``, their unsynced data is lost."""
         cluster, rng = self._cluster, self._rng
         killed = rng.sample(list(nodes), len(nodes))
         started = rng.sample(list(nodes), len(nodes))
@@ -138,7 +138,7 @@ class Cards:
             time.sleep(rng.choice([0.0, rng.uniform(0.0, 2.0)]))
 
     def _last(self, *, is_emptied: bool) -> None:
-        """The leader of a partition is cut off from its followers, goes on alone, and is killed."""
+        """Disconnect the leader of a partition from its followers, let it run alone, kill it and restart it."""
         cluster, where = self._cluster, self._rng.choice(self._partitions)
         leader = self._leader(where)
         self._note(f"  broker {leader}, of {where}")
@@ -152,7 +152,7 @@ class Cards:
         cluster.restart(leader)
 
     def _followers_first(self) -> None:
-        """The followers are killed, the leader goes on alone, and is killed. The followers are started first."""
+        """Kill the followers of a partition, let its leader run alone, and kill the leader. The followers are restarted first."""
         cluster, rng, where = self._cluster, self._rng, self._rng.choice(self._partitions)
         leader = self._leader(where)
         followers = [broker for broker in rng.sample(cluster.brokers, len(cluster.brokers)) if broker != leader]
@@ -186,7 +186,7 @@ class Cards:
         self._cluster.restart(broker)
 
     def _clear(self, broker: int) -> None:
-        """Put an empty disk in the place of a broker's, as ``kafka-storage format`` leaves it."""
+        """Replace a broker's disk by an empty disk that was formatted with ``kafka-storage format``."""
         directory: Path = self._campaign.log_dir(broker)
         for path in directory.iterdir():
             if path.is_dir():

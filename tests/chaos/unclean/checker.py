@@ -1,8 +1,9 @@
-"""Judges what is left: which batches were lost, and by which election.
+"""Checks the remaining logs: each lost batch must be explained by an unclean election. It does no I/O.
 
-Pure. A batch that was seen below a high watermark may be missing only where an unclean election of a later epoch elected a replica
-without it. Then the log that is left either goes on there in that epoch or a later one, or ends there, or it has a batch of an
-earlier epoch: one that an isolated leader wrote, whose broker was passed over by one unclean election and elected by the next.
+A batch that was seen below a high watermark may be missing only if an unclean election in a later leader epoch chose a replica
+without the batch. At the offset of the batch, the remaining log then has one of three contents: a batch of that epoch or a later
+one; the end of the log; or a batch of an earlier epoch. The third case occurs if an isolated leader wrote the batch, a first
+unclean election chose another broker, and a second unclean election chose the isolated one.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tests.chaos.unclean.elections import UNCLEAN, Election
 from tests.chaos.unclean.witness import Identity, Sightings
 
 Log = dict[int, Identity]
-"""The batches of a log by their first offsets."""
+"""The batches of a log by base offset."""
 
 
 class Losses:
-    """What unclean elections may have removed from the logs that are left."""
+    """The batches that unclean elections may have removed from the remaining logs."""
 
     def __init__(self, logs: dict[TopicPartition, Log], elections: Iterable[Election]) -> None:
         self._logs = logs
@@ -34,22 +35,22 @@ class Losses:
 
     @property
     def affected(self) -> frozenset[TopicPartition]:
-        """The partitions with an unclean election."""
+        """Partitions with at least one unclean election."""
         return frozenset(self._epochs)
 
     def permits(self, where: TopicPartition, base_offset: int, leader_epoch: int) -> bool:
-        """Whether a batch may be missing."""
+        """Whether an unclean election explains that a batch is missing."""
         later = [epoch for epoch in self._epochs.get(where, ()) if epoch > leader_epoch]
         log = self._logs.get(where, {})
         left = next((i.leader_epoch for base, i in log.items() if base <= base_offset < i.next_offset), None)
         if left is None:
-            # A gap is none that an election leaves.
+            # An election never leaves a gap in the log, so the log must end at or before the batch.
             return bool(later) and all(identity.next_offset <= base_offset for identity in log.values())
         return any(left >= epoch or left < leader_epoch for epoch in later)
 
 
 def batches_stay(sightings: Sightings, logs: dict[TopicPartition, Log], losses: Losses) -> Iterator[str]:
-    """No batch that was seen below a high watermark changes or vanishes, but by an unclean election."""
+    """Check that no batch seen below a high watermark was changed or lost, except by an unclean election."""
     yield from sightings.findings
     for where, by_offset in sorted(sightings.batches.items()):
         log = logs.get(where, {})
@@ -62,7 +63,7 @@ def batches_stay(sightings: Sightings, logs: dict[TopicPartition, Log], losses: 
 
 
 def epochs_never_return(logs: dict[TopicPartition, Log]) -> Iterator[str]:
-    """Along a log the leader epochs of its batches never decrease."""
+    """Check that the leader epochs of the batches in a log never decrease."""
     for where, log in sorted(logs.items()):
         highest = -1
         for base_offset, identity in sorted(log.items()):
@@ -72,10 +73,10 @@ def epochs_never_return(logs: dict[TopicPartition, Log]) -> Iterator[str]:
 
 
 def acknowledged_or_lost(history: History, seen: Observation, sightings: Sightings, losses: Losses) -> Iterator[str]:
-    """An acknowledged record is visible, or its batch was lost by an unclean election.
+    """Check that each acknowledged record is visible, or that an unclean election explains its loss.
 
-    A record that was never seen may be missing where there was any unclean election of its partition. One that is left, but not
-    visible, belongs to a transaction whose marker was lost.
+    If the witness never saw a record, any unclean election of its partition explains the loss. A record that is stored but not
+    visible belongs to a transaction whose marker was lost.
     """
     visible = {value for records in seen.committed.values() for _, value in records}
     left = {value for records in seen.uncommitted.values() for _, value in records}
@@ -94,10 +95,10 @@ def restricted(
     affected: Set[TopicPartition],
     offsets_partition: Callable[[str], TopicPartition],
 ) -> tuple[History, Observation]:
-    """What concerns the partitions without an unclean election, of which everything must hold.
+    """Restrict history and observation to partitions without an unclean election, for which all rules must hold.
 
-    ``offsets_partition`` gives the partition with a group's offsets. A group is left out where its offsets, its input or its output
-    are affected.
+    ``offsets_partition`` returns the partition that stores a group's offsets. A group is left out if its offsets, its input or its
+    output is affected by an unclean election.
     """
     dropped = {str(a.group) for a in history.attempts if a.group and _is_affected(a, affected, offsets_partition)}
 
@@ -143,7 +144,10 @@ def check(
     elections: Iterable[Election],
     offsets_partition: Callable[[str], TopicPartition],
 ) -> list[str]:
-    """Everything must hold where there was no unclean election, and what is left must be readable and explained elsewhere."""
+    """Check all rules for partitions without an unclean election, and the rules of this module for all partitions.
+
+    Returns the findings.
+    """
     losses = Losses(logs, elections)
     findings = [*batches_stay(sightings, logs, losses), *epochs_never_return(logs)]
     findings += checker.check(*restricted(history, seen, losses.affected, offsets_partition))
@@ -154,7 +158,7 @@ def check(
 
 
 def fates(sightings: Sightings, logs: dict[TopicPartition, Log]) -> Counter[str]:
-    """How many of the batches that were seen are still there."""
+    """Count how many of the seen batches are kept and how many are lost."""
     return Counter(
         "kept" if logs.get(where, {}).get(base_offset) == identity else "lost"
         for where, by_offset in sightings.batches.items()

@@ -1,4 +1,4 @@
-"""The elections of a run, from the log of the controller."""
+"""Leader elections of a run, read from the controller's metadata log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLEAN, ELIGIBLE, LAST_KNOWN, UNCLEAN = "clean", "eligible", "last known leader",
 
 
 class Election(NamedTuple):
-    """A new leader. Only one of the kind `UNCLEAN` may lack records that the brokers' logs had below the high watermark."""
+    """A change of a partition's leader. Only the leader of an `UNCLEAN` election may lack records below the high watermark."""
 
     where: TopicPartition
     leader_epoch: int
@@ -28,7 +28,7 @@ class Election(NamedTuple):
 
 
 def elections(records: Iterable[LogRecord]) -> Iterator[Election]:
-    """The elections in a metadata log, without those with which partitions begin."""
+    """Yield the elections in a metadata log, except the first leader of each partition."""
     state = ClusterState(CONTROLLER)
     before: dict[TopicPartition, PartitionRegistration] = {}
     for record in records:

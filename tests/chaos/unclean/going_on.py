@@ -1,7 +1,7 @@
-"""After the last fault producers go on: each transactional id writes one more transaction to all partitions.
+"""Writes after the last fault: each transactional id writes one more transaction to all partitions.
 
-That also ends what an unclean election has left open. A transaction whose marker was lost stays open in its partition, as in Apache
-Kafka, until its producer ends the next one there.
+These transactions also end transactions that an unclean election has left open. If the marker of a transaction was lost, the
+transaction stays open in the partition until its producer ends its next transaction there, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRIES = 3
 
 
 def go_on(bootstrap: str, ids: Sequence[str], partitions: Sequence[TopicPartition], history: History) -> list[str]:
-    """Add the transactions to ``history``; returns a line for each id that cannot go on."""
+    """Write one transaction per transactional id and add it to ``history``. Returns a finding for each id that fails."""
     return [line for name in ids for line in _transact(bootstrap, name, partitions, history)]
 
 

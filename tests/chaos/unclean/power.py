@@ -1,7 +1,7 @@
-"""A power cut of one broker: its logs lose what was not synced.
+"""A power cut of one broker, which loses unsynced data of its logs.
 
-The broker notes the length of each log file at each sync, in a file of its own beside the data directory
-(`tests.chaos.unclean.served`). A cut shortens each log to a length between that and its end.
+At each sync of a log file, the broker records the file's length in a file outside the data directory
+(`tests.chaos.unclean.served`). A power cut truncates each log to a random length between the synced length and its end.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
 
 SYNCED_VARIABLE = "CHAOS_SYNCED"
-"""The environment variable with the directory of the notes."""
+"""Environment variable with the directory of the recorded lengths."""
 SUFFIX = ".log"
 
 
 class SyncedLengths:
-    """The lengths of log files that are on the disk. A note belongs to one file: another one at the same path begins at 0."""
+    """The synced lengths of log files. A length belongs to one inode: a new file at the same path has the length 0."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def _note_of(self, path: str) -> Path:
-        # The last three parts are broker, partition and file.
+        # The last three components of the path are the broker's directory, the partition's directory and the file.
         return self._directory / quote("/".join(Path(path).parts[-3:]), safe="")
 
     def note(self, path: str, length: int) -> None:
-        """The first ``length`` bytes of a file are on the disk."""
+        """Record that the first ``length`` bytes of a file are synced."""
         try:
             inode = os.stat(path).st_ino  # noqa: PTH116
         except FileNotFoundError:
@@ -48,7 +48,7 @@ class SyncedLengths:
 
 
 def note_syncs(lengths: SyncedLengths) -> None:
-    """Wrap what syncs and what shortens a file in this process."""
+    """Wrap the methods of this process that sync or truncate a file, so that they record synced lengths."""
     sync, truncate, sync_file = RealFile.sync, RealFile.truncate, RealFilesystem.sync_file
 
     def noted_sync(self: RealFile) -> None:
@@ -63,7 +63,7 @@ def note_syncs(lengths: SyncedLengths) -> None:
             lengths.note(self.path, min(size, lengths.of(Path(self.path))))
 
     def noted_sync_file(self: RealFilesystem, path: str) -> None:
-        # Another thread syncs, while the loop may append: what is written by now is synced by the end.
+        # The event loop may append while this thread syncs, so only the bytes written before the sync count as synced.
         length = os.stat(path).st_size if path.endswith(SUFFIX) else 0  # noqa: PTH116
         sync_file(self, path)
         if path.endswith(SUFFIX):
@@ -78,7 +78,7 @@ def note_syncs(lengths: SyncedLengths) -> None:
 
 
 def cut_power(log_dir: Path, lengths: SyncedLengths, rng: random.Random) -> int:
-    """Take from each log of a broker that does not run a part of what was not synced; returns how many bytes were lost."""
+    """Remove a random part of the unsynced data from each log of a stopped broker. Returns the number of lost bytes."""
     lost = 0
     for directory in sorted(log_dir.iterdir()):
         where = parse_directory_name(directory.name)

@@ -1,4 +1,4 @@
-"""ottla's command line, whose log files are noted at each sync: ``python -m tests.chaos.unclean.served serve ...``."""
+"""ottla's command line, with recording of synced log file lengths: ``python -m tests.chaos.unclean.served serve ...``."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SEED = os.environ.get("SEED") or "1"
 
 
 @pytest.mark.parametrize("mode", [OFF, ON])
-def test_what_unclean_elections_lose(mode: str, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
+def test_only_unclean_elections_lose_records(mode: str, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config) -> None:
     within_budget = pytestconfig.getoption("--budgets")
     faults = FAULTS_WITHIN_BUDGET if within_budget else FAULTS
     report = run(mode, faults, SEED, java=has_java()[0] and not within_budget)

@@ -1,4 +1,4 @@
-"""The checker of unclean elections finds planted losses, and permits those that an election explains."""
+"""The checker of unclean elections finds planted losses, and permits losses that an election explains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A, B, OFFSETS = ("a", 0), ("b", 0), ("__consumer_offsets", 0)
 
 
 def log_of(*epochs: int) -> dict[int, Identity]:
-    """A log of one record a batch, by the leader epochs of its batches; each batch has a CRC of its own."""
+    """Return a log with one single-record batch for each leader epoch. Each batch has a different CRC."""
     return {at: Identity(at + 1, epoch, 100 * epoch + at) for at, epoch in enumerate(epochs)}
 
 
@@ -66,7 +66,7 @@ def test_unclean_election_explains_the_loss_after_its_first_batch() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, UNCLEAN)) == []
 
 
-def test_unclean_election_without_a_later_batch_explains_the_loss_after_the_end() -> None:
+def test_unclean_election_explains_lost_batches_at_the_log_end() -> None:
     assert judged(log_of(0, 0, 0), log_of(0, 0), Election(A, 2, 1, UNCLEAN)) == []
 
 
@@ -76,12 +76,12 @@ def test_loss_before_the_first_batch_of_an_unclean_election_is_found() -> None:
     assert "at 1" in line
 
 
-def test_batch_of_a_later_epoch_than_the_unclean_election_may_not_be_lost() -> None:
+def test_lost_batch_of_the_unclean_elections_own_epoch_is_found() -> None:
     (line,) = judged(log_of(0, 2, 2), log_of(0, 2), Election(A, 2, 1, UNCLEAN))
     assert "at 2" in line
 
 
-def test_unclean_election_may_bring_back_what_an_isolated_leader_wrote() -> None:
+def test_second_unclean_election_explains_batches_of_an_isolated_leader() -> None:
     first, second = Election(A, 2, 1, UNCLEAN), Election(A, 4, 3, UNCLEAN)
     assert judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first, second) == []
     assert len(judged(log_of(0, 2, 2), log_of(0, 0, 0, 4), first)) == 2
@@ -95,7 +95,7 @@ def test_election_of_another_partition_explains_nothing() -> None:
     assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
 
 
-def test_second_of_two_sightings_at_one_offset_must_be_there() -> None:
+def test_lost_batch_is_found_when_another_batch_was_seen_at_its_offset() -> None:
     sightings = sightings_of({A: log_of(0, 0)})
     sightings.batches[A][1].add(Identity(2, 1, 101))
     left = {A: log_of(0, 0)}
@@ -104,12 +104,12 @@ def test_second_of_two_sightings_at_one_offset_must_be_there() -> None:
     assert fates(sightings, left) == {"kept": 2, "lost": 1}
 
 
-def test_epoch_that_goes_back_is_found() -> None:
+def test_decreasing_leader_epoch_is_found() -> None:
     (line,) = epochs_never_return({A: log_of(0, 3, 2)})
     assert line == "epoch gone back: ('a', 0) at 2 has epoch 2 after 3"
 
 
-def test_witness_is_not_shown_what_is_not_committed() -> None:
+def test_batch_above_the_high_watermark_in_a_response_is_found() -> None:
     sightings = Sightings()
     batch = build_batch([(None, b"x")], 0)
     assign(batch, 4, 1)
@@ -119,11 +119,11 @@ def test_witness_is_not_shown_what_is_not_committed() -> None:
     assert "above its high watermark 4" in line
 
 
-# the whole
+# complete histories
 
 
 def history_of(*values: tuple[TopicPartition, str]) -> History:
-    """One committed transaction with these records."""
+    """Return a history with one committed transaction that has these records."""
     attempt = Attempt("id", "id#1", 1, 1, [WrittenRecord(where, value) for where, value in values], commit_asked_s=2.0)
     attempt.was_answered_committed, attempt.ended_s = True, 3.0
     return History(attempts=[attempt], sessions=[ProducerSession("id", "id#1", 1, 1.0)])
@@ -163,7 +163,7 @@ def test_half_of_a_transaction_may_be_lost_by_an_unclean_election_of_its_partiti
     assert all(line.startswith("lost: id#1/1/1/1") for line in lines) and lines
 
 
-def test_acknowledged_record_that_was_seen_must_have_been_cut() -> None:
+def test_loss_of_a_seen_record_must_be_explained_by_an_election_after_it() -> None:
     sightings = Sightings()
     sightings.values[BOTH[1][1]] = (B, 0, Identity(1, 3, 5))
     (line,) = findings(history_of(*BOTH), observation_of(BOTH[0]), sightings, Election(B, 2, 1, UNCLEAN))
@@ -175,7 +175,7 @@ def test_record_without_a_producer_is_found_after_an_unclean_election_too() -> N
     assert any(line.startswith("unheard of: 'id#1/1/1/0'") for line in lines)
 
 
-# where the elections come from
+# elections in the metadata log
 
 
 def test_elections_are_read_from_the_metadata_log() -> None:
@@ -203,7 +203,7 @@ def test_elections_are_read_from_the_metadata_log() -> None:
 # power
 
 
-def test_power_cut_takes_what_was_not_synced(tmp_path: Path) -> None:
+def test_power_cut_removes_only_unsynced_bytes(tmp_path: Path) -> None:
     log_dir, synced = tmp_path / "broker-1", tmp_path / "synced"
     partition = log_dir / "a-0"
     partition.mkdir(parents=True)
@@ -222,7 +222,7 @@ def test_power_cut_takes_what_was_not_synced(tmp_path: Path) -> None:
     assert lost == 200 - half.stat().st_size
 
 
-def test_length_of_another_file_at_the_same_path_is_not_synced(tmp_path: Path) -> None:
+def test_synced_length_does_not_apply_to_a_new_file_at_the_same_path(tmp_path: Path) -> None:
     file = tmp_path / "0.log"
     file.write_bytes(bytes(10))
     lengths = SyncedLengths(tmp_path)

@@ -1,4 +1,4 @@
-"""Reads all partitions from their leaders while the cluster fails, and keeps what it was shown below the high watermarks."""
+"""A reader of all partitions that runs while the cluster fails. It keeps the batches below the high watermarks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ottla.protocol.records import batches, crc_is_valid, read_records
 from ottla.protocol.topic_partition import TopicPartition
 
 TIMEOUT_S = 1.5
-"""How long a leader may be silent before the next one is asked."""
+"""Timeout of a fetch from a leader, in seconds, before the next leader is tried."""
 BETWEEN_S = 0.05
 NO_SESSION = -1
 LOOKS_A_METADATA = 20
-"""Leaders are looked up again after so many rounds, and after each error."""
+"""Number of fetches from each leader before the metadata is refreshed. An error refreshes it as well."""
 
 
 class Identity(NamedTuple):
-    """What makes a batch that batch, besides its partition and first offset."""
+    """The properties that identify a batch at a base offset: end offset, leader epoch and CRC."""
 
     next_offset: int
     leader_epoch: int
@@ -32,17 +32,17 @@ class Identity(NamedTuple):
 
 
 class Sightings:
-    """What was seen below a high watermark."""
+    """Batches that a leader returned below its high watermark."""
 
     def __init__(self) -> None:
         self.batches: dict[TopicPartition, dict[int, set[Identity]]] = defaultdict(lambda: defaultdict(set))
-        """By partition and first offset."""
+        """Seen batches by partition and base offset."""
         self.values: dict[str, tuple[TopicPartition, int, Identity]] = {}
-        """The batch of each record, by its value."""
+        """Partition, base offset and identity of the batch of each record, by the record's value."""
         self.findings: list[str] = []
 
     def take(self, where: TopicPartition, data: PartitionData, position: int) -> int:
-        """Keep the batches of a response; returns the next offset to read."""
+        """Store the batches of a fetch response. Returns the next offset to fetch."""
         raw = bytes(data.records or b"")
         for at, header in batches(raw):
             batch = raw[at : at + header.size_bytes]
@@ -63,7 +63,7 @@ class Sightings:
 
 
 class Witness:
-    """One thread, from `start` to `stop`."""
+    """A thread that reads all partitions from `start` to `stop`."""
 
     def __init__(self, bootstrap: str, partitions: Iterable[TopicPartition]) -> None:
         self._bootstrap = bootstrap
@@ -90,7 +90,7 @@ class Witness:
             self._is_over.wait(BETWEEN_S)
 
     def _read_on(self, brokers: BrokerConnections) -> None:
-        """Read until an error, which may mean another leader."""
+        """Fetch from all leaders several times, with one lookup of the metadata."""
         metadata = brokers.metadata(sorted({topic for topic, _ in self._positions}))
         nodes = nodes_of(metadata)
         led: dict[BrokerNode, list[TopicPartition]] = defaultdict(list)
@@ -103,7 +103,7 @@ class Witness:
                     led[nodes[partition.leader_id]].append(where)
         for _ in range(LOOKS_A_METADATA):
             for node, partitions in led.items():
-                # One broker that does not answer does not hide the others.
+                # If one broker does not answer, the other brokers are still read.
                 with suppress(OSError, ClientError):
                     self._fetch(brokers, node, partitions, ids)
             if self._is_over.wait(BETWEEN_S):
@@ -124,5 +124,5 @@ class Witness:
                 if data.error_code == Code.NONE:
                     self._positions[where] = self.sightings.take(where, data, self._positions[where])
                 elif data.error_code == Code.OFFSET_OUT_OF_RANGE:
-                    # The log was cut: it is read again from its beginning.
+                    # The log was truncated, so it is read again from its beginning.
                     self._positions[where] = 0

@@ -9,7 +9,10 @@ import org.apache.kafka.coordinator.group.api.assignor.*;
 import org.apache.kafka.coordinator.group.assignor.*;
 import org.apache.kafka.coordinator.group.modern.*;
 
-/** Groups as JSON, one a line, to the assignments that Apache Kafka's own assignors make, one a line. See kafkas_assignors.py. */
+/**
+ * Reads one group per line as JSON, runs an assignor of Apache Kafka on it, and writes the assignment as one line of JSON.
+ * See kafkas_assignors.py.
+ */
 public class Assign {
     static final Map<String, PartitionAssignor> ASSIGNORS =
         Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor(), "simple", new SimpleAssignor());

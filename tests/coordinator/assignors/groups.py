@@ -1,4 +1,4 @@
-"""Groups for assignors: made up by hypothesis, or large ones by a formula, and what is counted of an assignment."""
+"""Groups for tests of assignors: random groups from hypothesis, large groups, and functions that measure assignments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Group:
         return assignor(self.members, self.partition_counts)
 
     def after(self, assignor: Assignor) -> Group:
-        """The same group when it has its target assignment."""
+        """Return the same group after its members have taken their target assignment."""
         assignments = self.assigned_by(assignor)
         return self.changed(lambda member_id, member: with_assigned(member, assignments[member_id]))
 
@@ -44,7 +44,7 @@ def sizes(assignments: Mapping[str, Assignment]) -> dict[str, int]:
 
 
 def moved(group: Group, assignments: Mapping[str, Assignment]) -> set[tuple[bytes, int]]:
-    """Partitions that a member had and has no longer."""
+    """Return the partitions that an assignment takes away from their previous members."""
     return {
         partition
         for member_id, member in group.members.items()
@@ -56,7 +56,10 @@ def moved(group: Group, assignments: Mapping[str, Assignment]) -> set[tuple[byte
 def groups(
     draw: st.DrawFn, *, equal_subscriptions: bool | None = None, max_members: int = 8, max_topics: int = 5, max_partitions: int = 12
 ) -> Group:
-    """``equal_subscriptions`` None: one or the other. Assignments of before are whatever members may once have had."""
+    """Draw a random group. Its members have previous assignments, which may include topics to which they no longer subscribe.
+
+    With ``equal_subscriptions`` None, the members of a group may have equal or different subscriptions.
+    """
     topics = [topic_id(number) for number in range(1, draw(st.integers(1, max_topics)) + 1)]
     counts = {topic: draw(st.integers(1, max_partitions)) for topic in topics}
     member_ids = draw(
@@ -84,7 +87,7 @@ def groups(
 
 
 def large_group(*, members: int, topics: int, partitions: int, equal_subscriptions: bool = True) -> Group:
-    """With different subscriptions, each member leaves out one topic."""
+    """Return a group of this size. Without ``equal_subscriptions``, each member subscribes to all topics except one."""
     ids = [topic_id(number) for number in range(1, topics + 1)]
     subscribed = frozenset(ids)
     return Group(

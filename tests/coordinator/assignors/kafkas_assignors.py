@@ -1,4 +1,4 @@
-"""Apache Kafka's own assignors, run for many groups by one Java process (Assign.java)."""
+"""Runs Apache Kafka's own assignors for many groups in a single Java process (Assign.java)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).parent / "Assign.java"
 
 @dataclass(frozen=True)
 class Question:
-    """``assignable``: the partitions that may be assigned at all; None for all of them."""
+    """A group for which Kafka's assignor is run. Only ``assignable`` partitions may be assigned; None means all partitions."""
 
     assignor: str
     group: Group
@@ -29,7 +29,10 @@ class Question:
 
 
 def asked(questions: Sequence[Question]) -> list[dict[str, Assignment]]:
-    """Return Kafka's assignments, for members and topics in ottla's order. Skips without a Java compiler."""
+    """Run Kafka's assignors. Returns one assignment per question, with members in ottla's order.
+
+    Skips the test if Java or Kafka's jars are not available.
+    """
     lines = "".join(json.dumps(_as_json(question)) + "\n" for question in questions)
     try:
         command = java_programs.command(PROGRAM, kafka.jars("all"), "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1")
@@ -64,7 +67,7 @@ def _partitions(assignment: Assignment) -> dict[str, list[int]]:
 
 
 def _assignments(answer: dict[str, dict[str, list[int]]], member_ids: Iterable[str]) -> dict[str, Assignment]:
-    """Kafka leaves members without partitions out, or has topics without any; both mean the same."""
+    """Normalize an assignment of Kafka, which may lack members without partitions or have topics without partitions."""
     return {
         member_id: {bytes.fromhex(topic): frozenset(of) for topic, of in answer.get(member_id, {}).items() if of}
         for member_id in member_ids
@@ -80,7 +83,7 @@ def made_up(
     max_partitions: int = 40,
     most_owners: int = 1,
 ) -> Group:
-    """A group in which some partitions had owners before, at most ``most_owners`` each, also of topics they have left since."""
+    """Return a random group. Partitions have up to ``most_owners`` previous owners, which may no longer subscribe to the topic."""
     member_ids = [f"{rng.choice('abc')}{number}" for number in range(rng.randint(1, max_members))]
     counts = {topic: rng.randint(1, max_partitions) for topic in topics}
     same = frozenset(topic for topic in topics if rng.random() < 0.8)

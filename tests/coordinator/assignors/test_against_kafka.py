@@ -1,4 +1,4 @@
-"""The same groups to ottla's assignors and to Apache Kafka's own classes."""
+"""ottla's assignors return the same assignments as Apache Kafka's own classes for random groups."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ pytestmark = [pytest.mark.full, pytest.mark.java]
 GROUPS = 400
 SIMPLE = "simple"
 SMALLEST_TABLE = 16
-"""Slots of a hash set of Java's to begin with. Smaller numbers than that it has in ascending order."""
+"""Initial number of slots in a Java hash set. A set iterates over smaller integers in ascending order."""
 
 
 def groups_with_small_topic_ids() -> list[Group]:
-    """Kafka's hash sets have such ids in ascending order, which is the one that ottla takes. Half have equal subscriptions."""
+    """Return groups with small topic ids, half of them with equal subscriptions.
+
+    Kafka's hash sets iterate over small ids in ascending order, which is the order in ottla.
+    """
     rng, topics = random.Random(13), [topic_id(number) for number in range(1, 9)]
     return [made_up(rng, topics[: rng.randint(1, 8)], equal_subscriptions=number % 2 == 0) for number in range(GROUPS)]
 
@@ -38,7 +41,7 @@ def groups_with_random_topic_ids() -> list[Group]:
 
 
 def small_share_groups() -> list[Group]:
-    """Small enough that Kafka's hash sets iterate over members and partitions in ascending order."""
+    """Return share groups so small that Kafka's hash sets iterate over members and partitions in ascending order."""
     rng = random.Random(15)
     groups = []
     while len(groups) < GROUPS:
@@ -55,7 +58,10 @@ def subscribed_topics(group: Group) -> frozenset[bytes]:
 
 
 def with_partitions_hashed_in_order(group: Group) -> Group:
-    """Topic ids by which the hashes of all partitions are 0, 1, 2 ...: each is 31 times the topic's, and the partition."""
+    """Replace the topic ids, so that the Java hashes of all partitions are 0, 1, 2 and so on.
+
+    The hash of a partition is 31 times the hash of its topic id, plus the partition number.
+    """
     subscribed = subscribed_topics(group)
     offsets = accumulate([0, *(count if topic in subscribed else 0 for topic, count in group.partition_counts.items())])
     hashes = [offset * pow(31, -1, 2**32) % 2**32 for offset in offsets]
@@ -74,7 +80,10 @@ def with_partitions_hashed_in_order(group: Group) -> Group:
 
 
 def without_what_nobody_subscribes_to(group: Group) -> Group:
-    """Kafka lets members keep partitions of such a topic if subscriptions differ; ottla does not."""
+    """Remove previous assignments of topics without a subscriber.
+
+    If subscriptions differ, Kafka lets members keep partitions of such a topic. ottla revokes them.
+    """
     subscribed = subscribed_topics(group)
     return group.changed(
         lambda _, member: AssignorMember(
@@ -84,7 +93,7 @@ def without_what_nobody_subscribes_to(group: Group) -> Group:
 
 
 def some_partitions(group: Group) -> Assignment:
-    """All that members have, and every second one of the others: what Kafka has assigned stays assignable."""
+    """Return assignable partitions: all assigned partitions, which Kafka keeps assignable, and half of the others."""
     held = {(t, p) for member in group.members.values() for t, of in member.assigned.items() for p in of}
     return {
         topic: frozenset(number for number in range(count) if number % 2 or (topic, number) in held)
@@ -93,9 +102,9 @@ def some_partitions(group: Group) -> Assignment:
 
 
 def fits_a_table(group: Group) -> bool:
-    """Whether Kafka's hash map of the assignable partitions has a slot for each hash, so that it goes through them in order."""
+    """Whether Kafka's hash map of assignable partitions has a slot for each hash, and therefore iterates in ascending order."""
     if len({member.subscribed for member in group.members.values()}) > 1:
-        return True  # It has a map for each topic then, by partition.
+        return True  # With different subscriptions, Kafka uses one map per topic, with partition numbers as keys.
     assignable = some_partitions(group)
     slots = (sum(len(assignable[topic]) for topic in subscribed_topics(group)) + 1) / 0.75 + 1
     return sum(group.partition_counts[topic] for topic in subscribed_topics(group)) <= slots
@@ -115,7 +124,7 @@ QUESTIONS: Mapping[str, Callable[[], Sequence[Question]]] = {
     SIMPLE: partial(_asked_of, SIMPLE, small_share_groups),
     f"{SIMPLE}, some assignable": some_assignable,
 }
-"""Questions by kind, generated on first use so that listing the tests does not wait for them."""
+"""Functions that generate groups, by kind of comparison. They are called only when a test needs the groups."""
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +134,7 @@ def questions() -> dict[str, Sequence[Question]]:
 
 @pytest.fixture(scope="module")
 def kafkas(questions: dict[str, Sequence[Question]]) -> dict[str, list[dict[str, Assignment]]]:
-    """Kafka's answers to all questions, by one Java process."""
+    """Return Kafka's assignments for all questions, computed by one Java process."""
     answers = iter(asked([question for of_a_kind in questions.values() for question in of_a_kind]))
     return {kind: [next(answers) for _ in of_a_kind] for kind, of_a_kind in questions.items()}
 
@@ -139,7 +148,7 @@ def test_assignments_equal_those_of_kafka(
         assignor: Assignor = ASSIGNORS.get(question.assignor) or partial(assign_simply, assignable=question.assignable)
         ours = group.assigned_by(assignor)
         if kind == "uniform, random ids" and number % 2 == 0:
-            # Members with equal subscriptions get what has no owner in the order of Kafka's hash set of topics.
+            # With equal subscriptions, Kafka assigns unowned partitions in the order of its hash set of topics.
             assert sizes(ours) == sizes(kafkas_assignments)
             assert len(moved(group, ours)) == len(moved(group, kafkas_assignments))
         else:

@@ -1,4 +1,4 @@
-"""Properties of every assignor of consumer groups."""
+"""Properties that every assignor of consumer groups must have."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_group_without_members_or_topics_is_assigned_nothing(assignor: Assigno
     assert assignor({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
 
 
-def test_a_topic_without_a_count_is_an_error(assignor: Assignor) -> None:
+def test_topic_without_a_partition_count_raises(assignor: Assignor) -> None:
     subscribed = AssignorMember(subscribed=frozenset({topic_id(1)}))
     with pytest.raises(KeyError):
         assignor({"a": subscribed}, {})
@@ -56,7 +56,7 @@ def test_a_topic_without_a_count_is_an_error(assignor: Assignor) -> None:
 
 
 def test_assignment_does_not_depend_on_pythonhashseed(assignor: Assignor) -> None:
-    """Sets of topic ids are in another order in each process, as long as PYTHONHASHSEED is not set."""
+    """The iteration order of a set of topic ids differs between processes unless PYTHONHASHSEED is set."""
     name = next(name for name, each in ASSIGNORS.items() if each is assignor)
     program = (
         "from tests.coordinator.assignors.groups import large_group\n"

@@ -1,4 +1,4 @@
-"""The assignor "range": partitions side by side, the same ones of topics with equal counts, static members first."""
+"""The assignor "range": contiguous partitions per member, co-partitioned topics, and static members first."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_restarted_static_member_gets_the_same_partitions() -> None:
 
 
 def test_member_ids_are_sorted_in_java_string_order() -> None:
-    """A character beyond the first plane is a pair of surrogates there, which stand before U+FF00."""
+    """Java compares UTF-16 units. A character beyond U+FFFF begins with a surrogate, which sorts before U+FF00."""
     subscribed = frozenset({ONE})
     members = {"\uff00": AssignorMember(subscribed=subscribed), "\U0001f600": AssignorMember(subscribed=subscribed)}
     assert assign_ranges(members, {ONE: 1}) == {"\U0001f600": {ONE: {0}}, "\uff00": {}}

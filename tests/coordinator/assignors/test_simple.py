@@ -1,4 +1,4 @@
-"""The assignor of share groups: it covers every partition, bounds each member's share, and is stable."""
+"""The assignor "simple" of share groups: every partition is assigned, members are balanced, and assignments are stable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE, TWO = topic_id(1), topic_id(2)
 
 @st.composite
 def share_groups(draw: st.DrawFn) -> Group:
-    """Several members may have had the same partition."""
+    """Draw a random share group, in which several members may have the same partition assigned."""
     if draw(st.booleans()):
         return draw(groups())
     rng = draw(st.randoms(use_true_random=False))
@@ -97,6 +97,6 @@ def test_a_group_without_members_is_assigned_nothing() -> None:
     assert assign_simply({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
 
 
-def test_a_topic_without_a_count_is_an_error() -> None:
+def test_topic_without_a_partition_count_raises() -> None:
     with pytest.raises(KeyError):
         assign_simply({"a": AssignorMember(subscribed=frozenset({ONE}))}, {})

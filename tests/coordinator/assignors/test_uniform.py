@@ -1,4 +1,4 @@
-"""The assignor "uniform": balance first, then the fewest moves that achieve it."""
+"""The assignor "uniform": assignments are balanced, with the fewest moved partitions for that balance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE, TWO, THREE = topic_id(1), topic_id(2), topic_id(3)
 
 
 def kept_at_most(group: Group) -> int:
-    """Return how many partitions can stay if member counts may differ by one at most."""
+    """Return the maximum number of partitions that can stay with their members in a balanced assignment."""
     subscribed = next(iter(group.members.values())).subscribed
     least, extras = divmod(sum(group.partition_counts[topic] for topic in subscribed), len(group.members))
     counts = [sum(topic in subscribed for topic, _ in partitions_of(member.assigned)) for member in group.members.values()]
@@ -65,7 +65,7 @@ def test_unsubscribed_topic_causes_the_fewest_moves(group: Group) -> None:
 
 @given(group=groups(equal_subscriptions=False))
 def test_no_single_move_improves_the_balance(group: Group) -> None:
-    """A member with partitions of a topic has at most one partition more than any other subscriber of it."""
+    """A member with partitions of a topic has at most one partition more than any other subscriber of that topic."""
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments)
     for member_id, assignment in assignments.items():
@@ -76,7 +76,7 @@ def test_no_single_move_improves_the_balance(group: Group) -> None:
 
 @st.composite
 def classes(draw: st.DrawFn) -> Group:
-    """Members whose non-empty subscriptions are equal or disjoint."""
+    """Draw a random group in which any two subscriptions are equal or disjoint."""
     group = draw(groups(equal_subscriptions=False, max_members=10))
     topics = sorted(group.partition_counts)
     border = draw(st.integers(1, max(1, len(topics) - 1)))
@@ -103,7 +103,7 @@ def test_equal_subscribers_are_balanced_next_to_members_with_other_topics(group:
 
 
 def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
-    """The middle one of three could pass a partition on; Kafka leaves that, because no topic is out of balance."""
+    """Moving partitions from a to b and from b to c would improve the balance. Kafka does not, as each topic is balanced."""
     members = {
         "a": AssignorMember(subscribed=frozenset({ONE}), assigned={ONE: frozenset(range(9))}),
         "b": AssignorMember(subscribed=frozenset({ONE, TWO}), assigned={ONE: frozenset(range(9, 19))}),
@@ -115,7 +115,7 @@ def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
 
 
 def test_partition_owned_by_two_members_gets_one_owner() -> None:
-    """A group from the classic protocol may have that: there clients assign, by whatever assignor they bring along."""
+    """In a group from the classic protocol, clients compute the assignment and may assign a partition twice."""
     both = {ONE: frozenset({0, 1, 7})}
     for subscription_of_b in ({ONE}, {ONE, TWO}):
         members = {
@@ -128,7 +128,7 @@ def test_partition_owned_by_two_members_gets_one_owner() -> None:
 
 
 def test_topics_are_sorted_by_kafka_uuid_order() -> None:
-    """Its halves are signed there, so an id whose first bit is set precedes one whose is not."""
+    """Kafka compares the two halves of a UUID as signed integers, so an id with its first bit set sorts first."""
     negative = b"\xff" * 16
     members = {name: AssignorMember(subscribed=frozenset({ONE, negative})) for name in "ab"}
     assert assign_uniformly(members, {ONE: 1, negative: 1}) == {"a": {negative: {0}}, "b": {ONE: {0}}}

@@ -1,4 +1,4 @@
-"""All that a state of the cluster's metadata knows, as one value to compare."""
+"""The whole cluster metadata as one value that tests can compare."""
 
 from __future__ import annotations
 

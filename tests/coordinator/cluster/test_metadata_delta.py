@@ -24,7 +24,7 @@ A, B = b"a" * 16, b"b" * 16
 
 @pytest.fixture
 def state() -> ClusterState:
-    """A cluster with the topic ``a`` of two partitions, and nothing noted yet."""
+    """A cluster with the topic ``a``, which has two partitions. Its metadata delta is empty."""
     made = ClusterState(1)
     replay(made, made.create_topic("a", A, 2, {"retention.ms": "1"}))
     made.delta = MetadataDelta()
@@ -69,7 +69,7 @@ def test_delta_separates_new_partitions_from_changed_ones(state: ClusterState) -
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, list(noted(state).grown)) == ({A: [1, 2, 3, 4]}, [A])
 
 
-def test_delta_names_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
+def test_delta_lists_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, state.create_partitions("a", 3))
     replay(state, state.delete_topic("a"))

@@ -1,4 +1,4 @@
-"""The cluster's metadata as an Apache Kafka controller writes it: registrations, changes of partitions, transactions of the log."""
+"""Replay of metadata records as an Apache Kafka controller writes them: registrations, partition changes and transactions."""
 
 from __future__ import annotations
 
@@ -221,7 +221,9 @@ def test_a_broker_registers_and_is_fenced_and_unfenced() -> None:
         ),
     ],
 )
-def test_a_record_of_another_epoch_changes_no_broker(record: Callable[..., tuple[Any, Any]], of_another: dict[str, int]) -> None:
+def test_record_with_another_broker_epoch_changes_no_broker(
+    record: Callable[..., tuple[Any, Any]], of_another: dict[str, int]
+) -> None:
     state = ClusterState(1)
     register(state)
     before = seen(state)
@@ -298,7 +300,7 @@ def test_record_versions_equal_those_of_kafka() -> None:
     }
 
 
-# the log
+# metadata log and transactions
 
 
 def test_every_metadata_record_type_is_replayed_or_ignored_on_purpose() -> None:
@@ -334,7 +336,7 @@ def test_metadata_transaction_is_applied_when_it_ends() -> None:
     assert state.topics["t"].partitions == [sole_replica(1)] * 3
     assert state.configs == {(2, "t"): {"retention.ms": "1"}}
     assert state.registrations.record_offsets == {1: 41}
-    # Records after the transaction are replayed at once again.
+    # Records after the transaction are applied immediately.
     for record in state.create_partitions("t", 4).records:
         state.replay(record)
     assert state.topics["t"].partition_count == 4
@@ -368,7 +370,7 @@ def test_invalid_record_does_not_stop_the_rest_of_its_transaction() -> None:
 
 
 def test_single_broker_start_does_not_import_cluster_record_modules() -> None:
-    """Each generated module takes a part of a millisecond of a start."""
+    """Importing a generated module takes a noticeable fraction of a millisecond when a broker starts."""
     program = (
         "import sys; from ottla.coordinator.metadata.cluster import ClusterState, _RARE;"
         "ClusterState(1).create_topic('t', bytes(16), 1, {});"
@@ -392,7 +394,7 @@ def test_partitions_of_other_topics_are_not_decoded_again(monkeypatch: pytest.Mo
 
 
 def test_equal_partitions_are_one_object() -> None:
-    """10,000 partitions of a cluster of one broker take a pointer each."""
+    """Equal partition registrations are shared, so each of 10,000 partitions on one broker takes only a pointer."""
     state = ClusterState(1)
     for name in ("t", "u"):
         for record in state.create_topic(name, name.encode() * 16, 5_000, {}).records:
@@ -401,7 +403,7 @@ def test_equal_partitions_are_one_object() -> None:
     partitions = state.topics["t"].partitions
     assert len({id(p) for topic in state.topics.values() for p in topic.partitions}) == 1
     assert sys.getsizeof(partitions) < 9 * 5_000
-    # Two brokers that lead in turn share as well, and partitions that become equal again.
+    # Registrations are also shared if partitions alternate between two leaders.
     other = sole_replica(2)
     alternating = state.create_topic("v", b"v" * 16, 100, {}, [sole_replica(1), other] * 50).records
     for record in alternating:

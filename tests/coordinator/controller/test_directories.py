@@ -13,20 +13,20 @@ from tests.coordinator.controller.world import ControllerWorld, directory
 
 
 def assign(world: ControllerWorld, broker: int, number: int) -> None:
-    """The broker says that its replica is in its directory of this number."""
+    """Let the broker report that its replica of t-0 is in its directory ``number``."""
     asked = [(directory(broker, number), world.state.topics["t"].topic_id, 0)]
     assert world.run(assign_directories(world.state, broker, world.epoch(broker), asked)) == [None]
 
 
 def start_with(world: ControllerWorld, broker: int, *numbers: int, **fields: Any) -> None:
-    """A new process of a broker registers these directories, and is unfenced."""
+    """Start a new process of a broker, which registers these directories and is unfenced."""
     world.now_ms += 1
     world.incarnations[broker] += 1
     world.run(world.registered(broker, directories=tuple(directory(broker, number) for number in numbers), **fields))
     assert not world.beat(broker).is_fenced
 
 
-def test_replica_on_a_new_disk_leads_after_its_directory_was_named() -> None:
+def test_replica_on_a_new_disk_leads_after_its_directory_is_reported() -> None:
     world = ControllerWorld(2)
     world.topic("t", (1, 2))
     world.expire(2)
@@ -37,7 +37,7 @@ def test_replica_on_a_new_disk_leads_after_its_directory_was_named() -> None:
 
 
 def test_last_known_leader_on_a_new_disk_is_not_elected() -> None:
-    """Others have the records, and would give them up to follow it. Apache Kafka 4.4.0 elects it, and loses them."""
+    """Followers would truncate their records to follow an empty leader. Apache Kafka 4.4.0 elects it and loses the records."""
     world = ControllerWorld(2)
     world.topic("t", (1, 2))
     world.expire(2)
@@ -53,7 +53,7 @@ def test_last_known_leader_on_a_new_disk_is_not_elected() -> None:
 
 @pytest.mark.parametrize("before", [(1,), (1, 7)])
 def test_last_known_leader_is_elected_where_its_directory_was_not_replaced(before: tuple[int, ...]) -> None:
-    """Also where the broker has a second directory, and has moved the replica there."""
+    """The election also happens if the broker has a second directory and has moved the replica to it."""
     world = ControllerWorld(2)
     world.topic("t", (1, 2))
     world.expire(2)
@@ -66,7 +66,7 @@ def test_last_known_leader_is_elected_where_its_directory_was_not_replaced(befor
 
 
 def test_sole_replica_on_a_new_disk_is_elected_at_once() -> None:
-    """No other replica has the records, so the election loses nothing more."""
+    """No other replica has the records, so electing the empty replica loses nothing further."""
     world = ControllerWorld(1)
     world.topic("t", (1,))
     world.expire(1)
@@ -87,7 +87,7 @@ def test_replica_with_a_new_directory_is_not_elected_when_it_reports_the_directo
 
 
 def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None:
-    """The broker stopped cleanly, as another of its directories shows, and lost the directory of the replica."""
+    """The broker stopped cleanly, so its replica stays eligible until it reports that its directory was replaced."""
     world = ControllerWorld(3, server={"min.insync.replicas": "2"})
     world.topic("t", (1, 2, 3))
     epoch = world.epoch(3)
@@ -100,11 +100,11 @@ def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None
     assert (world.partition().isr, world.partition().elr) == ((1,), ())
 
 
-# Without eligible leader replicas the in-sync set keeps its last member. Three Apache Kafka 4.4.0 brokers do the same in each case.
+# Without eligible leader replicas (KIP-966), the in-sync set keeps its last member. Apache Kafka 4.4.0 behaves alike in each case.
 
 
 def emptied(*directories: int) -> ControllerWorld:
-    """The last in-sync replica comes back on an empty disk with these directories, while another replica has the records."""
+    """Restart the broker of the last in-sync replica on an empty disk with these directories. Another replica has the records."""
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2))
     world.expire(2)
@@ -137,7 +137,7 @@ def test_without_eligible_replicas_an_empty_disk_with_the_old_directory_id_loses
     assert (world.partition().leader, world.partition().isr) == (1, (1,))
 
 
-def test_an_unclean_election_keeps_the_records_while_the_broker_with_the_empty_disk_is_stopped() -> None:
+def test_unclean_election_of_the_replica_with_records_outlasts_the_return_of_the_empty_broker() -> None:
     world = emptied(7)
     assign(world, 1, 7)
     world.expire(1)

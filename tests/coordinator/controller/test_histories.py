@@ -1,4 +1,4 @@
-"""Random histories of a cluster: what holds of leaders, epochs and in-sync replicas after every command, whatever happened."""
+"""Invariants of leaders, epochs and in-sync replicas hold after every command of a random cluster history."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ COMMANDS = 150
 
 
 class History:
-    """Drives a world by a seed and holds every partition against what it was before each command."""
+    """A random history of commands. After each command, every partition is compared with its previous state."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.world = ControllerWorld(4, has_elr=bool(seed % 3))
         self.leaders: dict[tuple[bytes, int, int], int] = {}
-        """The leader of each partition in each epoch."""
+        """Leader by topic id, partition and leader epoch."""
         self.reached: set[str] = set()
 
     def play(self) -> None:
@@ -146,7 +146,7 @@ class History:
         if was.is_reassigning and not after.is_reassigning:
             self.reached.add("reassigned")
         if after.has_leader and after.leader not in was.isr and after.leader not in was.elr:
-            # Neither in sync nor eligible before: it may lack records, says so, and was asked for.
+            # The new leader was neither in sync nor eligible: an unclean election, after which the leader must be recovering.
             self.reached.add("unclean")
             assert after.leader_recovery_state == RECOVERING and after.isr == (after.leader,)
 
@@ -177,7 +177,7 @@ def test_random_histories_reach_rare_states() -> None:
 
 
 def test_partition_equality_compares_all_fields() -> None:
-    """The histories' comparison of states is worth nothing where two different partitions are equal."""
+    """The histories compare partitions with ==, which must therefore compare all fields."""
     one = PartitionRegistration(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
     for change in ({"elr": (2,)}, {"last_known_elr": (2,)}, {"directories": (b"a" * 16, b"b" * 16)}, {"leader_epoch": 1}):
         assert msgspec.structs.replace(one, **change) != one

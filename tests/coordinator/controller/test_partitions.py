@@ -1,4 +1,4 @@
-"""Elections, in-sync replicas, placement and reassignment: each decision and each refusal by itself."""
+"""Decisions of the controller on elections, in-sync replicas, placement and reassignments."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_elections_of_unknown_topics_and_partitions_are_refused() -> None:
 
 
 @pytest.mark.parametrize("has_elr", [False, True])
-def test_an_unclean_leader_is_elected_only_when_asked(has_elr: bool) -> None:
+def test_unclean_leader_is_elected_only_on_request(has_elr: bool) -> None:
     world = ControllerWorld(2, has_elr=has_elr)
     world.topic("t", (1, 2))
     world.expire(2)
@@ -80,7 +80,7 @@ def test_an_unclean_leader_is_elected_only_when_asked(has_elr: bool) -> None:
     assert elect(world, UNCLEAN_ELECTION) is Code.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
-def test_a_topic_may_allow_unclean_elections() -> None:
+def test_topic_config_enables_unclean_elections() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)
@@ -183,7 +183,7 @@ def test_a_leader_shrinks_and_expands_its_in_sync_replicas() -> None:
         ({"isr": ((1, -1), (2, -1))}, Code.INELIGIBLE_REPLICA),
     ],
 )
-def test_changes_of_in_sync_replicas_that_are_refused(changed: dict[str, Any], code: Code) -> None:
+def test_invalid_changes_of_in_sync_replicas_are_refused(changed: dict[str, Any], code: Code) -> None:
     world = ControllerWorld(4)
     world.topic("t", (1, 2, 3))
     world.expire(1)
@@ -205,7 +205,7 @@ def test_alter_partition_is_refused_unless_the_leader_sends_it() -> None:
     assert error.value.code is Code.STALE_BROKER_EPOCH
 
 
-def test_a_partition_that_is_named_twice_is_changed_once() -> None:
+def test_second_change_of_a_partition_in_one_alter_partition_is_refused() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     asked = [asked_for(world, (1, 2)), asked_for(world, (1,))]
@@ -256,7 +256,7 @@ def test_a_partition_moves_when_its_new_replicas_are_in_sync() -> None:
 
 
 def test_a_removed_follower_raises_the_leader_epoch() -> None:
-    """Otherwise it would go on to fetch under an epoch that is still the current one."""
+    """With an unchanged leader epoch, the removed follower would continue to fetch successfully."""
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     assert reassign(world, (1, 2)) is None
@@ -264,7 +264,7 @@ def test_a_removed_follower_raises_the_leader_epoch() -> None:
     assert (after.replicas, after.isr, after.leader, after.leader_epoch) == ((1, 2), (1, 2), 1, 1)
 
 
-def test_a_reassignment_is_cancelled() -> None:
+def test_cancelled_reassignment_restores_the_old_replicas() -> None:
     world = ControllerWorld(4)
     world.topic("t", (1, 2))
     assert reassign(world, None) is Code.NO_REASSIGNMENT_IN_PROGRESS
@@ -290,7 +290,7 @@ def test_cancelling_a_reassignment_elects_uncleanly_only_if_allowed(is_allowed: 
         assert (world.partition().replicas, world.partition().leader) == ((1,), NO_LEADER)
 
 
-def test_reassignments_that_are_refused() -> None:
+def test_invalid_reassignments_are_refused() -> None:
     world = ControllerWorld(2)
     world.topic("t", (1, 2))
     assert reassign(world, (1,), "ghost") is Code.UNKNOWN_TOPIC_OR_PARTITION

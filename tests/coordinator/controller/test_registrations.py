@@ -46,14 +46,14 @@ def test_a_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
         ({"features": {"metadata.version": (7, 33), "eligible.leader.replicas.version": (2, 3)}}, Code.UNSUPPORTED_VERSION),
     ],
 )
-def test_registrations_that_are_refused(changed: dict[str, Any], code: Code) -> None:
+def test_invalid_registrations_are_refused(changed: dict[str, Any], code: Code) -> None:
     world = ControllerWorld(2)
     with pytest.raises(KafkaError) as error:
         world.registered(1, **changed)
     assert error.value.code is code
 
 
-def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> None:
+def test_repeated_registration_of_an_incarnation_keeps_its_broker_epoch() -> None:
     world = ControllerWorld(2)
     epoch = world.epoch(1)
     assert world.run(world.registered(1, rack="c")) == epoch
@@ -157,7 +157,9 @@ def test_last_in_sync_replica_keeps_leadership_without_eligible_leaders() -> Non
         (False, {}, Control.UNFENCED),
     ],
 )
-def test_next_control_state_of_a_broker_that_leads_nothing(is_fenced: bool, wants: dict[str, bool], expected: Control) -> None:
+def test_control_state_of_a_broker_without_leaderships_follows_its_heartbeat(
+    is_fenced: bool, wants: dict[str, bool], expected: Control
+) -> None:
     world = ControllerWorld(1)
     if is_fenced:
         world.expire(1)
@@ -189,7 +191,7 @@ def test_failed_directory_loses_its_leaderships() -> None:
 # unregistration, controllers, producer ids
 
 
-def test_a_broker_is_unregistered() -> None:
+def test_unregistered_broker_leaves_the_in_sync_replicas() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     world.run(registrations.unregister_broker(world.state, 1))
@@ -214,7 +216,7 @@ def test_controller_registration_requires_a_metadata_version() -> None:
     assert error.value.code is Code.UNSUPPORTED_VERSION
 
 
-def test_blocks_of_producer_ids_go_to_registered_brokers() -> None:
+def test_only_registered_brokers_get_blocks_of_producer_ids() -> None:
     world = ControllerWorld(2)
     blocks = [
         world.run(registrations.allocate_producer_ids(world.state, broker_id, world.epoch(broker_id))) for broker_id in (1, 2, 1)

@@ -1,4 +1,4 @@
-"""Decisions that depend on configs also use those of the controller's server (KafkaConfigSchema)."""
+"""Decisions of the controller use the effective config, which includes its own server settings (KafkaConfigSchema)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def set_config(world: ControllerWorld, kind: int, name: str, key: str, value: st
 
 
 def fence_two(world: ControllerWorld) -> tuple[int, ...]:
-    """Fence brokers 2 and then 3 of a topic's three replicas; return the eligible leader replicas."""
+    """Fence broker 2 and then broker 3, which both have replicas of t. Returns the eligible leader replicas."""
     world.expire(2)
     world.expire(3)
     assert world.partition().isr == (1,)
@@ -64,7 +64,7 @@ def test_replica_that_left_below_servers_min_insync_replicas_is_elected_after_le
 
 
 def lose_last_in_sync(world: ControllerWorld) -> None:
-    """Broker 1 is the last of two replicas in sync and goes; broker 2 comes back without all records."""
+    """Fence broker 2, then broker 1 with the last in-sync replica, and restart broker 2, which may lack records."""
     world.expire(2)
     world.expire(1)
     world.now_ms += 1
@@ -138,7 +138,7 @@ def test_enabling_elr_writes_a_cluster_min_insync_replicas() -> None:
     assert policies.set_features(world.state, {}, "3").records == [], "the cluster keeps its value"
 
 
-def test_older_log_gets_a_cluster_min_insync_replicas() -> None:
+def test_metadata_log_with_elr_but_no_cluster_min_insync_replicas_gets_one() -> None:
     world = ControllerWorld(1)
     assert min_insync_of(world) == {}
     world.run(policies.set_features(world.state, {}, "2"))
@@ -152,7 +152,7 @@ def test_disabling_elr_changes_no_config() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "cleared"), [(TOPIC_RESOURCE, "t", ["t"]), (BROKER_RESOURCE, "", ["t", "u"])])
 def test_changed_min_insync_replicas_clears_elr(kind: int, name: str, cleared: list[str]) -> None:
-    """With 1 instead of 2 the last in-sync replica commits alone, and the others then lack committed records."""
+    """With ``min.insync.replicas`` 1, the last in-sync replica commits alone, so eligible replicas may lack committed records."""
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     for topic in ("t", "u", "v"):
         world.topic(topic, (1, 2, 3) if topic != "v" else (1,))

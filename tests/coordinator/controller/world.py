@@ -1,4 +1,4 @@
-"""A controller without a broker, and the requests of brokers to it."""
+"""A controller without a network, and the requests that brokers send to it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FEATURES = {"metadata.version": 33, "eligible.leader.replicas.version": 1}
 
 
 class ControllerWorld(ShardWorld[ClusterState]):
-    """A controller's cluster state, and what it knows of brokers by their heartbeats."""
+    """A controller's cluster state, and the state of the brokers' heartbeats."""
 
     def __init__(self, brokers: int = 0, *, has_elr: bool = True, server: Mapping[str, str] | None = None) -> None:
-        """``server``: the settings of the controller's server."""
+        """Create a cluster of running brokers. ``server`` has the settings of the controller's server."""
         self.server = LiveConfig(BrokerConfig(server or {}))
         super().__init__(now_ms=1_000)
         self.heartbeats = Heartbeats()
@@ -94,7 +94,7 @@ class ControllerWorld(ShardWorld[ClusterState]):
         )
 
     def start(self, broker_id: int) -> None:
-        """A new process of a broker registers and is unfenced."""
+        """Start a new process of a broker, which registers and is unfenced."""
         self.incarnations[broker_id] = self.incarnations.get(broker_id, 0) + 1
         self.run(self.registered(broker_id))
         assert not self.beat(broker_id).is_fenced
@@ -103,7 +103,7 @@ class ControllerWorld(ShardWorld[ClusterState]):
         fields = {
             "broker_id": broker_id,
             "broker_epoch": self.epoch(broker_id),
-            # That of the last record that the broker has applied.
+            # The offset of the last metadata record: the broker has applied all records.
             "current_metadata_offset": len(self.log) - 1,
         }
         return beating.heartbeat(self.state, self.heartbeats, Heartbeat(**{**fields, **changed}), self.now_ms)
@@ -115,7 +115,7 @@ class ControllerWorld(ShardWorld[ClusterState]):
         return self.state.registrations.brokers[broker_id].broker_epoch
 
     def expire(self, *broker_ids: int) -> None:
-        """The sessions of brokers end, while all others go on."""
+        """Let the sessions of these brokers expire. All other brokers send a heartbeat in the meantime."""
         self.now_ms += self.heartbeats.session_timeout_ms + 1
         for broker in list(self.state.registrations.brokers.values()):
             if broker.broker_id not in broker_ids and not broker.is_fenced:

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) without a broker: joining, fencing, static members, lost answers, time-outs, changed topics."""
+"""Consumer groups (KIP-848) without a broker: joins, fencing, static members, lost responses, timeouts and changed topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_first_member_gets_all_partitions_in_its_first_response() -> None:
     assert a.owns() == {0, 1, 2, 3}
     assert (world.group.group_epoch, world.group.assignment_epoch) == (2, 2)
     assert world.group.state is ConsumerGroupState.STABLE
-    # Member, group, target of the member, target, its assignment: in Kafka's order.
+    # Records of the member, group epoch, member's target, target epoch and current assignment, in Kafka's order.
     assert [int.from_bytes(r.key[:2], "big") for r in world.log if r.key] == [5, 3, 7, 6, 8]
 
 
@@ -61,7 +61,7 @@ def test_partitions_are_revoked_before_reassignment() -> None:
     assert world.join(b).assignment == {}
     assert world.group.members["b"].state is ConsumerMemberState.UNRELEASED_PARTITIONS
     assert world.group.state is ConsumerGroupState.RECONCILING
-    # a is asked to give up half, and stays at its epoch until it has.
+    # Member a has to revoke half of its partitions, and stays at its member epoch until it has revoked them.
     assert world.beat(a).member_epoch == 2
     assert (a.owns(), world.group.members["a"].state) == ({0, 2}, ConsumerMemberState.UNREVOKED_PARTITIONS)
     assert world.beat(a, owned=None).member_epoch == 2
@@ -116,7 +116,7 @@ def test_wrong_epoch_is_fenced_unless_a_response_was_lost() -> None:
     world.beat(a)
     world.beat(a, member_epoch=2, owned={T: frozenset({0, 2})})
     assert world.group.members["a"].member_epoch == 3
-    # The answer with epoch 3 was lost: the member comes again with epoch 2.
+    # The response with epoch 3 was lost, so the member sends its next heartbeat with epoch 2.
     assert world.beat(a, member_epoch=2, owned={T: frozenset({0})}).member_epoch == 3
     with refused(Code.FENCED_MEMBER_EPOCH, "smaller member epoch (2)"):
         world.beat(a, member_epoch=2, owned={T: frozenset({0, 1})})
@@ -244,7 +244,7 @@ def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
     world.topics.counts["u"] = 2
     world.join(a)
     world.beat(a, topic_names=["u"])
-    # The previous target is in force for a minute, and the member must revoke topics that it no longer subscribes to.
+    # The previous target stays in force for a minute, but the member must revoke topics to which it no longer subscribes.
     assert (a.owns(), world.group.members["a"].state) == (set(), ConsumerMemberState.UNREVOKED_PARTITIONS)
     world.tick(29_000)
     world.beat(a)
@@ -279,7 +279,7 @@ def test_assignor_of_the_majority_is_used() -> None:
 
 
 def test_tie_between_assignors_is_resolved_as_in_kafka() -> None:
-    """Kafka's hash maps list uniform before range; which member came first says nothing, live or loaded."""
+    """Kafka's hash maps iterate over "uniform" before "range". The order in which members joined has no influence."""
     for order in (("range", "uniform"), ("uniform", "range")):
         world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
         world.join(a, assignor=order[0])
@@ -349,7 +349,7 @@ def test_regular_expression_subscription_assigns_matching_topics() -> None:
     before = len(world.log)
     world.beat(a)
     assert len(world.log) == before
-    # Another expression and a name beside it: the two share what both describe.
+    # A member subscribes by another expression and a name. Topics that match both expressions are shared.
     world.join(b, "t", topic_regex=".*-1")
     world.settle(a, b)
     assert [len(c.owns("orders-1")) for c in (a, b)] == [1, 1]

@@ -1,4 +1,4 @@
-"""Random histories of consumer groups: a refused append changes nothing, a reload gives the live state, the group settles."""
+"""Random histories of consumer groups: failed appends change no state, a reload restores the live state, and groups converge."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_random_histories_end_with_every_partition_owned_once(seed: int) -> None
     for _ in range(STEPS):
         step(world, rng, consumers)
     assert world.failed_appends > 10
-    # The remaining members settle, and every partition has an owner.
+    # After the remaining members have reconciled, every partition has an owner.
     world.now_ms += 100_000
     world.tick(0)
     living = [Consumer("x"), Consumer("y")]

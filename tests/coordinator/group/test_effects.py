@@ -1,4 +1,4 @@
-"""Effects of commands are data, so they are checked without a broker, a timer or a socket."""
+"""Effects that commands of group and transaction coordinators return. Effects are plain data, so no broker is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Re
     return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_decision_effects_count_it_and_send_markers() -> None:
+def test_effects_of_a_decision_count_it_and_send_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)
@@ -44,7 +44,7 @@ def test_fencing_and_timeout_abort_with_the_same_effects() -> None:
     ]
 
 
-def test_commands_that_decide_nothing_send_no_markers() -> None:
+def test_commands_without_a_decision_send_no_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     assert world.shard.add_partitions(ID, who, [("t", 0)], world.now_ms, 2).effects == []
@@ -74,7 +74,7 @@ def test_sync_of_the_leader_answers_parked_members_last() -> None:
     assert world.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
-def test_expired_deadline_gives_a_replacement_group_and_the_next_timer() -> None:
+def test_expired_deadline_returns_a_changed_group_and_the_next_timer() -> None:
     world = ClassicGroupWorld()
     (client,) = stable(world, 1)
     before = world.shard.groups[GROUP]

@@ -1,4 +1,4 @@
-"""Groups at their edges: deleting one of many offsets, requests that are overtaken, coordinators that go."""
+"""Edge cases of groups: deletion in several batches, repeated requests, and a moving coordinator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.coordinator.group_world import GROUP
 
 
 def deleted(world: ClassicGroupWorld, at_most: int) -> int:
-    """Delete the group and return the number of batches."""
+    """Delete the group with at most ``at_most`` offsets per batch. Returns the number of batches."""
     batches = 1
     while not world.run(world.shard.delete_group(GROUP, at_most)):
         batches += 1
@@ -24,8 +24,8 @@ def deleted(world: ClassicGroupWorld, at_most: int) -> int:
 
 
 @pytest.mark.parametrize("at_most", [1, 7, 15, 19, 20, 21, 25, 26, 100])
-def test_a_deleted_group_keeps_no_offset_that_a_transaction_brings_back(at_most: int) -> None:
-    """Of twenty partitions, fifteen are committed and ten pending, five of them both."""
+def test_deleting_a_group_drops_pending_offsets_so_that_a_commit_restores_none(at_most: int) -> None:
+    """Of twenty partitions, fifteen have committed offsets and ten have pending offsets; five partitions have both."""
     world = ClassicGroupWorld()
     for index in range(15):
         world.commit(index, partition=("t", index))
@@ -44,7 +44,7 @@ def test_a_deleted_group_keeps_no_offset_that_a_transaction_brings_back(at_most:
     assert world.shard.offsets.of_group(GROUP) == {}
 
 
-def test_pending_offsets_are_known_by_group() -> None:
+def test_pending_offsets_of_a_group_are_listed_until_their_transactions_end() -> None:
     world = ClassicGroupWorld()
     for producer_id in (9, 10):
         world.commit(1, producer_id=producer_id)
@@ -59,7 +59,7 @@ def test_pending_offsets_are_known_by_group() -> None:
 
 
 def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
-    """Return a leader and a follower that have not synced yet."""
+    """Return the leader and the other member of a group in which neither has sent SyncGroup."""
     leader, follower = stable(world)
     follower.protocols = [("range", b"other")]
     world.join(follower)
@@ -69,7 +69,7 @@ def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
 
 
 def test_repeated_sync_ends_the_earlier_parked_sync() -> None:
-    """The client may have closed the first connection; its parked sync must not block later requests there."""
+    """The client may have abandoned the first request. Its parked SyncGroup must not block later requests on the connection."""
     world = ClassicGroupWorld()
     leader, follower = completing(world)
     first, second = world.sync(follower), world.sync(follower)

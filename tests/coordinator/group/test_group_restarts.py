@@ -1,4 +1,4 @@
-"""Times after a restart: records may come in another order by then, and the wall clock may have been set back."""
+"""Group timeouts after a restart: compaction may have reordered the records, and the wall clock may have been set back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.coordinator.streams.world import Application, StreamsGroupWorld
 
 
 def compacted(log: Sequence[LogRecord], last: int) -> list[LogRecord]:
-    """The latest record of each key, those of the kind ``last`` behind all others.
+    """Return the latest record of each key, with records of the key type ``last`` after all others.
 
-    Compaction keeps the latest where it stands: a member that says something new of itself has its metadata record behind that of
-    its assignment.
+    Compaction keeps the latest record of a key at its offset. If a member changes its metadata, the metadata record follows the
+    record of its assignment.
     """
     latest = {record.key: record for record in log}
     return sorted(latest.values(), key=lambda record: int.from_bytes((record.key or b"")[:2], "big") == last)
@@ -71,7 +71,7 @@ def test_metadata_change_does_not_extend_the_revocation_timeout() -> None:
     assert world.group.revocations_ms == before
 
 
-def test_consumer_group_target_from_the_future_is_old_enough() -> None:
+def test_future_timestamp_of_a_consumer_group_target_does_not_delay_the_next() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.join(a)
@@ -81,7 +81,7 @@ def test_consumer_group_target_from_the_future_is_old_enough() -> None:
     assert world.group.assignment_epoch == world.group.group_epoch
 
 
-def test_streams_group_target_from_the_future_is_old_enough() -> None:
+def test_future_timestamp_of_a_streams_group_target_does_not_delay_the_next() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
     world.join(a)
     world.now_ms -= 3_600_000

@@ -1,4 +1,4 @@
-"""Classic and consumer groups in one shard: one space of ids, requests of the other protocol, offsets by member epochs."""
+"""Classic and consumer groups in one shard: shared group ids, requests of the other protocol, and checks of member epochs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.coordinator.group_world import GROUP, FakeTopics, topic_id
 
 
 class GroupTypesWorld(ClassicGroupWorld):
-    """Classic and consumer groups."""
+    """A shard with classic and consumer groups."""
 
     def __post_init__(self) -> None:
         of = same_for_all(ConsumerGroupConfig(assignors={"uniform": in_turn}))
@@ -231,7 +231,7 @@ def test_deleted_group_leaves_only_tombstones(world: GroupTypesWorld) -> None:
     assert set(left.values()) == {None}
     world.reload()
     assert not world.shard.exists(GROUP)
-    # A start that finds tombstones alone, as compaction leaves them, knows of no group.
+    # Loading only tombstones, which compaction may leave, creates no group.
     shard = world.new_shard()
     for at, key in enumerate(left):
         shard.replay(LogRecord(key, None), at, -1, world.now_ms)

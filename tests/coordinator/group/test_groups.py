@@ -1,4 +1,4 @@
-"""The group coordinator without a broker: rebalances, static members, commits, pending offsets."""
+"""Classic groups without a broker: rebalances, static members, commits and pending offsets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_join_without_a_member_id_gets_one_and_must_be_repeated() -> None:
     assert world.join(member, needs_known_id=True)[0].generation == 1
 
 
-def test_a_member_has_a_bounded_number_of_protocols() -> None:
+def test_number_of_protocols_of_a_member_is_limited() -> None:
     world = ClassicGroupWorld()
     member = Client(protocols=[(f"p{n}", b"") for n in range(MAX_MEMBER_PROTOCOLS)])
     assert world.join(member)[0].code is Code.NONE
@@ -44,7 +44,7 @@ def test_a_member_has_a_bounded_number_of_protocols() -> None:
         world.join(Client(protocols=[*member.protocols, ("one more", b"")]))
 
 
-def test_first_generation_waits_for_members_that_were_given_an_id() -> None:
+def test_first_generation_waits_for_members_with_a_generated_id() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(second, needs_known_id=True)
@@ -55,7 +55,7 @@ def test_first_generation_waits_for_members_that_were_given_an_id() -> None:
 
 
 def test_unused_member_id_delays_the_first_generation_briefly() -> None:
-    """The client died between the two requests, and its session may last for half an hour."""
+    """The client died before its second JoinGroup. The wait for it is much shorter than its session timeout of 30 minutes."""
     world = ClassicGroupWorld()
     world.join(Client(), needs_known_id=True, session_ms=1_800_000)
     member = Client()

@@ -1,4 +1,4 @@
-"""Limits on the number of elements in one heartbeat, far above real use and checkable in one step."""
+"""Limits on the number of elements in one heartbeat. They are far above real use, and small enough to check in one step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names(count: int, prefix: str = "n") -> list[str]:
 # consumer groups
 
 
-def test_member_names_a_bounded_number_of_topics() -> None:
+def test_number_of_topics_of_a_member_is_limited() -> None:
     beat = ConsumerHeartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
     check_consumer(beat, 1, ["uniform"])
     beat = msgspec.structs.replace(beat, topic_names=names(MAX_MEMBER_TOPICS + 1))
@@ -51,7 +51,7 @@ def test_member_names_a_bounded_number_of_topics() -> None:
     assert error.value.code is Code.INVALID_REQUEST
 
 
-def test_group_names_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_topics_of_a_group_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 10)
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, *names(6))
@@ -93,7 +93,7 @@ def one_subtopology(**fields: Any) -> Topology:
 
 
 def topologies(count: int) -> list[Topology]:
-    """With so many elements, each of another kind."""
+    """Return topologies with ``count`` elements. Each topology has elements of another kind."""
     infos = [TopicInfo(name=name) for name in names(count)]
     configs = [TopicInfo(name="t", topic_configs=[KeyValue(key=name, value="") for name in names(count - 1)])]
     return [
@@ -113,14 +113,14 @@ def topologies(count: int) -> list[Topology]:
 
 
 @pytest.mark.parametrize("kind", range(9))
-def test_topology_has_a_bounded_number_of_elements(kind: int) -> None:
+def test_number_of_elements_in_a_topology_is_limited(kind: int) -> None:
     check_heartbeat(joining(topology=topologies(MAX_TOPOLOGY_ELEMENTS)[kind]))
     with pytest.raises(KafkaError, match="The topology names 5001 topics, configs and copartition groups") as error:
         check_heartbeat(joining(topology=topologies(MAX_TOPOLOGY_ELEMENTS + 1)[kind]))
     assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
-def test_topology_has_a_bounded_number_of_subtopologies() -> None:
+def test_number_of_subtopologies_is_limited() -> None:
     def of(count: int) -> Topology:
         return Topology(subtopologies=[Subtopology(subtopology_id=name) for name in names(count)])
 
@@ -130,7 +130,7 @@ def test_topology_has_a_bounded_number_of_subtopologies() -> None:
     assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
-def test_member_has_a_bounded_number_of_client_tags() -> None:
+def test_number_of_client_tags_of_a_member_is_limited() -> None:
     tags = [KeyValue(key=name, value="") for name in names(MAX_CLIENT_TAGS)]
     check_heartbeat(joining(client_tags=tags))
     with pytest.raises(KafkaError, match=r"The member has 1001 client tags, and may have 1000 at most.") as error:
@@ -138,7 +138,7 @@ def test_member_has_a_bounded_number_of_client_tags() -> None:
     assert error.value.code is Code.INVALID_REQUEST
 
 
-def test_member_names_a_bounded_number_of_tasks() -> None:
+def test_number_of_tasks_in_a_heartbeat_is_limited() -> None:
     def owned(partitions: int, entries: int = 1) -> dict[str, Any]:
         tasks = [TaskIds(subtopology_id="0", partitions=list(range(partitions))) for _ in range(entries)]
         return {"active_tasks": [], "standby_tasks": tasks, "warmup_tasks": []}

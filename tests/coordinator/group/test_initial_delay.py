@@ -1,7 +1,7 @@
-"""The time a new classic group waits for more members (group.initial.rebalance.delay.ms).
+"""The delay in which a new classic group waits for more members (group.initial.rebalance.delay.ms).
 
-GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule: each newcomer makes it wait once more, up to the rebalance time-out of
-the first.
+Each new member restarts the delay, up to the rebalance timeout of the first member
+(GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_without_initial_delay_the_first_generation_begins_at_once() -> None:
     assert joined(world)[0].generation == 1
 
 
-def test_member_that_was_given_an_id_restarts_the_delay_when_it_joins(world: ClassicGroupWorld) -> None:
+def test_second_join_of_a_member_with_a_generated_id_restarts_the_delay(world: ClassicGroupWorld) -> None:
     first, second = Client(), Client()
     handed = world.join(second, rebalance_ms=REBALANCE_MS, needs_known_id=True)
     answers = world.join(first, rebalance_ms=REBALANCE_MS)

@@ -1,4 +1,4 @@
-"""However many members of a group are late at once, and however long their ids are: they go, a batch at a time."""
+"""Members whose sessions expire at the same time are removed in batches, however many they are and however long their ids."""
 
 from __future__ import annotations
 

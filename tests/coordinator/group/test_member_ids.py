@@ -1,4 +1,4 @@
-"""The ids of members that come without one (java.util.UUID, and Uuid.randomUuid of Kafka)."""
+"""Member ids that the broker generates: java.util.UUID in classic groups, Kafka's Uuid.randomUuid in consumer groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups with members change over between the classic and the consumer protocol (KIP-848)."""
+"""Migration of groups with members from the classic to the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_members_parked_in_sync_must_rejoin_after_an_upgrade(world: MixedGroupWo
 
 
 def test_group_in_its_first_rebalance_is_upgraded(world: MixedGroupWorld) -> None:
-    """Apache Kafka fails here, for such a group has no protocol yet."""
+    """A group in its first rebalance has no protocol yet. Apache Kafka fails to upgrade such a group."""
     world = MixedGroupWorld(options={"initial_rebalance_delay_ms": 3_000})
     classic = ClassicClient()
     assert world.join(classic) is None
@@ -110,7 +110,7 @@ def test_group_in_its_first_rebalance_is_upgraded(world: MixedGroupWorld) -> Non
 
 
 def assigned(world: MixedGroupWorld, assignment: bytes) -> None:
-    """A classic group of one, whose leader has given itself this."""
+    """Create a classic group with one member, whose SyncGroup request has this assignment."""
     client = ClassicClient()
     world.join(client)
     world.sync(client, assignments={client.member_id: assignment})
@@ -230,7 +230,7 @@ def test_full_consumer_group_refuses_classic_members(world: MixedGroupWorld) -> 
     assert world.join(ClassicClient()) is not None, "the limit of classic groups is not that of consumer groups"
 
 
-def test_a_classic_group_that_is_too_large_is_not_upgraded(world: MixedGroupWorld) -> None:
+def test_classic_group_above_the_maximum_size_is_not_upgraded(world: MixedGroupWorld) -> None:
     classic_group(world, ClassicClient(), ClassicClient())
     world.most_consumers = 1
     with refused(Code.GROUP_ID_NOT_FOUND, "because the group size exceeds the consumer group maximum size."):
@@ -253,7 +253,7 @@ def test_topic_limits_apply_to_classic_members(world: MixedGroupWorld, monkeypat
 
 
 @pytest.mark.parametrize("name", ["MAX_MEMBER_TOPICS", "MAX_GROUP_TOPICS"])
-def test_a_classic_group_of_too_many_topics_is_not_upgraded(
+def test_classic_group_with_too_many_topics_is_not_upgraded(
     world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     classic_group(world, ClassicClient(topics=("a", "b")), ClassicClient(topics=("c",)))
@@ -326,7 +326,7 @@ def test_late_classic_member_is_removed(world: MixedGroupWorld, why: str) -> Non
 
 
 def test_reloaded_classic_member_has_the_group_session_timeout(world: MixedGroupWorld) -> None:
-    """As in Apache Kafka, until its next heartbeat."""
+    """Until its next heartbeat, the member has the group's session timeout instead of its own, as in Apache Kafka."""
     classic, _ = mixed(world)
     world.reload()
     group = world.shard.consumers.groups[GROUP]

@@ -1,4 +1,4 @@
-"""Consumer groups become classic ones again, and single members go over in either direction (KIP-848)."""
+"""Downgrade of consumer groups to classic groups, and members that switch protocols in either direction (KIP-848)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_group_is_downgraded_when_the_last_consumer_leaves(world: MixedGroupWorl
 
 
 @pytest.mark.parametrize("how", ["left", "removed", "late"])
-def test_group_becomes_classic_however_the_last_consumer_leaves(world: MixedGroupWorld, how: str) -> None:
+def test_group_becomes_classic_when_the_last_consumer_leaves_in_any_way(world: MixedGroupWorld, how: str) -> None:
     classic, consumer = mixed(world)
     if how == "left":
         world.leave(consumer)
@@ -190,7 +190,7 @@ def test_a_static_classic_member_replaces_another_in_a_consumer_group(world: Mix
     assert read_assignment(synced.assignment).partitions == had
 
 
-def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedGroupWorld) -> None:
+def test_member_may_switch_protocols_and_keep_its_member_id(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world)
     same = ClassicClient(member_id="new", owned=dict(consumer.owned))
     world.join(same)
@@ -202,7 +202,10 @@ def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedGroupWo
 
 
 def test_rolling_upgrade_and_downgrade_keep_every_partition_owned_once(world: MixedGroupWorld) -> None:
-    """Members switch one by one and back; every partition is owned at most once, and at the end exactly once."""
+    """Members switch to the consumer protocol one by one, then back.
+
+    Every partition has at most one owner at any time, and exactly one after each reconciliation.
+    """
     clients: list[Any] = [ClassicClient(assignors=(COOPERATIVE,)) for _ in range(3)]
     classic_group(world, *clients)
     for at in range(3):

@@ -1,4 +1,4 @@
-"""Members of both protocols come, go, restart and are late in any order: what is true at every step, and that it comes to rest."""
+"""Random histories of members of both protocols: invariants hold after every step, and the group finally becomes stable."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from tests.support.levels import seeds
 MAX_CLIENTS = 4
 INSTANCES = ("i", "j")
 GONE = (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID)
-"""Responses that a leaving client may get: it had not joined yet, or its session has ended."""
+"""Errors that a leaving client may receive because it had not joined yet or because its session has expired."""
 
 
 class History:
-    """Random events. No client falls silent for a whole session: it would own what others are given, as any zombie does."""
+    """A random history of joins, leaves and restarts.
+
+    No client is silent for a whole session, because it would still own partitions that are reassigned to other members.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -76,7 +79,10 @@ class History:
             assert error.code in GONE, error
 
     def restart_static(self) -> None:
-        """A static client stops, one of the consumer protocol says so, and another of any protocol is there in its place."""
+        """Stop a static client and start a successor with its instance id, which may use the other protocol.
+
+        A client of the consumer protocol sends a final heartbeat with epoch -2.
+        """
         static = [at for at, c in enumerate(self.clients) if c.instance_id is not None and not getattr(c, "is_parked", False)]
         if not static:
             return
@@ -94,7 +100,7 @@ class History:
         self.world.tick(self.rng.choice([100, 1_000, SESSION_MS // 2]))
 
     def reload(self) -> None:
-        """Members parked in a rebalance at that time get NOT_COORDINATOR, and ask again."""
+        """Reload the shard. Parked members get NOT_COORDINATOR and retry."""
         for effect in self.world.shard.membership.dismissals():
             effect.waiter(effect.answer)  # type: ignore[attr-defined]
         self.world.reload()
@@ -106,7 +112,7 @@ def test_random_migrations_keep_the_invariants(seed: int) -> None:
     for _ in range(120):
         history.event()
     world = history.world
-    # Members that left silently or were replaced are overdue by now.
+    # Let the sessions of members that left silently or were replaced expire.
     for _ in range(60):
         history.step()
         world.tick(1_000)

@@ -1,4 +1,4 @@
-"""Subscriptions by a regular expression: Kafka's message, whole names, and no expression that holds the loop or the memory."""
+"""Subscriptions by regular expression: error messages as in Kafka, matching of whole names, and limits of time and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.coordinator.group_world import FakeTopics
 
 
 def topics_of(regexes: Collection[str], names: Iterable[str]) -> tuple[Expansions, int]:
-    """The topics, and how many steps there were."""
+    """Expand the expressions. Returns the matching topics and the number of steps."""
     steps, generator = 0, expanded(lambda: regexes, FakeTopics(dict.fromkeys(names, 1)))
     while True:
         try:
@@ -51,7 +51,7 @@ def check(regex: str) -> None:
     ],
 )
 def test_invalid_expression_is_refused_with_kafkas_message(regex: str, description: str) -> None:
-    """The results are those of RE2/J 1.8, which Kafka 4.4 uses."""
+    """The expected messages are from RE2/J 1.8, which Kafka 4.4 uses."""
     world = ConsumerGroupWorld()
     with pytest.raises(KafkaError) as refused:
         world.join(Consumer("a"), topic_names=[], topic_regex=regex)
@@ -70,7 +70,7 @@ def test_expression_matches_whole_names_and_internal_topics() -> None:
     }
 
 
-def test_no_expressions_take_no_step() -> None:
+def test_group_without_expressions_is_expanded_in_no_steps() -> None:
     assert topics_of([], ["a"]) == ({}, 0)
 
 
@@ -127,8 +127,8 @@ def test_resolution_includes_topics_created_during_the_steps() -> None:
     assert run(steps) == {"a.*": {"a2", "a3"}, "b.*": {"b1"}}
 
 
-def test_heartbeats_go_on_while_one_resolves_regular_expressions() -> None:
-    """As in Kafka, one heartbeat at a time resolves for the whole group; other heartbeats do not wait for it."""
+def test_resolving_regular_expressions_does_not_block_other_heartbeats() -> None:
+    """As in Kafka, one heartbeat resolves the expressions of the whole group, while other heartbeats are processed."""
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.join(b, topic_names=["t"])
@@ -166,7 +166,7 @@ def test_next_heartbeat_resolves_expressions_after_abandoned_steps() -> None:
 
 
 def test_group_loaded_without_resolved_topics_resolves_them() -> None:
-    """Kafka logs a member before it knows what its expression means."""
+    """Kafka logs the record of a member before it resolves the member's regular expression."""
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.log = [record for record in world.log if record.key is None or record.key[:2] != b"\x00\x10"]

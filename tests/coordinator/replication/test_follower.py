@@ -1,4 +1,4 @@
-"""Decisions of a follower on its leader's responses."""
+"""Decisions of a follower after a response of its leader."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fetched_records_are_appended_with_the_leaders_offsets() -> None:
 def test_leaders_offsets_are_limited_to_the_followers_log(
     high_watermark: int, start_offset: int, expected: tuple[int, int]
 ) -> None:
-    """The high watermark never exceeds the own log end or decreases, and the log start never exceeds it."""
+    """A follower's high watermark never decreases or exceeds its log end, and its log start never exceeds the high watermark."""
     assert taken_over(Append(records=b"", high_watermark=high_watermark, start_offset=start_offset), LOG) == expected
 
 
@@ -69,7 +69,7 @@ def test_leaders_offsets_are_limited_to_the_followers_log(
     ],
 )
 def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
-    """KIP-279: where the follower has no such epoch, at the end of its own earlier one, and it asks again."""
+    """KIP-279: if the follower lacks the diverging epoch, it truncates to the end of its previous epoch and fetches again."""
     assert truncation_offset(diverging, own_end, LOG) == offset
     assert following().fetched(FetchedPartition(diverging=diverging), LOG, own_end) == Truncate(offset)
 
@@ -78,7 +78,7 @@ def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: E
     ("leader", "action"),
     [((0, 80), Truncate(80)), ((120, 150), StartAt(120)), ((0, 100), Truncate(100)), ((50, 150), Truncate(100))],
 )
-def test_follower_starts_again_after_offset_out_of_range(leader: tuple[int, int], action: Action) -> None:
+def test_offset_out_of_range_makes_the_follower_truncate_or_restart(leader: tuple[int, int], action: Action) -> None:
     one = following()
     assert one.fetched(FetchedPartition(code=Code.OFFSET_OUT_OF_RANGE), LOG, None) == AskOffsets()
     assert one.state is FetchState.OUT_OF_RANGE
@@ -131,7 +131,7 @@ def test_follower_fails_on_records_that_do_not_continue_its_log() -> None:
 
 
 @pytest.mark.parametrize("state", FetchState)
-def test_illegal_transitions_raise(state: FetchState) -> None:
+def test_illegal_fetch_state_transitions_raise(state: FetchState) -> None:
     moves = {
         FetchState.FETCHING: lambda one: one.go_on(),
         FetchState.FAILED: lambda one: one.cannot_go_on(),

@@ -1,4 +1,4 @@
-"""Decisions of a leader: in-sync replicas, the high watermark, and responses to producers."""
+"""Decisions of a partition leader: in-sync replicas, high watermark, and responses to producers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW_MS = 1_000_000
 
 
 class LeaderWithFollowers:
-    """The leader 1 with the followers 2 and 3, and a log of 10 records."""
+    """Leader 1 with the followers 2 and 3, and a log of 10 records."""
 
     def __init__(self, in_sync: tuple[int, ...] = (1, 2, 3), min_in_sync: int = 2, start_offset: int = 0) -> None:
         self.live: dict[int, int] = {1: 11, 2: 12, 3: 13}
@@ -82,7 +82,7 @@ def test_high_watermark_is_the_lowest_end_offset_of_in_sync_replicas() -> None:
     assert world.hw == 10
 
 
-def test_the_high_watermark_never_goes_back() -> None:
+def test_high_watermark_never_decreases() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 8)
     world.fetch(3, 8)
@@ -101,7 +101,7 @@ def test_out_of_sync_follower_does_not_affect_the_high_watermark() -> None:
 
 
 def test_eligible_follower_holds_back_the_high_watermark() -> None:
-    """Else it could never reach it under load (Partition.maybeIncrementLeaderHW)."""
+    """Otherwise the follower could never reach the high watermark under load (Partition.maybeIncrementLeaderHW)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
@@ -166,7 +166,7 @@ def test_sole_replica_commits_at_once_with_any_min_insync_replicas() -> None:
     ],
 )
 def test_replica_that_lags_too_long_leaves_the_in_sync_set(offsets: list[int], late_ms: int, is_out: bool) -> None:
-    """Not one that has everything, however long it does not fetch: there is nothing that it lacks."""
+    """A follower that has reached the log end stays in sync, however long it does not fetch."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for offset in offsets:
         world.fetch(2, offset)
@@ -174,8 +174,8 @@ def test_replica_that_lags_too_long_leaves_the_in_sync_set(offsets: list[int], l
     assert (world.shrink() is not None) is is_out
 
 
-def test_replica_that_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
-    """Under load no follower ever reaches the log end (KIP-16)."""
+def test_replica_that_reaches_an_earlier_log_end_counts_as_caught_up_at_that_time() -> None:
+    """Under load, a follower never reaches the current log end, so the log end at its previous fetch counts (KIP-16)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for _ in range(10):
         world.now_ms += LAG_MS // 2
@@ -189,10 +189,10 @@ def test_replica_that_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> 
     assert world.shrink() is not None
 
 
-# joining
+# replicas that join the in-sync set
 
 
-def test_replica_joins_at_the_high_watermark_and_the_epoch_start() -> None:
+def test_replica_joins_the_in_sync_set_at_the_high_watermark_and_the_epoch_start() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=8)
     world.fetch(2, 6)
     assert world.hw == 6
@@ -205,7 +205,7 @@ def test_replica_joins_at_the_high_watermark_and_the_epoch_start() -> None:
     assert world.shrink() is None
 
 
-def test_a_fenced_broker_does_not_join() -> None:
+def test_fenced_broker_does_not_join_the_in_sync_set() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     del world.live[3]
     assert world.fetch(3, 10, epoch=13).expansion is None
@@ -213,8 +213,8 @@ def test_a_fenced_broker_does_not_join() -> None:
     assert world.fetch(3, 10).expansion is not None
 
 
-def test_earlier_incarnation_of_a_broker_does_not_join() -> None:
-    """KIP-903: what the broker had then may be lost since."""
+def test_earlier_incarnation_of_a_broker_does_not_join_the_in_sync_set() -> None:
+    """KIP-903: a restarted broker may have lost the records of its earlier incarnation."""
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=10)
     world.fetch(3, 9)
     world.live[3] = 99
@@ -233,11 +233,11 @@ def test_fetch_of_a_broker_that_is_not_a_replica_is_refused_as_unknown_leader_ep
     assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
 
 
-# one change at a time
+# pending AlterPartition requests
 
 
 @pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
-def test_refused_alter_partition_is_retried_or_given_up_by_its_error(code: Code) -> None:
+def test_error_of_alter_partition_decides_whether_it_is_retried(code: Code) -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
@@ -264,7 +264,7 @@ def test_alter_partition_responses_of_another_epoch_are_ignored() -> None:
     assert world.leader.altered(change, frozenset({1, 2, 3}), 5, 5)
 
 
-def test_illegal_transitions_raise() -> None:
+def test_illegal_in_sync_state_transitions_raise() -> None:
     base = committed(frozenset({1, 2}), 0)
     reached = {
         InSyncState.COMMITTED: base,
@@ -307,7 +307,7 @@ def test_append_with_acks_all_is_refused_below_min_insync_replicas() -> None:
     LeaderWithFollowers(in_sync=(1, 2), min_in_sync=2).leader.check_may_append(ACKS_ALL)
 
 
-def test_the_minimum_is_at_most_the_number_of_replicas() -> None:
+def test_min_insync_replicas_above_the_replica_count_is_reduced_to_it() -> None:
     LeaderWithFollowers(in_sync=(1, 2, 3), min_in_sync=9).leader.check_may_append(ACKS_ALL)
 
 
@@ -353,7 +353,7 @@ def test_divergence_is_found_by_epoch_end_offsets(offset: int, end: EpochEnd, di
     assert divergence(3, offset, end) == (end if diverging else None)
 
 
-def test_an_epoch_that_the_leader_does_not_know_is_out_of_range() -> None:
+def test_fetch_with_an_epoch_unknown_to_the_leader_is_out_of_range() -> None:
     with pytest.raises(KafkaError) as raised:
         divergence(3, 10, EpochEnd(-1, -1))
     assert raised.value.code is Code.OFFSET_OUT_OF_RANGE

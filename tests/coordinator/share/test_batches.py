@@ -1,4 +1,4 @@
-"""State batches are combined offset by offset, whatever way they overlap."""
+"""Overlapping state batches of a share partition are combined per offset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCHES = st.lists(
 
 
 def by_offset(*batches: StateBatch) -> dict[int, tuple[int, int]]:
-    """Delivery count and state of each offset, the higher where there are several."""
+    """Return delivery count and state of each offset. If batches overlap, the higher pair wins."""
     says: dict[int, tuple[int, int]] = {}
     for first, last, state, count in batches:
         for offset in range(first, last + 1):
@@ -76,7 +76,7 @@ def test_illegal_record_state_transitions_raise() -> None:
 
 
 def test_combining_state_batches_takes_bounded_time(meter: Meter) -> None:
-    """Of batches in batches, each with another delivery count, all were looked at for each offset: seconds for these."""
+    """Nested batches with different delivery counts are the worst case. Examining all batches per offset would take seconds."""
     count = meter.size(10_000)
     inside = [StateBatch(at, 4 * count - at, 0, at) for at in range(count)]
 

@@ -1,4 +1,4 @@
-"""Batches in flight: statuses by offset, kept as runs."""
+"""In-flight batches of a share partition, which store the status of each offset as runs of equal statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, which partitions an answer names, and what ends them."""
+"""Share sessions: epochs, partitions in a response, and the end of a session."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_sessions_end_with_their_connection() -> None:
     assert sessions.disconnected(1) == []
 
 
-def test_response_names_changed_partitions() -> None:
+def test_response_contains_only_changed_partitions() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0, P1)
     session = fetch(sessions, 1, P2)

@@ -1,4 +1,4 @@
-"""The share coordinator without a broker: its decisions, refused appends, and ``live state == reload(log)`` after each."""
+"""The share coordinator without a broker: after each decision and each failed append, a reload restores the live state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_snapshot_is_written_after_the_configured_number_of_updates() -> None:
     assert world.read(0).start_offset == 8
 
 
-def test_a_start_offset_never_goes_back() -> None:
+def test_write_with_a_lower_start_offset_does_not_lower_it() -> None:
     world = ShareStateWorld()
     world.initialize()
     world.write(a_write((10, 19, 2, 1), start_offset=10, complete=7))
@@ -85,7 +85,7 @@ def test_read_by_a_new_leader_fences_the_previous_one() -> None:
     assert refused(lambda: world.read(2)) == fenced, "older leaders stay fenced when the state begins anew"
 
 
-def test_an_older_state_epoch_is_fenced() -> None:
+def test_request_with_an_older_state_epoch_is_fenced() -> None:
     world = ShareStateWorld()
     world.initialize(state_epoch=4)
     fenced = (Code.FENCED_STATE_EPOCH, "The coordinator rejected the request because the state epoch did not match.")
@@ -128,7 +128,7 @@ def test_share_coordinator_refuses_invalid_requests() -> None:
 
 
 def test_number_of_state_batches_is_bounded_across_writes() -> None:
-    """Updates and snapshots alike: without that each write would cost more than the one before, and no snapshot would fit."""
+    """Without the limit, each write would cost more than the one before, and a snapshot might not fit in a batch."""
     world = ShareStateWorld(config=ShareStateConfig(updates_per_snapshot=3, max_state_batches=10))
     world.initialize()
     world.write(a_write(*[(at, at, 2, 1) for at in range(0, 20, 2)]))
@@ -175,7 +175,7 @@ def test_cold_snapshot_makes_older_records_unneeded() -> None:
 
 
 def test_share_partition_with_a_future_write_time_is_cold() -> None:
-    """The wall clock was set back since: the log below its snapshot would be kept until the time comes again."""
+    """The wall clock was set back after the write. Otherwise the log below the snapshot would be kept until that time."""
     world = ShareStateWorld()
     world.initialize()
     world.now_ms -= 1
@@ -193,7 +193,7 @@ def test_records_of_other_types_are_refused(key: bytes | None) -> None:
 
 @pytest.mark.parametrize("seed", seeds(8, in_check=3))
 def test_random_histories_reload_to_the_written_state(seed: int) -> None:
-    """Against a model that knows each offset's state; `ShareStateWorld` has every append fail once and reloads after each."""
+    """The state is compared with a model of each offset. `ShareStateWorld` lets every append fail once, and reloads after it."""
     rng = random.Random(seed)
     world = ShareStateWorld()
     keys = [ShareKey(group, TOPIC_ID, partition) for group in "gh" for partition in range(2)]

@@ -1,4 +1,4 @@
-"""A share partition step by step: the pieces that members are given, throttling, what is persisted, time and the log's start."""
+"""Share partitions: acquired batches, throttling, persisted state, lock timeouts, and the start offset."""
 
 from __future__ import annotations
 
@@ -165,14 +165,14 @@ def test_record_is_archived_after_the_delivery_count_limit() -> None:
 
 
 def test_repeatedly_failed_records_are_delivered_in_smaller_batches() -> None:
-    """So that one bad record does not take its neighbours along (with a limit of 5: pieces from the fourth delivery on)."""
+    """Smaller batches keep one bad record from blocking adjacent records. With a limit of 5, batches shrink from delivery 4 on."""
     partition = fresh()
     given = []
     for _ in range(4):
         given.append(acquire(partition, (0, 15)))
         partition.apply(partition.release("a"))
     assert given == [[(0, 15, 1)], [(0, 15, 2)], [(0, 15, 3)], [(0, 7, 4)]]
-    # Those at the last delivery come one by one.
+    # At their last delivery, records are delivered one by one.
     assert [acquire(partition, (0, 15)) for _ in range(2)] == [[(0, 0, 5)], [(1, 1, 5)]]
 
 
@@ -251,7 +251,7 @@ def test_records_of_aborted_transactions_are_not_delivered() -> None:
     assert acquired == [AcquiredRecords(0, 4, 1), AcquiredRecords(10, 15, 1)]
     acknowledge(partition, 0, 4, ACCEPT)
     assert partition.start_offset == 10
-    # A partition full of aborted records still goes on.
+    # Aborted records do not block a partition, even if they exceed the limit of record locks.
     partition = fresh(SharePartitionConfig(max_record_locks=5))
     taken_back = [FetchedBatch(0, 9, 1, is_transactional=True)]
     assert partition.acquire(AcquireRequest("a", 0, taken_back, 500, 500, aborted=[AbortedTransaction(1, 0)]), 0) == []
@@ -259,7 +259,7 @@ def test_records_of_aborted_transactions_are_not_delivered() -> None:
 
 
 def test_dead_letters_precede_archiving() -> None:
-    """Rejected, or delivered too often: archiving, and then archived; a gap is neither."""
+    """A record that was rejected or delivered too often is ARCHIVING until its dead letter is written. A gap never is."""
     partition = fresh(msgspec.structs.replace(CONFIG, has_dead_letters=True, max_delivery_count=1))
     acquire(partition, (0, 9))
     change = partition.acknowledge(

@@ -1,6 +1,7 @@
-"""Random histories of a share partition against a model that knows one record at a time, with the share coordinator behind it.
+"""Random histories of a share partition, compared with a model of single records. A share coordinator stores the state.
 
-Members acquire, acknowledge, let locks time out and go. Writes are refused, and the partition is loaded from what was written.
+Members acquire and acknowledge records, let locks time out, and leave. Some writes are refused, and the partition is reloaded
+from the persisted state.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SharePartitionModel:
         self.log: list[FetchedBatch] = []
         self.aborted: list[AbortedTransaction] = []
         self.aborted_offsets: set[int] = set()
-        # Offsets with a record that has to be delivered.
+        # Offsets of records that must be delivered.
         self.records: set[int] = set()
         self.model: dict[int, Record] = {}
         self.persisted: dict[int, tuple[int, RecordState]] = {}
@@ -59,7 +60,7 @@ class SharePartitionModel:
     # the log
 
     def produce(self) -> None:
-        """A batch of data, of an aborted transaction, or a marker; sometimes behind offsets that compaction has taken."""
+        """Append a data batch, or an aborted batch with its marker. Sometimes leave a gap before it, as compaction does."""
         end = self.log[-1].last_offset + 1 if self.log else 0
         first = end + self.rng.choice([0, 0, 0, 0, 3])
         last = first + self.rng.randrange(8)
@@ -73,7 +74,7 @@ class SharePartitionModel:
         self.records.update(range(first, last + 1))
 
     def compact(self) -> None:
-        """The log loses a batch of data, and with it what nobody has been given or is to be given again."""
+        """Remove a data batch from the log. Its records no longer have to be delivered."""
         data = [batch for batch in self.log[:-1] if not batch.is_transactional]
         if data:
             batch = self.rng.choice(data)
@@ -148,7 +149,7 @@ class SharePartitionModel:
         return Record(state, record.count)
 
     def dead_letter_one(self) -> None:
-        """The dead letters of some neighbours are written; what is written twice was not persisted the first time."""
+        """Write the dead letters of some adjacent records. A dead letter is written again only if its write was not persisted."""
         letters = self.partition.dead_letters()
         if not letters:
             return
@@ -190,13 +191,16 @@ class SharePartitionModel:
         change = self.partition.time_out(self.now_ms)
         if self.rng.random() < 0.8:
             self.persist(change.write)
-        # Whether it could be persisted or not.
+        # A timeout is applied even if its write was refused.
         self.partition.apply(change)
         for o in over:
             self.model[o] = self.ended(self.model[o], AcknowledgeType.RELEASE)
 
     def carry_out(self, change: Change) -> bool:
-        """A third of the writes is refused: then nothing has changed."""
+        """Persist and apply a change. In 30 % of the cases its write is refused, which changes nothing.
+
+        Returns whether the change was applied.
+        """
         if change.write is not None and self.rng.random() < 0.3:
             return False
         self.persist(change.write)
@@ -214,14 +218,14 @@ class SharePartitionModel:
                 self.persisted[o] = max(self.persisted.get(o, (0, S.AVAILABLE)), (count, RecordState(state)))
 
     def reload(self) -> None:
-        """All locks are lost; each record has its last persisted state."""
+        """Reload the partition. All locks are lost, and each record has its last persisted state."""
         self.partition = self._loaded()
         assert self.partition.start_offset >= self.persisted_start
         below = {o: record for o, record in self.model.items() if o < self.persisted_start}
         written = {o: Record(state, count) for o, (count, state) in self.persisted.items() if o >= self.persisted_start}
         self.model = below | written
 
-    # what holds
+    # checks
 
     def check(self) -> None:
         partition = self.partition
@@ -270,7 +274,7 @@ def test_random_acknowledgements_deliver_every_record_as_modelled(seed: int) -> 
 
 
 def _drain(world: SharePartitionModel) -> None:
-    """Once every record is accepted, nothing is lost and nothing blocks the start offset."""
+    """Accept all records, and check that none is lost and that the start offset reaches the end of the log."""
     end = world.log[-1].last_offset if world.log else -1
     for _ in range(2_000):
         if world.partition.start_offset > end:

@@ -1,4 +1,4 @@
-"""The share coordinator without a broker."""
+"""A share coordinator without a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = ShareKey("g", TOPIC_ID, 0)
 
 @dataclass
 class ShareStateWorld(ShardWorld[ShareShard]):
-    """A shard of share states. After each result it is held against a reload of its log."""
+    """A shard of share states. After each result, its live state is compared with a reload of its log."""
 
     config: ShareStateConfig = field(default_factory=lambda: ShareStateConfig(updates_per_snapshot=3, max_state_batches=4_000))
     topic_ids: set[bytes] = field(default_factory=lambda: {TOPIC_ID, OTHER_ID})

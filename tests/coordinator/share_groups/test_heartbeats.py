@@ -49,7 +49,7 @@ def test_initialization_is_retried_after_its_interval(world: ShareGroupWorld) ->
     world.now_ms += world.config.initialize_retry_interval_ms
     world.has_coordinator = True
     world.beat(a)
-    # The topic is known by now: where it begins was said with the first request, which may have been heard.
+    # The second request starts at offset 0: the topic is known by now, and the coordinator may have processed the first request.
     assert world.asked[1].start_offsets == {T: {0: 0, 1: 0}}
     world.beat(a)
     assert a.reads() == {0, 1}
@@ -105,7 +105,7 @@ def test_heartbeat_epochs_are_fenced_except_after_a_lost_response(world: ShareGr
         world.shard.heartbeat(ShareHeartbeat("h", "a", 3), world.now_ms)
 
 
-def test_members_leave_or_lose_their_session(world: ShareGroupWorld) -> None:
+def test_member_is_removed_when_it_leaves_or_its_session_expires(world: ShareGroupWorld) -> None:
     a, b = Sharer("a"), Sharer("b")
     for sharer in (a, b):
         world.join(sharer)

@@ -1,4 +1,4 @@
-"""Random histories of share groups: a refused append changes nothing, a reload gives the live state, the group settles."""
+"""Random histories of share groups: failed appends change no state, a reload restores the live state, and groups converge."""
 
 from __future__ import annotations
 

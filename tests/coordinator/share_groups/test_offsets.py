@@ -1,4 +1,4 @@
-"""Start offsets that an admin sets, states that an admin deletes: what the group's record says before and after."""
+"""Altering and deleting the offsets of share groups by an admin client, and the group's record before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def world() -> ShareGroupWorld:
 
 
 def used(world: ShareGroupWorld) -> None:
-    """A member joined and left."""
+    """Let a member join the group, read its partitions and leave."""
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -70,7 +70,7 @@ def test_offset_deletion_is_requested_and_then_confirmed(world: ShareGroupWorld)
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 
 
-def test_delete_all_offsets_of_a_group(world: ShareGroupWorld) -> None:
+def test_deletion_of_all_offsets_returns_the_initialized_partitions_and_can_be_repeated(world: ShareGroupWorld) -> None:
     used(world)
     assert world.group.states == StatePartitions(initialized=BOTH)
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
@@ -78,7 +78,7 @@ def test_delete_all_offsets_of_a_group(world: ShareGroupWorld) -> None:
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
 
 
-def test_delete_all_offsets_leaves_out_deleted_topics(world: ShareGroupWorld) -> None:
+def test_deletion_of_all_offsets_skips_deleted_topics(world: ShareGroupWorld) -> None:
     used(world)
     del world.topics.counts["t"]
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {}

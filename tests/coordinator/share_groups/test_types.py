@@ -1,4 +1,4 @@
-"""Share groups in one shard with groups of other protocols: one space of ids, and none gives way to the other."""
+"""Share groups in one shard with groups of other protocols: group ids are shared, and no group replaces one of another type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def world() -> ShareTypesWorld:
     return ShareTypesWorld()
 
 
-def test_share_group_is_described_and_deleted_only_on_request(world: ShareTypesWorld) -> None:
+def test_share_group_is_described_and_deleted_only_by_a_request(world: ShareTypesWorld) -> None:
     world.beat_share("a", 0)
     view = world.shard.view(GROUP)
     assert view is not None

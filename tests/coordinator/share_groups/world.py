@@ -20,7 +20,7 @@ from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorl
 
 @dataclass
 class Sharer:
-    """The client-side state of a member: it reads the partitions of its last response."""
+    """The client-side state of a share group member, which reads the partitions of its last response."""
 
     member_id: str
     epoch: int = 0
@@ -73,7 +73,7 @@ class ShareGroupWorld(HeartbeatGroupsWorld[ShareGroups]):
         return copy.deepcopy((self.logged(self.shard), [(g.sessions_ms, g.is_stale) for g in groups]))
 
     def take(self, initialization: Initialization | None) -> None:
-        """The share coordinator is asked."""
+        """Record an initialization request to the share coordinator, and confirm it if the coordinator is available."""
         if initialization is not None:
             self.asked.append(initialization)
             if self.has_coordinator:

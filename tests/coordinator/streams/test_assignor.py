@@ -1,4 +1,4 @@
-"""Properties of every task assignment, and which tasks move when a group changes."""
+"""Properties of every task assignment, and the tasks that move when a streams group changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def all_tasks(topology: Topologies, *, stateful_only: bool = False) -> set[TaskI
 
 
 def settled(members: Members, assigned: dict[str, Tasks]) -> Members:
-    """The members once they have what they were assigned."""
+    """Return the members after they have taken over their assigned tasks."""
     return {m: TaskMember(member.process_id, assigned[m].active, assigned[m].standby) for m, member in members.items()}
 
 
@@ -68,7 +68,7 @@ def test_standbys_exist_only_for_stateful_tasks_on_other_processes(members: Memb
 
 @given(groups, topologies)
 def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologies) -> None:
-    """Processes have the same load, and the members of one the same number of tasks, as far as it goes."""
+    """Processes have equal load, and the members of a process have equal task counts, as far as the numbers allow."""
     assigned = assign(members, topology, 0)
     by_process: dict[str, list[int]] = {}
     for member_id, tasks in assigned.items():
@@ -76,14 +76,14 @@ def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologie
     assert all(max(counts) - min(counts) <= 1 for counts in by_process.values())
     loads = {process: sum(counts) / len(counts) for process, counts in by_process.items()}
     for counts in by_process.values():
-        # No process got a task while another process had less load.
+        # Without its last task, no process has more load than any other process.
         before_the_last = (sum(counts) - 1) / len(counts)
         assert before_the_last <= min(loads.values()), loads
 
 
 @given(groups, topologies, st.integers(0, 2))
 def test_active_tasks_do_not_move_in_a_settled_group(members: Members, topology: Topologies, standbys: int) -> None:
-    """Active tasks stay with the member that runs them once the group is settled."""
+    """Assigning a settled group again moves no active task if the counts of the members differ by at most one."""
     settled_members = settled(members, assign(members, topology, standbys))
     for _ in range(3):
         again = assign(settled_members, topology, standbys)
@@ -105,7 +105,7 @@ def test_leaving_member_moves_no_task_of_the_others(members: Members, topology: 
 
 
 def test_standby_with_the_highest_offset_becomes_active() -> None:
-    """The standby with the most advanced state gets the task when its member leaves."""
+    """If an active task has no member, the standby with the highest task offset becomes active."""
     members = {
         "a": TaskMember("p"),
         "b": TaskMember("q", standby={"0": frozenset({0})}, task_offsets={"0": {0: 10}}),
@@ -141,5 +141,5 @@ def test_java_queue_pops_the_lowest_priority_first(elements: list[tuple[int, int
 
 
 def test_hash_order_equals_java_hash_map_order() -> None:
-    """Java orders keys by hash slot: the hash of "10" is 1567, the last of sixteen slots."""
+    """A Java HashMap iterates by hash slot. The hash of "10" is 1567, which falls into the last of 16 slots."""
     assert hash_order(["10", "2", "1", "0", "9"]) == ["0", "1", "2", "9", "10"]

@@ -1,4 +1,4 @@
-"""The assignor gives every task to the very member to which Apache Kafka's own StickyTaskAssignor (4.4.0) gives it."""
+"""The task assignor returns the same assignments as Apache Kafka's StickyTaskAssignor (4.4.0)."""
 
 from __future__ import annotations
 

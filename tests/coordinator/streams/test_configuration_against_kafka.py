@@ -1,4 +1,4 @@
-"""Topologies are configured as by Apache Kafka's own InternalTopicManager (4.4.0): the same counts, missing topics and problems."""
+"""Topologies get the same partition counts, missing topics and errors as from Apache Kafka's InternalTopicManager (4.4.0)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_topology_configurations_equal_those_of_kafka(tenth: int) -> None:
         assert answered(question) == answer, question
 
 
-def test_questions_cover_every_kind_of_answer() -> None:
-    """Every kind of answer is among Kafka's."""
+def test_recorded_topologies_cover_every_kind_of_result() -> None:
+    """Kafka's recorded results include a successful configuration, each status code and an error."""
     answers = [answer for _, answer in questions.read("configure")]
     assert {answer.get("status", "error") for answer in answers} == {None, 1, 2, 3, "error"}

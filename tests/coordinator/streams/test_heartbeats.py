@@ -1,4 +1,4 @@
-"""Heartbeats of streams groups: joining, epochs, targets, leaving, and the responses to members."""
+"""Heartbeats of streams groups: joins, epochs, target assignments, leaves, and the responses to members."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def test_wrong_member_epoch_is_fenced() -> None:
     assert refused(world, app, member_epoch=1) is Code.FENCED_MEMBER_EPOCH
 
 
-def test_retry_after_a_lost_response_is_answered() -> None:
-    """With the epoch of before, as long as it owns no more than it was given."""
+def test_heartbeat_repeated_after_a_lost_response_is_accepted() -> None:
+    """A heartbeat with the previous epoch is accepted if the member owns no tasks beyond its assignment."""
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -198,7 +198,7 @@ def test_invalid_topology_creates_no_group() -> None:
     assert not world.shard.groups
 
 
-# time
+# timeouts
 
 
 def test_member_is_removed_when_its_session_ends() -> None:
@@ -230,7 +230,7 @@ def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
 
 
 def test_member_of_an_emptied_group_is_assigned_without_delay() -> None:
-    """The assignment interval does not count for it."""
+    """The assignment interval applies only while the group has members."""
     world, app = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("m")
     world.join(app)
     world.leave(app)
@@ -251,7 +251,7 @@ def test_members_that_join_within_the_interval_share_a_target() -> None:
     assert len(b.active) == 2
 
 
-def test_a_new_group_waits_for_more_members() -> None:
+def test_new_group_delays_its_first_assignment_for_more_members() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(initial_rebalance_delay_ms=3_000)), Application("a"), Application("b")
     world.join(a)
     assert a.statuses() == {StatusCode.ASSIGNMENT_DELAYED}
@@ -269,7 +269,7 @@ def test_a_new_group_waits_for_more_members() -> None:
 # static members
 
 
-def test_static_member_returns_with_another_member_id() -> None:
+def test_static_member_keeps_its_tasks_when_it_returns_with_another_member_id() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
@@ -317,7 +317,7 @@ def test_static_successor_keeps_the_target() -> None:
 
 
 def test_static_successor_on_another_process_changes_the_target() -> None:
-    """It runs on another process; its predecessor is not counted as a member."""
+    """A successor on another process raises the group epoch. Its predecessor is no longer a member."""
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b")
     world.join(a)
@@ -342,7 +342,7 @@ def test_unchanged_targets_are_not_written() -> None:
     assert [int.from_bytes((record.key or b"")[:2], "big") for record in world.log[before:]] == [METADATA, TARGET_METADATA, CURRENT]
 
 
-# what members are told
+# responses to members
 
 
 def test_shutdown_is_reported_to_all_members_until_the_group_is_empty() -> None:
@@ -453,7 +453,7 @@ def test_describe_returns_members_and_topology() -> None:
     assert error.value.code is Code.GROUP_ID_NOT_FOUND
 
 
-# requests that no group would take
+# invalid requests
 
 
 @pytest.mark.parametrize(

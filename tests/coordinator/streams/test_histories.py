@@ -1,6 +1,7 @@
-"""Random histories of streams groups: every append fails once and has changed nothing, and a reload gives the live state.
+"""Random histories of streams groups: failed appends change no state, and a reload restores the live state.
 
-After each step no task is run twice, and once the members have come to rest each task is run by one of them.
+Every append fails once before it is retried. After each step no active task has two members, and after the members have
+reconciled each active task has exactly one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TOPOLOGY = Topology(
 
 
 class StreamsHistoryWorld(StreamsGroupWorld):
-    """Members that send random heartbeats, in an application whose topics come and grow."""
+    """Members that send random heartbeats, in an application whose topics are created and get more partitions."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -79,7 +80,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
         for group in self.shard.groups.values():
             check_group(group)
 
-    # what members do
+    # actions of members
 
     def try_beat(self, app: Application, **options: Any) -> None:
         request = self.request(app, **options)
@@ -118,7 +119,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
             self.try_beat(self.rng.choice(self.joined))
 
     def hang_on(self) -> None:
-        """A member revokes its tasks and reports it."""
+        """Send a member's heartbeat with task offsets. The member ignores the assignment in the response."""
         if self.joined:
             app = self.rng.choice(self.joined)
             owned = app.owned
@@ -164,7 +165,7 @@ class StreamsHistoryWorld(StreamsGroupWorld):
 
 
 def check_group(group: StreamsGroup) -> None:
-    """No active task at two members, no task at two members of one process, and holders as the members say."""
+    """Check that no active task has two members and no process has a task twice, and that the holders match the members."""
     active: Counter[tuple[str, int]] = Counter()
     holders: dict[tuple[str, str, int], str] = {}
     for member in group.members.values():
@@ -201,7 +202,7 @@ def test_random_histories_end_with_every_task_owned_once(seed: int) -> None:
 
 
 def test_deleted_group_leaves_only_tombstones() -> None:
-    """By tombstones of everything that the log has of it; what was logged before brings nothing back."""
+    """Deleting a group writes a tombstone for each of its records, so a reload does not restore the group."""
     world, app = StreamsGroupWorld(), Application("a")
     world.join(app)
     assert not world.group.is_empty

@@ -1,4 +1,4 @@
-"""Offset commits and fetches, listings and deletions of streams groups."""
+"""Checks of offset commits and offset fetches in streams groups, and the state of a streams group in listings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.coordinator.streams.world import Application, StreamsGroupWorld
 
 @pytest.fixture
 def world() -> StreamsGroupWorld:
-    """Two members at epoch 3; ``a`` has had two of its tasks since epoch 2."""
+    """A streams group with two members at epoch 3. Member ``a`` has kept two of its tasks since epoch 2."""
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -88,7 +88,7 @@ def test_offset_fetch_checks_the_member_epoch(world: StreamsGroupWorld) -> None:
         assert error.value.code is code
 
 
-def test_group_view_of_a_streams_group(world: StreamsGroupWorld) -> None:
+def test_streams_group_is_forgettable_only_without_members(world: StreamsGroupWorld) -> None:
     group = world.group
     assert (group.type_name, group.protocol_type_name, group.state_name) == ("streams", "streams", "Stable")
     assert group.topics_in_use() == {"in"}

@@ -1,4 +1,4 @@
-"""The table of how one member goes to its target, and the roles that a task may change without being given up."""
+"""Reconciliation of one streams group member with its target, as a table of steps, including role changes of tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING, NOTHING_ASSIGNED = Tasks(), AssignedTasks()
 
 
 def tasks(active: str = "", standby: str = "", warmup: str = "") -> Tasks:
-    """``tasks("01", "2")``: active tasks 0 and 1, standby task 2, all of one subtopology."""
+    """Return tasks of subtopology 0. For example, ``tasks("01", "2")`` has active tasks 0 and 1 and standby task 2."""
     return Tasks(*({"0": frozenset(map(int, role))} if role else {} for role in (active, standby, warmup)))
 
 
@@ -33,7 +33,10 @@ def member(
 def step(
     before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks] | None = None
 ) -> tuple[object, ...]:
-    """One step to the target of epoch 2, beside what other processes have: state, epoch, what it has, what it gives up."""
+    """Reconcile a member with the target of epoch 2, while ``others`` have tasks.
+
+    Returns its state, its member epoch, its assigned tasks and the tasks that it has to revoke.
+    """
     holders = Holders()
     for held in (before.assigned, before.revoking):
         holders.hold(before.process_id, held)
@@ -104,7 +107,7 @@ TABLE = {
         (UNRELEASED, 2, "0", ""),
     ),
     "a state of a newer broker, and it owns nothing": (member(UNKNOWN, assigned()), tasks("0"), NOTHING, {}, (STABLE, 2, "0", "")),
-    # Roles.
+    # Changes of a task's role.
     "a standby becomes active": (member(STABLE, assigned("", "0")), tasks("0"), tasks("", "0"), {}, (STABLE, 2, "0", "")),
     "a standby waits to become active": (
         member(STABLE, assigned("", "0")),
@@ -142,7 +145,7 @@ TABLE = {
         {},
         (STABLE, 2, "/0", ""),
     ),
-    # Other members of the same process share its state directory.
+    # Members of the same process share a state directory.
     "a standby where the process runs the task": (
         member(STABLE, assigned()),
         tasks("", "0"),
@@ -175,7 +178,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("before", "target", "owned", "others", "after"), TABLE.values(), ids=TABLE.keys())
-def test_reconciliation_step(
+def test_reconciliation_step_has_the_expected_result(
     before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
 ) -> None:
     assert step(before, target, owned, others) == after

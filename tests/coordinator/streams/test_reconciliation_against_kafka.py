@@ -1,4 +1,4 @@
-"""A member goes to its target in the very steps of Apache Kafka's own CurrentAssignmentBuilder (4.4.0)."""
+"""A member reconciles with its target in the same steps as in Apache Kafka's CurrentAssignmentBuilder (4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of streams groups round-trip, and records without assignment epochs are read."""
+"""Encoding and decoding of streams group records, including records without assignment epochs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_group_and_topology_records_round_trip() -> None:
     assert records.read_topology(value_of(topology_record)) == topology
 
 
-def test_active_tasks_of_a_broker_that_wrote_no_epochs() -> None:
+def test_active_tasks_without_assignment_epochs_are_read() -> None:
     tasks = [current_value.TaskIds(subtopology_id="0", partitions=[1, 2])]
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(member_epoch=7, state=1, active_tasks=tasks)
     assert records.read_current(encode_record(current_value, value, 0))["assigned"].active == {"0": {1: 7, 2: 7}}

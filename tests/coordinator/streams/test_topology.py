@@ -1,4 +1,4 @@
-"""Topologies as members send them: what is refused, when two are the same, and what the cluster's topics make of them."""
+"""Topologies in heartbeats: refused topologies, equality of topologies, and their configuration by the cluster's topics."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_missing_or_wrongly_partitioned_topics_are_reported(counts: dict[str, in
 
 
 def joined(left: TopicInfo, source: str) -> Topology:
-    """A stream that is repartitioned, joined with a table."""
+    """Return a topology that joins a repartitioned stream with a table."""
     join = Subtopology(
         subtopology_id="1",
         source_topics=[source],
@@ -88,7 +88,7 @@ def test_repartition_topic_with_a_fixed_count_must_match_its_join_partner() -> N
     assert configured.problem.status_code == StatusCode.INCORRECTLY_PARTITIONED_TOPICS
 
 
-def test_a_status_names_three_topics_at_most() -> None:
+def test_status_message_has_at_most_three_topics() -> None:
     many = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=list("edcba"))])
     problem = configure(topology_from_heartbeat(many), FakeTopics({})).problem
     assert problem is not None
@@ -152,7 +152,7 @@ def test_topology_does_not_depend_on_order_or_serialization() -> None:
     assert topology != topology_from_heartbeat(Topology(epoch=3, subtopologies=[SPLIT]))
 
 
-def test_required_topics_and_the_subtopology_that_reads_each() -> None:
+def test_required_topics_are_mapped_to_the_subtopology_that_reads_them() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert topology.required_topics() == {"lines", "app-repartition", "app-store-changelog"}
     assert topology.subtopology_of("app-repartition") == "1"

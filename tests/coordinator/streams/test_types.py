@@ -1,4 +1,4 @@
-"""Streams groups in one shard with groups of other protocols: one space of ids."""
+"""Streams groups in one shard with groups of other protocols, with which they share group ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IN = ("in", 0)
 
 
 class StreamsTypesWorld(GroupTypesWorld):
-    """The world of classic and consumer groups, with streams groups in it."""
+    """A shard with classic groups, consumer groups and streams groups."""
 
     def beat_streams(self, member_id: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatResponse:
         if epoch == 0:

@@ -1,4 +1,4 @@
-"""A shard of streams groups without a broker, topologies, and members with what they know."""
+"""A shard of streams groups without a broker, topologies, and clients that keep the state of a group member."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STATEFUL = Topology(
 
 @dataclass
 class Application:
-    """The client-side state of a member: it owns the tasks of its last response, unless a test says otherwise."""
+    """The client-side state of a streams group member. It owns the tasks of its last response unless a test changes them."""
 
     member_id: str
     process_id: str = ""
@@ -62,7 +62,7 @@ class Application:
 
     @property
     def active(self) -> set[int]:
-        """Active tasks of subtopology 0."""
+        """Owned active tasks of subtopology 0."""
         return set(self.owned.active.get("0", ()))
 
     @property

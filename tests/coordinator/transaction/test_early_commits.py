@@ -1,4 +1,4 @@
-"""A commit that overtakes its batches gets a retriable error once; only executed effects are remembered."""
+"""A commit that arrives before its batches gets a retriable error once, and only an executed effect records the early commit."""
 
 from __future__ import annotations
 

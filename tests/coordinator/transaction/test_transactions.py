@@ -1,4 +1,4 @@
-"""The transaction coordinator without a broker: every decision, and ``live state == reload(log)`` after each."""
+"""The transaction coordinator without a broker. After every decision, a reload of the log restores the live state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_init_aborts_the_open_transaction_and_bumps_twice() -> None:
     assert world.init() == ProducerIdAndEpoch(who.producer_id, who.epoch + 2)
 
 
-def test_a_producer_recovers_by_its_own_epoch() -> None:
+def test_init_with_the_current_epoch_bumps_it_and_a_retry_returns_the_same() -> None:
     world = TransactionWorld()
     who = world.init()
     bumped = world.init(who)
@@ -76,7 +76,7 @@ def test_adding_the_same_partition_again_logs_nothing() -> None:
     assert world.meta.partitions == {P0, P1}
 
 
-def test_the_timer_starts_with_the_first_partition() -> None:
+def test_transaction_timeout_starts_with_the_first_partition() -> None:
     world = TransactionWorld()
     who = world.init(timeout_ms=1_000)
     world.now_ms += 5_000
@@ -121,7 +121,7 @@ STATES = ("Empty", "Ongoing", "Prepare", "CompleteCommit", "CompleteAbort")
 
 
 def arranged(state: str, version: int = 2) -> tuple[TransactionWorld, ProducerIdAndEpoch]:
-    """A world in a state, and the identity stored there."""
+    """Create a transactional id in a state. Returns the world, and the producer id and epoch that are stored."""
     world = TransactionWorld(version)
     who = world.init()
     for _ in range(3):
@@ -135,9 +135,10 @@ def arranged(state: str, version: int = 2) -> tuple[TransactionWorld, ProducerId
     return world, ProducerIdAndEpoch(world.meta.producer_id, world.meta.producer_epoch)
 
 
-# Measured on Apache Kafka 4.3.1, transaction versions 1 and 2: state -> codes for commit at s-2..s+1, then abort.
-# A pair is success with the epoch that comes back, relative to the stored one. Kafka up to 4.4.0 answers 48 in one cell more:
-# a commit at s-1 of what was aborted (KAFKA-20785). A commit at s with nothing open is 48 in Kafka, here from the second time on.
+# Measured on Apache Kafka 4.3.1 with transaction versions 1 and 2. With the stored epoch s, each row has the error codes of four
+# commits with the epochs s-2 to s+1, then of four aborts. A pair means success, and has the returned epoch relative to s.
+# There are two differences. Kafka up to 4.4.0 also answers 48 to a commit at s-1 after an abort (KAFKA-20785). For a commit at s
+# without an open transaction, Kafka always answers 48, and ottla only from the second request on.
 OK_BUMP, OK_SAME = (0, 1), (0, 0)
 V5 = {
     "Empty": [90, 90, 51, 90, 90, 90, OK_BUMP, 90],
@@ -208,7 +209,7 @@ def test_transaction_version_0_refuses_end_txn_v5() -> None:
 
 
 def exhausted(world: TransactionWorld, epoch: int = 32766) -> ProducerIdAndEpoch:
-    """The id at the last epoch that a client is given."""
+    """Set the transactional id to the last epoch that a client can get. Returns producer id and epoch."""
     who = world.init()
     metadata = TxnMetadata(ID, who.producer_id, epoch, 60_000, TxnState.EMPTY, update_ms=world.now_ms)
     world.run(Result(None, [to_record(metadata, flexible=True)]))
@@ -321,7 +322,7 @@ def test_a_failed_append_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10, in_check=3))
-def test_random_walks_reload_to_the_same_state(seed: int) -> None:
+def test_random_histories_reload_to_the_same_state(seed: int) -> None:
     rng = random.Random(seed)
     world = TransactionWorld(rng.choice([1, 2]))
     who = world.init()
@@ -345,7 +346,7 @@ def test_random_walks_reload_to_the_same_state(seed: int) -> None:
             continue
 
 
-def test_records_round_trip() -> None:
+def test_transaction_records_round_trip() -> None:
     metadata = TxnMetadata("é", 5, 3, 60_000, TxnState.PREPARE_COMMIT, frozenset({P0, P1, ("invoices", 4)}), 10, 20, 5, 77, -1, 2)
     assert from_record(to_record(metadata, flexible=True)) == ("é", metadata)
 

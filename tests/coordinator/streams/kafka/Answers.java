@@ -1,4 +1,4 @@
-// What Apache Kafka's own classes answer to the questions of questions.py: one JSON object a line in, one a line out.
+// Runs classes of Apache Kafka on the inputs of questions.py: one JSON object per line of input and output.
 // java -cp "$KAFKA_HOME/libs/*" Answers.java assign|reconcile|configure < questions > answers
 
 import com.fasterxml.jackson.databind.JsonNode;

@@ -1,1 +1,1 @@
-"""Questions to Apache Kafka's own classes, and what those of 4.4.0 answered."""
+"""Random inputs for classes of Apache Kafka's streams groups, with the recorded results of Apache Kafka 4.4.0."""

@@ -1,9 +1,9 @@
-"""Makes up the questions, the same ones each time, and has Apache Kafka answer them.
+"""Generates random inputs from fixed seeds, runs Apache Kafka's classes on them, and records the results.
 
     KAFKA_HOME=... python -m tests.coordinator.streams.kafka.questions
 
-writes ``assign.jsonl``, ``reconcile.jsonl`` and ``configure.jsonl``: a question and the answer a line. Needs Java 17 and the jars
-of Apache Kafka 4.4.0 in ``$KAFKA_HOME/libs``.
+writes ``assign.jsonl``, ``reconcile.jsonl`` and ``configure.jsonl``. Each line has an input (question) and Kafka's result
+(answer). The command needs Java 17 and the jars of Apache Kafka 4.4.0 in ``$KAFKA_HOME/libs``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Question = dict[str, Any]
 
 
 def assign(rng: random.Random) -> Question:
-    """An existing group in any state: tasks may be unowned, of the wrong member, or unknown."""
+    """Return a random group for the task assignor. Tasks may have no owner or an unsuitable one."""
     subtopologies = {str(i): [rng.randint(1, 6), rng.random() < 0.6] for i in range(rng.choice([1, 2, 3, 12]))}
     tasks = [(i, p) for i, (count, _) in subtopologies.items() for p in range(count)]
     processes = [f"process-{rng.randrange(10**6)}" for _ in range(rng.randint(1, 6))]
@@ -42,7 +42,7 @@ def assign(rng: random.Random) -> Question:
 
 
 def reconcile(rng: random.Random) -> Question:
-    """A member with any tasks, on its way to any target."""
+    """Return a member with random current tasks and a random target assignment."""
     tasks = [(i, p) for i in ("0", "1") for p in range(3)]
     roles = ("active", "standby", "warmup")
     epoch = rng.randint(1, 9)
@@ -82,7 +82,7 @@ def reconcile(rng: random.Random) -> Question:
 
 
 def configure(rng: random.Random) -> Question:
-    """A topology that may or may not make sense, and topics that may or may not be there."""
+    """Return a random topology, which may be invalid, and random topics, some of which may be missing."""
     ids = [str(i) for i in range(rng.choice([1, 2, 3, 11]))]
     external = [f"t{i}" for i in range(4)]
     internal = {f"r{i}": rng.choice([0, 0, 0, 2, 4]) for i in range(rng.randint(0, 4))}
@@ -103,7 +103,7 @@ def configure(rng: random.Random) -> Question:
                 "copartition": groups,
             }
         )
-    # A first subtopology that writes into all of them makes most of the topologies possible.
+    # The first subtopology writes to all repartition topics, which makes most of the topologies valid.
     subtopologies[0]["sinks"] = sorted(internal)
     topics = {name: rng.choice([2, 2, 4, 3]) for name in external if rng.random() < 0.95}
     made = [*internal, *(f"c{i}" for i in ids)]
@@ -121,7 +121,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], Question], int]] = {
 
 def questions(kind: str) -> list[Question]:
     make, count = KINDS[kind]
-    # Through JSON, so that numbers as keys are what they are in a file.
+    # The JSON round trip turns integer keys into strings, as in the recorded files.
     return [json.loads(json.dumps(make(random.Random(seed)))) for seed in range(count)]
 
 
