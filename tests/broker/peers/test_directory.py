@@ -1,4 +1,5 @@
-"""Which connection a request to another broker takes, as brokers register, move, are fenced and go."""
+"""Which connection is used for a request to another broker while brokers register, change their address, are fenced and
+unregister."""
 
 from __future__ import annotations
 
