@@ -1,4 +1,4 @@
-"""The same scenarios through all four stock clients."""
+"""The same tests through all four stock clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.wire.conftest import read
 pytestmark = pytest.mark.wire
 
 MARKERS_S = 60 if os.environ.get("ORACLE") else 0
-"""Apache Kafka writes the markers after it has answered the commit, and moves the offsets then; ottla does both before."""
+"""Time until a commit's markers are written and its offsets are visible. Apache Kafka writes them after its response, ottla
+before."""
 
 Unique = Callable[[str], str]
 Closing = Callable[[Any], Any]
@@ -40,7 +41,7 @@ def test_produced_records_come_back(client: Client, bootstrap: str, unique: Uniq
 
 
 def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Unique, closing: Closing) -> None:
-    """Its request for all topics is longer than it says: Apache Kafka does not mind."""
+    """librdkafka's request for all topics has a wrong length field, which Apache Kafka ignores too."""
     from confluent_kafka.admin import AdminClient
 
     topic = unique("listed")
@@ -105,7 +106,7 @@ def test_offsets_are_committed_only_with_the_transaction(
     producer.send(target, b"committed")
     producer.send_offsets(consumer)
     producer.commit()
-    # ottla answers a commit when its markers are written, and Apache Kafka when it is decided.
+    # ottla answers EndTxn after the markers are written, and Apache Kafka after the decision is logged.
     oracle.wait_for("the offset is committed", lambda: consumer.committed(source, 0), (6).__eq__, limit_s=MARKERS_S)
     out = closing(group_client.consumer(bootstrap, [target], group=unique("g")))
     assert values(read(out, 1)) == [b"committed"]
@@ -162,9 +163,10 @@ def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, par
 
 
 def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> None:
-    """Poll all at once until their assignments are as they should be.
+    """Poll all consumers in parallel until their assignments satisfy `done`.
 
-    In threads, for a rebalance needs everyone: kafka-python that is polled by turns stands still, with Apache Kafka too.
+    A rebalance needs all members at the same time. If kafka-python's consumers are polled in turn, no rebalance completes, also
+    with Apache Kafka.
     """
     with ThreadPoolExecutor(len(consumers)) as pool:
 

@@ -1,4 +1,4 @@
-"""Handles in a forked process can read from the broker and close nothing."""
+"""A handle in a forked process can read from the broker, but cannot stop the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla import Broker, BrokerFailed, Cluster, ClusterFailed
 
 pytestmark = [
     pytest.mark.wire,
-    # Python 3.12 and newer warn of a fork in a process with threads, which is what these tests are about.
+    # Python 3.12 and newer warn about a fork of a process with threads, which these tests do on purpose.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 

@@ -1,4 +1,4 @@
-"""Answers that get lost: an idempotent producer sends again, and every record is there once."""
+"""Responses are lost: an idempotent producer retries, and every record is stored once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[tuple[Broker, Proxy]]:
-    """A broker that tells clients the proxy's address, so that everything goes through it."""
+    """A broker that advertises a proxy's address, so that all requests go through the proxy."""
     proxy = Proxy()
     settings = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
     with Broker(settings=settings) as broker:
