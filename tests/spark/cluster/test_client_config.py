@@ -1,4 +1,4 @@
-"""Kafka's names of what a connection needs, as Spark's options have them."""
+"""The names of Spark's options for a connection equal Kafka's names of its client settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's names become librdkafka's, which knows them all."""
+"""Kafka's setting names are translated to librdkafka's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's murmur2, against the pure-Python one of aiokafka."""
+"""Kafka's murmur2 hash, compared with aiokafka's pure Python version."""
 
 from __future__ import annotations
 
