@@ -1,4 +1,4 @@
-"""The events of one open page, without a broker and without waiting."""
+"""The events of one open page, without a broker and without real waiting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Client:
 
 
 class OpenPageWorld:
-    """A clock that a page's waiting moves, and the values that the page reads."""
+    """A clock that advances while a page waits, and the values that the page reads."""
 
     def __init__(self, values: Iterator[Any], reading_s: float = 0.0) -> None:
         self.now_s = 100.0
@@ -97,7 +97,7 @@ def test_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) ->
 
 
 def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld]) -> None:
-    """Otherwise a browser with a dead connection would keep its slot for ever."""
+    """Without keepalives, a browser with a dead connection would occupy its page slot forever."""
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)

@@ -1,4 +1,4 @@
-"""Pages read the broker in bounded turns, so that they hold its event loop only briefly."""
+"""Pages read the broker's data in bounded steps, so that they hold its event loop only briefly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = SimpleNamespace(
 
 
 class CountingBroker:
-    """A broker with a topic of many partitions. It counts the partitions that each turn of its event loop reads."""
+    """A broker with a topic of many partitions. It records how many partitions are read in each step on its event loop."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions

@@ -1,4 +1,4 @@
-"""Addresses as people write them: one parser for settings, commands and Spark's options, with IPv6 and zones."""
+"""Addresses as users write them: one parser for settings, commands and Spark options, including IPv6 and zones."""
 
 from __future__ import annotations
 

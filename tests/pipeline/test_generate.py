@@ -1,4 +1,4 @@
-"""Generated purchases: the same for the same seed, skewed, partly late and partly no purchases."""
+"""Generated purchases: the same seed gives the same ones, skewed over users, some of them late and some malformed."""
 
 from __future__ import annotations
 

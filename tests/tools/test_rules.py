@@ -1,4 +1,4 @@
-"""docs/rules.md is whole: what is named is in it, and what is in it is tested or listed with the reason why not."""
+"""docs/rules.md is complete: it has every rule that tests refer to, and every rule has a test or a reason for having none."""
 
 from __future__ import annotations
 

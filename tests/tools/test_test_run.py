@@ -1,4 +1,4 @@
-"""The runner of the tests: levels, budgets, failures that are judged, and what the summary says."""
+"""The test runner: levels, time budgets, classification of failures, and the summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLUGINS = [argument for name in ("budgets", "levels", "results") for argument in
 
 
 def run_pytest(directory: Path, text: str, *options: str) -> dict[str, Result]:
-    """The results of a file of tests that runs in a pytest process of its own."""
+    """Run pytest in another process on a module with this text, and return its results."""
     (directory / "test_sample.py").write_text(text)
     (directory / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *PLUGINS, "--results", "results.json", *options]
@@ -134,7 +134,7 @@ def test_failure_outside_of_a_test_is_red_without_another_run(monkeypatch: pytes
 
 
 def scripted_runs(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Result]) -> None:
-    """Have each run of pytest give the next of these results."""
+    """Make consecutive runs of pytest return these results."""
     runs = iter(results)
     monkeypatch.setattr(test_run, "run", lambda arguments, file, timeout_s=None: (0, next(runs)))
 
