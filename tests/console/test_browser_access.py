@@ -169,7 +169,7 @@ def served(data_dir: Path, token: str, control_api_port: int = 0) -> Iterator[di
         process.kill(TIMEOUT_S)
 
 
-def test_a_token_may_have_any_characters(browser: Browser, tmp_path: Path) -> None:
+def test_tokens_with_any_characters_are_accepted(browser: Browser, tmp_path: Path) -> None:
     token = "a+b/c=%&#%41"
     with served(tmp_path / "data", token) as ready:
         console = f"{ready['control']['url']}/console/"
@@ -213,7 +213,7 @@ try {
 """Reads the events from a stream, once for each chunk size."""
 
 
-def test_events_split_anywhere_are_read(opened: Browser) -> None:
+def test_events_split_at_any_character_are_read(opened: Browser) -> None:
     events = 'event: values\ndata: {"a": "ä: \\n"}\n\n: unchanged\n\nevent: refused\ndata: {"status": 409, "error": "no"}\n\n'
     for read in opened.script(READ, events, list(range(1, len(events) + 2))):
         assert read["values"] == [{"a": "ä: \n"}, "no"]

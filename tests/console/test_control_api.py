@@ -108,7 +108,7 @@ def test_pages_need_no_token_and_load_nothing_from_other_hosts(opened: ControlSe
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "sécret"])
 @pytest.mark.parametrize("path", ["/console/v1/overview", "/console/none", "/v1/state", "/console/../v1/state"])
-def test_everything_else_needs_the_token(opened: ControlServer, path: str, token: str | None) -> None:
+def test_all_other_requests_need_the_token(opened: ControlServer, path: str, token: str | None) -> None:
     assert asked(opened, path, token=token)[0] == 401
 
 
@@ -187,7 +187,7 @@ def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch
     goes_on.set()
 
 
-def test_a_browser_with_all_pages_open_can_still_press_buttons() -> None:
+def test_browser_with_all_pages_open_can_still_send_commands() -> None:
     """With HTTP/1.1, a browser has six connections to one host, and each open page occupies one of them."""
     assert MAX_PAGES < 6
 

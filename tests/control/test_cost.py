@@ -116,7 +116,7 @@ def counts(interception: Faults | None, history: EventHistory | None = None) -> 
     return counted
 
 
-def test_unwatched_request_costs_no_call() -> None:
+def test_request_without_matching_faults_costs_no_call() -> None:
     without, idle, others = counts(None), Faults(), Faults()
     assert min(without.values()) > 10 * TIMES
     assert counts(idle) == without

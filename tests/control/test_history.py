@@ -416,7 +416,7 @@ def test_unsorted_events_are_limited() -> None:
         tracemalloc.stop()
 
 
-def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
+def test_id_that_exceeds_the_limit_is_not_kept() -> None:
     history = EventHistory(max_bytes=10_000)
     history.happened(happened("x" * 32_000))
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)

@@ -178,7 +178,7 @@ def test_ignored_signal_stays_ignored() -> None:
     assert (done.returncode, done.stdout) == (0, f"ottla {ottla.__version__}\n")
 
 
-def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_a_command_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -186,13 +186,13 @@ ELSEWHERE = {
         "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
     ),
     ("docs/brokers.md", "ottla cluster grow --data-dir data --brokers 3 --replication"): (
-        "tests/wire/test_cluster_growth.py::test_one_broker_becomes_three_under_its_clients"
+        "tests/wire/test_cluster_growth.py::test_single_broker_grows_to_three_while_clients_continue"
     ),
     (
         "examples/README.md",
         "pip install . confluent-kafka pytest",
     ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
-    ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go",
+    ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
         "tests/wire/test_client_faults.py::test_kafka_python_asks_the_new_coordinator"
     ),

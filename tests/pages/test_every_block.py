@@ -31,7 +31,7 @@ def ways_of(block: Block) -> list[str]:
     return ways + ["PAGES_TYPED"] * (block.page in catalogue.PAGES_TYPED and is_typed)
 
 
-def test_every_block_is_run_in_one_way() -> None:
+def test_every_block_is_covered_exactly_once() -> None:
     assert {block.name: ways for block in BLOCKS if len(ways := ways_of(block)) != 1} == {}
     assert {name for name, count in Counter(block.name for block in BLOCKS if not block.title).items() if count > 1} == set()
 

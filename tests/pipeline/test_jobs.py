@@ -87,7 +87,7 @@ def sound(workload: Workload = WORKLOAD) -> int:
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
-def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
+def test_shop_handles_every_purchase_once_across_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
     reports = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert len(reports) >= 3
     assert sum(report.records for report in reports) == 2 * sound() + WORKLOAD.rows - sound()
@@ -325,7 +325,7 @@ def test_avro_values_pass_the_audit(spark: Any, tmp_path: Path) -> None:
         assert not audit.audit(spark, audit.AuditOptions(broker.bootstrap)).is_sound
 
 
-def test_both_sources_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_source_and_kafka_source_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
     run(spark, broker, shop.JOB, tmp_path / "shop")
     for topic in (PURCHASES, INVOICES, DEAD_LETTERS):
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", topic)

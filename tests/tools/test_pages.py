@@ -156,5 +156,4 @@ def test_documented_errors_equal_those_of_the_protocol() -> None:
     headings = re.findall(r"^## (.*)$", PAGES["troubleshooting.md"], re.MULTILINE)
     named = {name for heading in headings for name in re.findall(r"`([A-Z_]{8,})`", heading)}
     assert len(named) > 15
-    # The page also has client libraries' names for INVALID_PRODUCER_EPOCH.
     assert named <= {code.name for code in Code}

@@ -209,7 +209,7 @@ def test_unfinished_requests_share_a_budget(broker: Broker, connect: Callable[[]
     assert watch.grown_bytes < REQUEST_BUDGET_BYTES + 64 * MIB
 
 
-def test_idle_connections_cost_little(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_idle_connections_use_little_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(3_000, hard - 500)
     soft_before = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

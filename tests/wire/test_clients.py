@@ -29,7 +29,9 @@ def values(messages: list[Any]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_produced_records_come_back(client: Client, bootstrap: str, unique: Unique, closing: Closing, codec: str | None) -> None:
+def test_produced_records_are_consumed_unchanged(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing, codec: str | None
+) -> None:
     topic = unique("plain")
     sent = [b"%d " % i + b"x" * 100 for i in range(50)]
     producer = closing(client.producer(bootstrap, compression=codec))
@@ -52,7 +54,9 @@ def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Uni
 
 
 @pytest.mark.smoke
-def test_committed_is_seen_and_aborted_is_not(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     topic = unique("txn")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -178,7 +182,7 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> Non
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])
-def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
+def test_restart_during_a_transaction_keeps_it_open(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
     topic = unique("restart")
     with Broker() as broker:
         producer = closing(client.producer(broker.bootstrap, transactional_id="restarted"))

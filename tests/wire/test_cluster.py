@@ -132,7 +132,7 @@ def replicated(cluster: ottla.Cluster) -> str:
 
 
 @pytest.mark.smoke
-def test_acknowledged_records_survive_the_death_of_the_leader(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_a_kill_of_the_leader(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None

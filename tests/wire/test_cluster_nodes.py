@@ -107,7 +107,7 @@ def test_cluster_without_controller_is_unhealthy(served: Served) -> None:
     assert ottla("health", "--ready-file", str(served.directory / "ready"), "--wait").returncode == 0
 
 
-def test_ports_are_kept_over_a_cluster_restart(tmp_path: Path) -> None:
+def test_ports_are_kept_across_a_cluster_restart(tmp_path: Path) -> None:
     first = Served(tmp_path)
     first.stop()
     second = Served(tmp_path)

@@ -88,7 +88,7 @@ def write(producer: Producer, topic: str, *texts: bytes, partition: int = 0) -> 
     assert producer.flush(60) == 0
 
 
-def test_partition_ribbon_shows_transactions_and_offsets(broker: Broker) -> None:
+def test_topic_page_shows_transactions_and_offsets_of_a_partition(broker: Broker) -> None:
     broker.create_topic("orders", 2)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a", b"b")
@@ -176,7 +176,7 @@ def test_waiting_group_is_explained(broker: Broker) -> None:
     consumer.close()
 
 
-def test_timeline_is_continued(broker: Broker) -> None:
+def test_open_transaction_page_is_updated_after_the_commit(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a")
@@ -191,7 +191,7 @@ def test_timeline_is_continued(broker: Broker) -> None:
     assert {"request", "init", "begin", "data", "decide", "marker"} <= set(kinds)
 
 
-def test_expired_id_keeps_its_timeline() -> None:
+def test_expired_transactional_id_keeps_its_timeline() -> None:
     settings = {
         "ottla.console": True,
         "transactional.id.expiration.ms": 100,
@@ -230,7 +230,7 @@ def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
     ("api", "name", "query"),
     [("DescribeGroups", "group", {"name": "billing"}), ("DescribeTransactions", "transaction", {"id": "shop"})],
 )
-def test_refusal_of_a_coordinator_is_not_reported_as_missing(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
+def test_coordinator_error_is_shown_and_the_page_retries(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
     broker.create_topic("orders", 1)
     write(transactional(broker, "shop"), "orders", b"a")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing", "enable.auto.commit": False})
@@ -328,7 +328,7 @@ def test_commands_work_while_pages_are_open(broker: Broker) -> None:
             page.close()
 
 
-def test_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
+def test_stopping_the_broker_ends_open_pages_at_once(tmp_path: Any) -> None:
     with Broker(settings={"ottla.console": True}, data_dir=tmp_path / "data") as broker:
         page = Page(broker, "overview")
         page.next()

@@ -165,7 +165,7 @@ def test_controller_requests_are_forwarded(kafka: ApacheKafka, admin: AdminClien
     wait_for_partitions(admin, topic, 0)
 
 
-def test_the_cluster_survives_the_death_of_its_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
+def test_cluster_continues_after_a_kill_of_its_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
     commit_some(kafka, topic, 0)
     controller.end(signal.SIGKILL)
     commit_some(kafka, topic, 4)

@@ -57,7 +57,7 @@ def junit() -> Path:
     return next(target.glob("junit-platform-console-standalone*.jar"))
 
 
-def test_junit(environment: dict[str, str], tmp_path: Path) -> None:
+def test_junit_example_passes(environment: dict[str, str], tmp_path: Path) -> None:
     try:
         launcher = junit()
         class_path = os.pathsep.join([str(launcher), *map(str, java_programs.expanded(kafka.jars("clients")))])
@@ -73,13 +73,13 @@ def test_junit(environment: dict[str, str], tmp_path: Path) -> None:
     assert "1 tests successful" in said
 
 
-def test_go(environment: dict[str, str]) -> None:
+def test_go_example_passes(environment: dict[str, str]) -> None:
     said = run([installed("go"), "test", "-count=1", "-v", "./..."], environment, EXAMPLES / "go")
     assert "--- PASS: TestOnlyCommittedOrdersAreRead" in said
 
 
 @pytest.mark.smoke
-def test_node(environment: dict[str, str], tmp_path: Path) -> None:
+def test_node_example_passes(environment: dict[str, str], tmp_path: Path) -> None:
     node, npm = installed("node"), installed("npm")
     project = tmp_path / "node"
     shutil.copytree(EXAMPLES / "node", project, ignore=shutil.ignore_patterns("node_modules"))

@@ -295,7 +295,7 @@ def test_coordinator_paused_past_its_session_decides_nothing(story: Story) -> No
     story.check()
 
 
-def test_leader_cut_off_from_other_brokers_loses_nothing(story: Story) -> None:
+def test_leader_isolated_from_other_brokers_loses_nothing(story: Story) -> None:
     """An asymmetric network partition: neither markers nor followers reach the leader. Nothing is lost, and nothing uncommitted is
     read."""
     leaders = [story.cluster.leader(story.topic, index) for index in range(PARTITIONS)]

@@ -160,7 +160,7 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
         ask(broker.bootstrap, 10)
 
 
-def test_own_requests_are_hit_by_faults_that_name_them(broker: Broker) -> None:
+def test_handle_requests_trigger_only_faults_with_their_client_id(broker: Broker) -> None:
     """Other faults do not hit them: a test could not check the records while a fault is set for its application."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
@@ -290,7 +290,7 @@ def test_suite_without_close_leaves_no_process_or_files() -> None:
     process.stdout.close()
 
 
-def test_given_data_directory_is_kept(tmp_path: Path) -> None:
+def test_explicit_data_directory_is_kept(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))
@@ -317,7 +317,7 @@ def test_a_thousand_resets_leak_nothing() -> None:
 
 
 @pytest.mark.nightly
-def test_reset_takes_little_time() -> None:
+def test_reset_takes_less_than_50_ms() -> None:
     took_s = time_resets(200)
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 

@@ -53,7 +53,7 @@ def started(broker: Broker) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "broker_started"]
 
 
-def test_start_logs_how_the_directory_was_left() -> None:
+def test_start_logs_whether_the_last_stop_was_clean() -> None:
     with Broker() as broker:
         broker.restart()
         broker.restart(kill=True)
@@ -105,7 +105,7 @@ def test_health_fails_when_a_log_directory_failed(ottla: Broker) -> None:
         ask(bootstrap, 5)
 
 
-def test_health_of_another_process_fails() -> None:
+def test_health_fails_if_another_server_uses_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -520,6 +520,6 @@ def test_fork(request, kind):
 """
 
 
-def test_forked_test_process_closes_nothing(tmp_path: Path) -> None:
+def test_forked_test_process_stops_no_broker(tmp_path: Path) -> None:
     code, output = run(tmp_path, "from ottla.testing.pytest_plugin import _BROKERS as BROKERS\n" + FORKS)
     assert (code, "2 passed" in output) == (0, True), output

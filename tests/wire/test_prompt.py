@@ -105,7 +105,7 @@ def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callab
     assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
 
 
-def test_lines_are_written_and_read(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
+def test_lines_are_produced_and_consumed(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
     prompt, topic = ottla_prompt, unique("lines")
     prompt("topic", "create", topic, "--partitions", "2")
     (tmp_path / "lines").write_bytes(b"21=one\nfoobar=two\r\n")
@@ -295,7 +295,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_a_hanging_transaction_is_found_and_ended(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_hanging_transaction_is_found_and_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("hanging")
     prompt("topic", "create", topic)
     prompt("produce", topic, "--value", "before")
@@ -386,14 +386,14 @@ def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str],
     assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
 
 
-def test_the_cluster_is_described(ottla_prompt: Prompt) -> None:
+def test_brokers_of_the_cluster_are_described(ottla_prompt: Prompt) -> None:
     described = ottla_prompt.json("cluster")
     assert [f"{b['host']}:{b['port']}" for b in described["brokers"]] == [ottla_prompt.bootstrap]
     assert described["features"]["transaction.version"] == 2
     assert described["cluster_id"] in ottla_prompt("cluster")
 
 
-def test_client_api_works_in_a_test(kafka: str, unique: Callable[[str], str]) -> None:
+def test_python_client_creates_topics_and_reads_its_records(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("client")
     with KafkaClient(kafka, timeout_s=TIMEOUT_S) as cluster:
         cluster.create_topic(topic, partitions=2, configs={"retention.ms": "60000"})

@@ -49,7 +49,7 @@ def test_lost_responses_cause_no_duplicates(
     assert values == [b"first", *(b"%d-%d" % (n, i) for n in range(ROUNDS) for i in range(5))]
 
 
-def test_lost_responses_tear_no_transaction(
+def test_lost_responses_leave_no_partial_transaction(
     client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     _, proxy = proxied

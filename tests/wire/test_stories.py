@@ -49,7 +49,9 @@ def restartable() -> Iterator[Broker]:
 
 
 @pytest.mark.entry("NET-05", "IDM-03")
-def test_deep_dive_1_a_send_fails_and_is_sent_again(client: Client, unique: Unique, closing: Closing) -> None:
+def test_deep_dive_1_send_with_a_lost_response_is_retried_without_a_duplicate(
+    client: Client, unique: Unique, closing: Closing
+) -> None:
     proxy = Proxy()
     with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
         proxy.stand_before(broker.bootstrap)
@@ -69,7 +71,9 @@ def test_deep_dive_1_a_send_fails_and_is_sent_again(client: Client, unique: Uniq
 
 
 @pytest.mark.entry("INI-03", "INI-07", "PIP-05")
-def test_deep_dive_2_the_producer_dies_and_is_made_again(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_deep_dive_2_next_producer_aborts_the_transaction_of_a_dead_one(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     topic, name = unique("story"), unique("id")
     first = closing(client.producer(bootstrap, transactional_id=name))
     first.init()
@@ -85,7 +89,7 @@ def test_deep_dive_2_the_producer_dies_and_is_made_again(client: Client, bootstr
 
 
 @pytest.mark.entry("INI-06", "NET-03", "PIP-11")
-def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
+def test_deep_dive_3_producer_that_resumes_as_a_zombie_is_fenced(
     client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     topic, name = unique("story"), unique("id")
@@ -113,7 +117,7 @@ def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
 
 
 @pytest.mark.entry("PIP-04")
-def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
+def test_deep_dive_4_consumer_that_dies_before_its_commit_reads_again(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     """The documented limit: side effects outside Kafka are repeated."""
@@ -133,7 +137,7 @@ def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
 
 @pytest.mark.entry("CRD-05", "IDM-17", "OFF-17")
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
-def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
+def test_deep_dive_5_6_7_restart_of_all_three_roles_loses_nothing(
     group_client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
 ) -> None:
     """One broker has all three roles. It stops between the batches and the commit."""
@@ -160,7 +164,7 @@ def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
 
 
 @pytest.mark.entry("OFF-04", "PIP-06")
-def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
+def test_kip_447_next_owner_of_a_partition_waits_for_pending_offsets(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     """Producer P2 dies with pending offset 10. Consumer C1 gets the partition, and must wait and then start at offset 5."""
@@ -232,7 +236,7 @@ def test_commit_flushes_buffered_records(client: Client, bootstrap: str, unique:
 
 @pytest.mark.entry("NET-01", "MRK-12", "PRD-18", "CRD-23")
 @pytest.mark.java
-def test_kip_890_a_hanging_transaction_is_found_and_ended_by_kafkas_own_tool() -> None:
+def test_kip_890_kafkas_own_tool_finds_and_aborts_a_hanging_transaction() -> None:
     """An older client's late batch was not verified. The coordinator does not know the transaction, and it blocks readers."""
     with Broker(settings={"transaction.max.timeout.ms": 1_000, "producer.id.expiration.ms": 60_000}) as broker:
         world = World(Wire(broker), "ottla", "")

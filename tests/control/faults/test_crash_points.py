@@ -56,7 +56,7 @@ def test_unlogged_decision_leaves_the_transaction_open_after_a_crash(faulty: Fau
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_crash_between_markers_leaves_some_written(faulty: Faulty, written: int) -> None:
+def test_remaining_markers_are_written_after_a_crash_between_markers(faulty: Faulty, written: int) -> None:
     """After the restart the coordinator writes the missing markers, and the transaction is visible completely."""
     faulty.do(*BEGUN)
     hit = faulty.add(kill="between-markers", after_markers=written)
@@ -169,7 +169,7 @@ def test_fault_does_not_affect_other_transactions(faulty: Faulty) -> None:
     assert (held.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
 
 
-def test_two_faults_hold_one_after_the_other(faulty: Faulty) -> None:
+def test_second_fault_holds_after_the_first_is_removed(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     first, second = (faulty.faults.add(Fault(hold="before-complete")) for _ in range(2))
     faulty.do("commit A nosettle")
@@ -232,7 +232,7 @@ def test_held_decision_is_dropped_when_the_broker_stops(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_broker_stops_while_a_transaction_is_held(faulty: Faulty) -> None:
+def test_held_transaction_completes_after_a_restart(faulty: Faulty) -> None:
     """After the restart there are no faults, and the coordinator completes the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-complete")

@@ -152,7 +152,7 @@ def test_observing_and_delaying_faults_do_not_block_others() -> None:
     assert (seen.hits, slow.hits) == (1, 1)
 
 
-def test_no_api_is_watched_without_faults() -> None:
+def test_no_api_is_intercepted_without_faults() -> None:
     faults = Faults()
     assert not faults.watched_keys and not faults.watched_points
     one, all_, point = (

@@ -207,7 +207,7 @@ def test_marker_error_is_set_on_its_partition(faulty: Faulty) -> None:
     assert [faulty.do(f"log {t}").count("abort") for t in "tu"] == [1, 0]
 
 
-def test_given_response_replaces_the_brokers(faulty: Faulty) -> None:
+def test_configured_response_replaces_the_brokers(faulty: Faulty) -> None:
     answer = {"coordinators": [{"key": "g", "node_id": 9, "host": "elsewhere", "port": 1}]}
     faulty.add(api="FindCoordinator", group="g", answer=answer)
     with faulty.broker.connect() as client:
@@ -216,7 +216,7 @@ def test_given_response_replaces_the_brokers(faulty: Faulty) -> None:
         assert client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0].host != "elsewhere"
 
 
-def test_given_fetch_response_is_sent(faulty: Faulty) -> None:
+def test_configured_fetch_response_is_sent(faulty: Faulty) -> None:
     topics = [{"topic": "t", "partitions": [{"partition_index": 3, "error_code": "OFFSET_OUT_OF_RANGE", "records": "AAE="}]}]
     faulty.add(api="Fetch", answer={"responses": topics})
     with faulty.broker.connect() as client:
@@ -459,7 +459,7 @@ def test_kill_fault_ends_the_process_before_or_after_a_request(faulty: Faulty, m
 # large requests, which are decoded in a thread
 
 
-def test_a_large_request_is_hit_like_a_small_one(faulty: Faulty) -> None:
+def test_large_request_triggers_faults_like_a_small_one(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     faulty.add(api="AddPartitionsToTxn", error=ERROR, delay_ms=100)
     topics = [AddPartitionsToTxnTopic(name="f-t", partitions=list(range(5_000)))]

@@ -55,7 +55,7 @@ def metadata(client: RawClient) -> Any:
     return client.call(MetadataRequest([]), 9)
 
 
-async def test_a_connection_is_cut(served: Served) -> None:
+async def test_cut_fault_closes_the_connection_once(served: Served) -> None:
     added = served.faults.add(Fault(api="Metadata", cut="after"))
     with pytest.raises(Closed):
         await served.ask(metadata)
@@ -84,7 +84,7 @@ async def test_frozen_client_continues_when_released(served: Served) -> None:
     assert (await asking).brokers
 
 
-async def test_delay_lasts_for_the_given_time(served: Served) -> None:
+async def test_delay_lasts_for_the_configured_time(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", delay_ms=60))
     served.faults.add(Fault(api="Metadata", delay_answer_ms=60))
 

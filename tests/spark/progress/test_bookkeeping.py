@@ -414,7 +414,7 @@ def test_damage_matrix_is_complete() -> None:
 
 @pytest.mark.parametrize(("kind", "damage"), CELLS)
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
-def test_damaged_bookkeeping_writes_once_or_is_refused(
+def test_damaged_stream_writes_once_or_stops(
     spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
 ) -> None:
     bootstrap, clock = clusters("ottla" if kind == GROUP_ALONE else kind)

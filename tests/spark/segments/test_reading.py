@@ -224,7 +224,7 @@ def test_deleted_records_are_hidden_before_the_checkpoint_is_written(root: Path,
     assert offsets(root) == list(range(13, 40))
 
 
-def test_reader_continues_over_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
+def test_reader_continues_across_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)

@@ -139,7 +139,7 @@ def test_another_stream_is_not_mistaken_for_the_previous_one(spark: Any, numbers
     assert numbers.written() == list(range(5 * BATCH_RECORDS))
 
 
-def test_streams_with_sinks_of_their_own_run_in_turn(spark: Any, numbers: Numbers) -> None:
+def test_two_streams_with_their_own_sinks_alternate(spark: Any, numbers: Numbers) -> None:
     ours, theirs = numbers.sink(), numbers.sink(**{"transactional.id": "others", "topic": "other"})
 
     def both(frame: Any, batch: int) -> None:

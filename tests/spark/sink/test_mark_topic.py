@@ -158,7 +158,7 @@ def test_unusable_mark_topic_is_refused_before_any_write(broker: Broker, topic: 
     assert read_mark(stream.cluster, group_of("refused")) is None
 
 
-def test_place_of_progress_is_kept(broker: Broker) -> None:
+def test_progress_stays_at_its_topic_when_options_change(broker: Broker) -> None:
     """The last progress record determines the topic, even if the options now list another topic first."""
     Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
     broker.create_topic("a-first", partitions=1)
@@ -262,7 +262,7 @@ def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> Non
     InputTopics(stream.cluster).check(["h-in", "nowhere"])
 
 
-def test_partitions_named_by_a_digest_are_counted(broker: Broker) -> None:
+def test_missing_offsets_are_detected_by_number_if_input_is_a_digest(broker: Broker) -> None:
     for topic in ("c-in", "d-in"):
         broker.create_topic(topic, partitions=1)
     ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})

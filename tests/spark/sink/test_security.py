@@ -88,7 +88,7 @@ def test_tasks_write_in_a_shared_transaction(secured: Secured, way: str) -> None
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_driver_writes_alone(secured: Secured, way: str) -> None:
+def test_driver_writes_in_its_own_transaction(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]
