@@ -492,7 +492,7 @@ LINES = {
     "OffsetFetch of all of long ids": 4_500,
     "IncrementalAlterConfigs of the patterns of many subscriptions": 12_000,
     "ConsumerGroupHeartbeat of an owner of many topics": 15_000,
-    # Requests that are handled in one step: a limit of their own bounds the number of elements.
+    # Handled in one step: a fixed maximum bounds the number of elements, and the smaller steps of `LineMeter` do not reduce it.
     "AddPartitionsToTxn of many": 75_000,
     "StreamsGroupHeartbeat of many topics": 75_000,
     "StreamsGroupHeartbeat of many subtopologies": 130_000,

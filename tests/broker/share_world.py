@@ -99,7 +99,7 @@ class Producer:
 
 @dataclass
 class Sharer:
-    """A member of a share group, on a connection of its own."""
+    """A member of a share group with its own connection."""
 
     broker: SimulatedBroker
     member_id: str

@@ -19,8 +19,7 @@ GROUP_CLIENTS = (
     *((name, "classic") for name in CLIENTS),
     *(pytest.param((name, "consumer"), marks=pytest.mark.full) for name in ("confluent-kafka", "java")),
 )
-"""Each client with each group protocol that it supports. `test_consumer_groups` covers the newer protocol without the `full`
-marker."""
+"""Each client with each group protocol that it supports. `make test` covers the newer protocol by `test_consumer_groups` alone."""
 
 
 def stock_client(name: str, protocol: str = "classic") -> Client:

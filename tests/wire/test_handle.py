@@ -161,7 +161,8 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
 
 
 def test_handle_requests_trigger_only_faults_with_their_client_id(broker: Broker) -> None:
-    """Other faults do not hit them: a test could not check the records while a fault is set for its application."""
+    """A fault without this client id does not affect the handle, so that a test can read records while its application gets
+    errors."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
         assert [record.value for record in broker.records("orders")] == [b"1"]

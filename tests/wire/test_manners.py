@@ -76,7 +76,7 @@ def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[st
 
 @contextmanager
 def pretending(error_code: int) -> Iterator[str]:
-    """Run a server that answers ApiVersions with an error and reports a log directory with this error code. Returns its address."""
+    """Run a server that answers ApiVersions, and DescribeLogDirs with this error code for its directory. Yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

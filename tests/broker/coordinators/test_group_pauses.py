@@ -38,7 +38,7 @@ TICK = Limit(lines=200, ms=1)
 WHOLE_GROUP = LOOP_HELD.with_lines(400 * MEMBERS)
 """Limit of a step that concerns every member of a group at once."""
 MORE = LOOP_HELD.with_lines(150_000)
-"""Limit of work whose chunk size does not depend on the configured step length."""
+"""Limit of work in chunks of a fixed size, which the smaller steps of `LineMeter` do not reduce."""
 AT_LEAST = 3_000
 """Minimum number of groups or partitions: fewer would be handled in a single step."""
 

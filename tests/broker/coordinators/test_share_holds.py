@@ -47,8 +47,7 @@ AT_LEAST = 3_000
 """Minimum number of elements: fewer would be handled in a single step."""
 PARTITIONS = 200
 JOIN_OF_MANY_TOPICS = LOOP_HELD.with_lines(250_000)
-"""Limit of a heartbeat that subscribes to as many topics as allowed; the number of topics per step does not depend on the step
-length."""
+"""Limit of a heartbeat with the maximum number of topics. The smaller steps of `LineMeter` do not reduce this maximum."""
 
 
 @pytest.fixture

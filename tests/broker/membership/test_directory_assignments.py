@@ -32,7 +32,7 @@ LOST = PeerFailure(Failure.DISCONNECTED, "the connection was lost")
 
 
 class World:
-    """One broker, and a controller that answers when the test tells it to."""
+    """One broker, and a controller that responds when the test calls `answer`."""
 
     def __init__(self, partitions: int = 1, *, directory: bytes = OLD, is_registered: bool = True) -> None:
         self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)

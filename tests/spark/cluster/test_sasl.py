@@ -40,7 +40,7 @@ def test_scram_matches_the_example_of_its_rfc() -> None:
 
 
 def server(mechanism: str, password: str, conversation: Conversation, salt: bytes, iterations: int) -> None:
-    """Play a broker that verifies the client's proof as in RFC 5802 and answers with its own signature."""
+    """Act as a broker that verifies the client's proof as in RFC 5802 and answers with its own signature."""
     digest = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
     bare = next(conversation).decode().removeprefix("n,,")
     nonce = bare.partition(",r=")[2] + "more"

@@ -1,4 +1,4 @@
-"""aiokafka, run on an event loop in its own thread."""
+"""Adapter for aiokafka, which runs on an event loop in its own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka)."""
+"""Adapter for confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 

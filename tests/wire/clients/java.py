@@ -1,4 +1,4 @@
-"""The Java kafka-clients: their own classes, called through py4j's gateway."""
+"""Adapter for the Java kafka-clients: their own classes, called through py4j's gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-python."""
+"""Adapter for kafka-python."""
 
 from __future__ import annotations
 
