@@ -18,8 +18,7 @@ OWN, OTHER = 1, 2
 
 
 def make_leader(**fields: Any) -> Leader:
-    """Return the state of a leader: broker 1 leads, and broker 2 is in sync and has fetched nothing yet. ``fields`` override
-    this."""
+    """Return a leader's state: broker 1 leads, and broker 2 is in sync and has fetched nothing yet. ``fields`` override this."""
     defaults = {
         "broker_id": OWN,
         "leader_epoch": 0,

@@ -1,5 +1,4 @@
-"""Nothing that a client or a disk can see depends on the order of a set, so a simulated world repeats exactly in another
-process."""
+"""Nothing that a client or a disk can see depends on the order of a set, so a simulated world repeats in another process."""
 
 from __future__ import annotations
 

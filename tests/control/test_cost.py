@@ -51,8 +51,7 @@ def counting() -> Iterator[Callable[[], int]]:
 
 @contextmanager
 def counting_instructions() -> Iterator[Callable[[], int]]:
-    """Return a function that tells how many bytecode instructions have run in the block so far. The number is the same in each
-    run."""
+    """Return a function that tells how many bytecode instructions have run in the block. The number is reproducible."""
     count = 0
 
     def counted(frame: FrameType, event: str, arg: object) -> Any:

@@ -207,8 +207,7 @@ with open({str(shown)!r}, "w") as kept:
 
 @pytest.mark.smoke
 def test_broker_does_not_import_unused_modules() -> None:
-    """structlog imports rich if it is installed, and aiokafka imports its whole client. Both cost memory, and half of the start
-    time."""
+    """structlog imports rich if it is installed, and aiokafka its whole client. Both cost memory, and half of the start time."""
     ended = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "ottla", "serve", "--set", "no.such.key=1"],
         check=False,

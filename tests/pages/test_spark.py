@@ -21,8 +21,7 @@ PURCHASES = 20
 
 
 def test_spark_blocks_run_in_sequence(spark: Any, tmp_path: Path) -> None:
-    """The blocks write purchases by foreachBatch, from the committed offsets, and by format name. The last one uses a schema
-    registry."""
+    """The blocks write purchases by foreachBatch, from the committed offsets, by format name, and with a schema registry."""
     foreach_batch, committed, by_name, listening, registered = (block(name).text for name in catalogue.SPARK_PROGRAMS)
     with Broker() as broker, registry_server() as (server, registry):
         for topic in ("purchases", "invoices", "copies", "dead-letters"):

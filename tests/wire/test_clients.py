@@ -17,8 +17,7 @@ from tests.wire.conftest import read
 pytestmark = pytest.mark.wire
 
 MARKERS_S = 60 if os.environ.get("ORACLE") else 0
-"""Time until a commit's markers are written and its offsets are visible. Apache Kafka writes them after its response, ottla
-before."""
+"""Time until a commit's markers and offsets are visible. Apache Kafka writes them after its response, ottla before."""
 
 Unique = Callable[[str], str]
 Closing = Callable[[Any], Any]
@@ -43,7 +42,7 @@ def test_produced_records_are_consumed_unchanged(
 
 
 def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Unique, closing: Closing) -> None:
-    """librdkafka's request for all topics has a wrong length field, which Apache Kafka ignores too."""
+    """librdkafka's request for all topics is longer than its encoded fields. Apache Kafka ignores the rest, and so must ottla."""
     from confluent_kafka.admin import AdminClient
 
     topic = unique("listed")

@@ -166,8 +166,7 @@ class Story:
         oracle.in_service(self.cluster, [other for other in self.cluster.brokers if other != broker])
 
     def check(self) -> None:
-        """Check that read-committed consumers see all committed records, and a final record that shows that nothing blocks the
-        partition."""
+        """Check that read-committed consumers see all committed records, and a final record which nothing blocks."""
         self.ground.heal()
         last = self.closing(self.client.producer(self.cluster.bootstrap))
         for index in range(PARTITIONS):
@@ -296,8 +295,7 @@ def test_coordinator_paused_past_its_session_decides_nothing(story: Story) -> No
 
 
 def test_leader_isolated_from_other_brokers_loses_nothing(story: Story) -> None:
-    """An asymmetric network partition: neither markers nor followers reach the leader. Nothing is lost, and nothing uncommitted is
-    read."""
+    """An asymmetric network partition: neither markers nor followers reach the leader. Nothing uncommitted is read."""
     leaders = [story.cluster.leader(story.topic, index) for index in range(PARTITIONS)]
     cut_off = next(broker for broker in leaders if broker is not None and broker != story.coordinator)
     story.begin("open")

@@ -161,8 +161,7 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
 
 
 def test_handle_requests_trigger_only_faults_with_their_client_id(broker: Broker) -> None:
-    """A fault without this client id does not affect the handle, so that a test can read records while its application gets
-    errors."""
+    """Other faults do not affect the handle, so that a test can read records while its application gets errors."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
         assert [record.value for record in broker.records("orders")] == [b"1"]
@@ -262,8 +261,7 @@ def is_alive(pid: int) -> bool:
 
 
 def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, Path]:
-    """Start a process that starts a broker and never closes it. Returns the process, the broker's process id and its temporary
-    directory."""
+    """Start a process that never closes its broker. Returns the process, the broker's process id and its temporary directory."""
     process = subprocess.Popen([sys.executable, "-c", SUITE.format(seconds), *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     pid, directory = process.stdout.readline().split()

@@ -67,8 +67,7 @@ def test_transactions_time_out_only_by_the_manual_clock(broker: Broker) -> None:
 
 @pytest.fixture
 def at_the_prompt(broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Return a function that runs a command and returns its output. The command gets the broker's control API from the
-    environment."""
+    """Return a function that runs a command and returns its output. The environment contains the broker's control API."""
 
     def run(*arguments: str, control_api: bool = True) -> str:
         with monkeypatch.context() as environment:

@@ -197,8 +197,7 @@ def test_broker_survives_a_controller_restart(
 def test_broker_with_a_new_directory_id_leads_again(
     admin: AdminClient, member: Broker, controller: ApacheKafka, unique: Unique, closing: Closing
 ) -> None:
-    """The broker reports its replicas' new directory to Apache Kafka's controller (AssignReplicasToDirs, KIP-858), which can then
-    elect it."""
+    """The broker reports its replicas' new directory to the controller (KIP-858), which can then elect it."""
     from tests.wire.clients.confluent import Confluent
 
     topic = unique("moved")

@@ -1,5 +1,4 @@
-"""A membership of ottla in an Apache Kafka cluster: the controller registers the broker, sends it metadata, and lets it shut
-down."""
+"""A membership of ottla in an Apache Kafka cluster: registration, metadata from the controller, and controlled shutdown."""
 
 from __future__ import annotations
 

@@ -101,8 +101,7 @@ class Neighbours:
         self.wait_in_sync(topic)
 
     def balance(self, topic: str) -> None:
-        """Elect the preferred leader of each partition. A restarted broker would otherwise get its leaderships back only after
-        minutes."""
+        """Elect the preferred leader of each partition, which would happen only minutes after a restart otherwise."""
         self.wait_in_sync(topic)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         everything = [TopicPartition(topic, index) for index in self.partitions(topic)]
@@ -224,8 +223,7 @@ class Load:
 
 
 def test_restarted_brokers_lose_and_duplicate_nothing(neighbours: Neighbours) -> None:
-    """Both brokers are stopped, and the ottla broker is frozen beyond its session timeout, so that it resumes as a former
-    leader."""
+    """Both brokers are restarted, and the ottla broker is frozen beyond its session, so that it resumes as a former leader."""
     neighbours.create("load", 4)
     with Load(neighbours.bootstrap, "load", 4) as load:
         load.wait_for(200)
@@ -256,8 +254,7 @@ def coordinator(neighbours: Neighbours, topic: str, key: str) -> int:
 
 
 def make_internal_topics(neighbours: Neighbours) -> None:
-    """Create the internal topics while both brokers are up. Otherwise one broker would be the preferred leader of all
-    partitions."""
+    """Create the internal topics while both brokers are up. Otherwise one broker would be preferred for all partitions."""
     transactional(neighbours, "the first one")
     consumer = Consumer({"bootstrap.servers": neighbours.bootstrap, "group.id": "the first one", "log_level": 0})
     consumer.subscribe(["no such topic"])

@@ -52,8 +52,7 @@ class Project(msgspec.Struct, frozen=True):
     python: Path
 
     def run(self, *arguments: str, timeout_s: float, **environment: str) -> str:
-        """Run Python in the project as a user does, and return its output. The project's own packages have precedence in every
-        process."""
+        """Run Python in the project as a user does, and return its output. All processes import the project's packages first."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "PYSPARK"))}
         done = subprocess.run(
             [str(self.python), *arguments],
@@ -134,8 +133,7 @@ def test_spark_jobs_run_in_a_project_with_conflicting_package_names(project: Pro
 
 
 def spark_of(minor: str) -> dict[str, str]:
-    """Return environment variables for a driver with this Spark version: the installed version, or another one that is downloaded
-    once."""
+    """Return environment variables for a driver with this Spark version, which is installed or downloaded once."""
     import pyspark
 
     from tests.support import quick_java

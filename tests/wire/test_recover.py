@@ -110,8 +110,7 @@ def kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
 @pytest.mark.java
 @pytest.mark.parametrize("kill", [False, True], ids=["clean stop", "kill"])
 def test_apache_kafka_starts_on_a_recovered_directory(kafka: ApacheKafka, kill: bool) -> None:
-    """The damaged part is discarded for each kind of damage, and a consumer of Apache Kafka reads all other records without an
-    error."""
+    """Each kind of damage is discarded, and a consumer of Apache Kafka reads all other records without an error."""
     fill(kafka.bootstrap, list(KINDS))
     kafka.kill() if kill else kafka.stop()
     offsets = {kind: damage(kafka.log_dir, kind)[2] for kind in KINDS}

@@ -97,8 +97,7 @@ class Load:
 
 @pytest.mark.entry("STO-01")
 def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
-    """The broker is killed at random times while an idempotent and a transactional producer write. Each record is read once and in
-    order."""
+    """The broker is killed while an idempotent and a transactional producer write. Each record is read once and in order."""
     rng = random.Random(17)
     settings = {"log.segment.bytes": 50_000, "log.flush.offset.checkpoint.interval.ms": 300}
     with Broker(data_dir=tmp_path / "data", settings=settings) as broker:
@@ -133,8 +132,7 @@ def test_benchmark_runs() -> None:
 
 
 def test_soak_test_runs() -> None:
-    """Half a minute is too short to judge memory growth. The test only checks that all workloads run without errors across
-    restarts."""
+    """Half a minute is too short to judge memory growth: the workloads only have to run without errors across restarts."""
     command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "0.5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,4 @@
-"""Configs that a controller uses in its decisions: a config that neither topic nor cluster sets comes from the controller's own
-server."""
+"""Configs for a controller's decisions: if neither topic nor cluster sets a config, the controller's own server does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Dead-letter topics of share groups (KIP-1191) through a whole broker: cases that the transcripts SHR-67 to SHR-72 do not
-cover."""
+"""Dead-letter topics of share groups (KIP-1191) through a whole broker, beyond the transcripts SHR-67 to SHR-72."""
 
 from __future__ import annotations
 

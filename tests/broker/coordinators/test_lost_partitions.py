@@ -1,5 +1,4 @@
-"""A power cut keeps a batch but loses the record that adds its partition to the transaction: the restart adds the partition
-again."""
+"""A power cut keeps a batch but loses the record that adds its partition to the transaction: the restart adds it again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Reset, restore and snapshot are killed or refused at any file operation: afterwards the data is completely old or completely
-new."""
+"""Reset, restore and snapshot are killed or refused at any file operation: afterwards the data is completely old or new."""
 
 from __future__ import annotations
 

@@ -76,8 +76,7 @@ def limits(**more: Any) -> Any:
 
 
 def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
-    """Feed data to the connection in chunks of these sizes, and return unread bytes: a socket delivers none while reading is
-    paused."""
+    """Feed data in chunks of these sizes, and return unread bytes: a socket delivers none while reading is paused."""
     transport: Any = connection._transport
     while data and not transport.is_paused and not transport.closed:
         buffer = connection.get_buffer(-1)

@@ -382,8 +382,7 @@ def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, as
 
 
 def test_result_of_a_dropped_shard_is_refused(node: Node, world: World) -> None:
-    """The old shard does not know the records written while another broker led, so its results are refused even after a
-    re-election."""
+    """The old shard lacks records written while another broker led, so its results are refused even after a re-election."""
     perform(world, "A = init x")
     shard, runtime = node.server.transactions._shard("x")
     node.lose(TRANSACTION_TOPIC)

@@ -1,5 +1,4 @@
-"""Which connection is used for a request to another broker while brokers register, change their address, are fenced and
-unregister."""
+"""The connection for a request to another broker while brokers register, change their address, are fenced and unregister."""
 
 from __future__ import annotations
 

@@ -360,8 +360,7 @@ def test_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
 
 
 def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Faulty) -> None:
-    """As in Kafka, a received request is executed even if its client disconnects, so it may take effect after the client's next
-    request."""
+    """As in Kafka, a received request is executed even if its client disconnects, perhaps after the client's next request."""
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
     faulty.add(api="Produce", delay_answer_ms=500)

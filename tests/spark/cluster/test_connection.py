@@ -45,8 +45,7 @@ def certificate(authority: trustme.CA) -> trustme.LeafCert:
 
 
 def connecting(address: Address, authority: trustme.CA | None = None, **options: str) -> Connecting:
-    """Return the settings of a connection. Option names are given without the prefix `kafka.`, with two underscores for each
-    dot."""
+    """Return the settings of a connection. Option names have no prefix `kafka.`, and two underscores for each dot."""
     given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
     if authority is not None:
         given["kafka.ssl.truststore.certificates"] = authority.cert_pem.bytes().decode()

@@ -171,8 +171,7 @@ def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str,
 
 
 def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
-    """An operator deletes the record of a retired stream with a tombstone. A tombstone for the stream itself could cause a
-    duplicate batch."""
+    """An operator deletes a retired stream's record with a tombstone. The stream's own tombstone could cause a duplicate batch."""
     broker.create_topic("retired", partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
         client.produce("retired", [NewRecord(None, key=b"another")])
@@ -187,8 +186,7 @@ def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None
 
 
 def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
-    """A stream and a frame with the same id would fence each other. A frame's name may contain any characters, such as another id's
-    key."""
+    """A stream and a frame with the same id would fence each other. A frame's name may even contain another id's key."""
     broker.create_topic("shared", partitions=1)
     stream = Stream(broker.bootstrap, "shared")
     stream.sink.start()

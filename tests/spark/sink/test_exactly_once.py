@@ -381,8 +381,7 @@ def test_closed_driver_writer_leaves_no_thread(driven: Callable[[], ExactlyOnce[
 
 
 def test_failed_abort_loses_and_duplicates_nothing(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transaction is still open and its first sequence numbers are used: other records with them would be dropped as
-    duplicates."""
+    """The transaction is still open and has used sequence numbers: other records with them would be dropped as duplicates."""
     sink = stream(broker)
     sink.start()
     end = SharedTransaction.end

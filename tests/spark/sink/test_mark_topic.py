@@ -191,8 +191,7 @@ def test_recreated_input_topic_is_reported(broker: Broker) -> None:
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: str) -> None:
-    """The group's offsets are deleted with the topic, the progress topic is not, and the new topic has more records than were
-    read."""
+    """The group's offsets are deleted with the topic, but the progress topic is not. The new topic has more records."""
     name, options = f"anew-logged-{writer}", {"topic": "out", "progress_topic": "anew-log", "writer": writer}
     for topic in ("e-in", "f-in"):
         broker.create_topic(topic, partitions=1)

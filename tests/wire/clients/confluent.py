@@ -21,8 +21,7 @@ _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PR
 
 
 def committed_offsets(consumer: CConsumer, partitions: list[CTopicPartition], timeout_s: float) -> list[CTopicPartition]:
-    """Return the group's committed offsets. Unlike other clients, librdkafka returns the error if a coordinator moved, so this
-    retries."""
+    """Return the group's committed offsets. Retries, because librdkafka returns an error if the coordinator has moved."""
 
     def look() -> list[CTopicPartition] | KafkaError:
         try:
