@@ -58,7 +58,7 @@ class FailingServing:
 
 
 def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRefused, list[str]]:
-    """Run a command that fails. Returns its refusal, and what it has cleared."""
+    """Run a command that fails. Returns its refusal, and whether it has cleared the faults and the history."""
     cleared: list[str] = []
     steered = cast(
         Any,

@@ -42,7 +42,7 @@ def test_produced_records_are_consumed_unchanged(
 
 
 def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Unique, closing: Closing) -> None:
-    """librdkafka's request for all topics is longer than its encoded fields. Apache Kafka ignores the rest, and so must ottla."""
+    """librdkafka 2.16 ends its Metadata request for all topics with three extra bytes, which Apache Kafka ignores."""
     from confluent_kafka.admin import AdminClient
 
     topic = unique("listed")
