@@ -52,7 +52,7 @@ def full() -> Iterator[Loaded]:
 
 
 def new_transaction(full: Loaded) -> str:
-    """Begin a transaction that the page lists before all other open ones."""
+    """Begin a transaction that the page lists before all other open transactions."""
     name = f"a-new-one-{next(numbers)}"
     full.opened.append(producer(full.broker, name))
     write(full.opened[-1], b"open", partition=8)

@@ -276,7 +276,7 @@ def test_timeout_is_recorded(world: HistoryWorld) -> None:
 
 def test_only_refused_markers_are_recorded(world: HistoryWorld) -> None:
     class RefusingOnce:
-        """Refuses the first markers, and passes on all later ones."""
+        """Refuses the first markers, and passes on all later markers."""
 
         def __init__(self, real: Any) -> None:
             self.real = real

@@ -63,8 +63,7 @@ ottla() {
     command ottla health --wait --ready-file each.json
 }
 """
-"""Shell function for blocks in which each line starts a broker: it stops the previous broker and waits until the new one is
-healthy."""
+"""Shell function for blocks in which each line starts a broker: it replaces the previous broker and waits for the new one."""
 
 _PIPELINE_ELSEWHERE = """\
 ottla() { if [ "$1" = pipeline ]; then command ottla "$@" --bootstrap 127.0.0.1:9092; else command ottla "$@"; fi; }

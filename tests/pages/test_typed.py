@@ -1,4 +1,4 @@
-"""Runs the commands that readers of the documentation are told to type, in a temporary directory."""
+"""Runs the commands that readers of the documentation are asked to type, in a temporary directory."""
 
 from __future__ import annotations
 

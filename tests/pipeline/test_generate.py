@@ -1,4 +1,4 @@
-"""Generated purchases: the same seed gives the same ones, skewed over users, some of them late and some malformed."""
+"""Generated purchases: equal for equal seeds, skewed over users, some of them late and some malformed."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def closing() -> Iterator[Callable[[Any], Any]]:
 
 
 def read(consumer: WireConsumer, count: int, *, timeout_s: float = 60, settle_s: float = 0.3) -> list[Message]:
-    """Return at least ``count`` messages within the timeout, and all further ones that arrive within ``settle_s``."""
+    """Return at least ``count`` messages within the timeout, and all further messages that arrive within ``settle_s``."""
     import time
 
     messages: list[Message] = []

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.entry("STO-21")]
 
 
 def limit(broker: Broker, size_bytes: int) -> None:
-    """Limit the size of every file: the operating system writes what fits, and then refuses."""
+    """Limit the size of every file. The operating system writes data up to the limit, and then refuses writes."""
     assert broker.pid is not None
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (size_bytes, hard))

@@ -39,7 +39,7 @@ LOOKS = (
 
 
 def live(directory: Path) -> tuple[World, dict[str, str]]:
-    """Run a broker that has used every kind of record, and leave a transaction open. Returns what its readers saw last."""
+    """Run a broker that has used every kind of record, and leave a transaction open. Returns the last results of its readers."""
     broker = Broker(data_dir=directory, settings={"log.cleaner.backoff.ms": 50}).start()
     world = World(Wire(broker), "ottla", "")
     for command in (

@@ -1,4 +1,4 @@
-"""The Python handle of a broker: how a test suite uses it, and what remains after the suite is killed."""
+"""The Python handle of a broker: its use in a test suite, and cleanup after the suite is killed."""
 
 from __future__ import annotations
 

@@ -111,7 +111,8 @@ class Group:
         self._name = name
 
     def wait_until_stable(self, members: int) -> None:
-        """Wait until the group is stable with this number of members, each with at least one of all its partitions."""
+        """Wait until the group is stable with this number of members, and all partitions are assigned, at least one to each
+        member."""
         oracle.wait_for(
             f"group {self._name!r} is stable with {members} members",
             self._state,

@@ -67,7 +67,7 @@ class Prompt:
         self._capsys = capsys
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Return what the command printed. A command that fails prints one line, on stderr."""
+        """Return the command's output. A command that fails prints one line on stderr."""
         ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", str(TIMEOUT_S)])
         out, err = self._capsys.readouterr()
         assert ended == code, out + err

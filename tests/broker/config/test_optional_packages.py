@@ -1,4 +1,4 @@
-"""Optional packages: what the broker does without each of them, and how it reports a missing package."""
+"""Optional packages: the broker's behaviour without each of them, and its error message for a missing package."""
 
 from __future__ import annotations
 

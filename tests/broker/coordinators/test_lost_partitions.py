@@ -104,7 +104,7 @@ def test_lost_addition_of_several_partitions_is_recovered(broker: SimulatedBroke
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker: SimulatedBroker, world: World, ends: str) -> None:
-    """The decided transaction's markers must not be sent again: one of them would end the following transaction."""
+    """The decided transaction's markers must not be sent again, because a repeated marker would end the following transaction."""
     for command in ("produce A t", "produce A u", f"{ends} A", "produce A t"):
         perform(world, command)
     power_cut(broker, world, is_ongoing_or_complete)
@@ -156,7 +156,7 @@ def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: Simula
 
 @pytest.mark.smoke
 def test_on_a_full_disk_recovery_waits_for_space(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
-    """Until recovery has found all batches of the transaction, the coordinator neither continues nor ends it."""
+    """The coordinator neither continues nor ends the transaction until recovery has found all its batches."""
     for command in ("produce A t", "commit A", "produce A u"):
         perform(world, command)
     disk.refuses = lambda number, kind, path: STATE[0] in path and kind == "append"

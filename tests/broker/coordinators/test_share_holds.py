@@ -64,7 +64,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def check_held(broker: MeasuredBroker, ask: Callable[[int], Any], limit: Limit = LOOP_HELD) -> None:
-    """Raises AssertionError if every one of a few such requests holds the event loop longer than `limit`."""
+    """Send such a request a few times. Raises AssertionError if every attempt holds the event loop longer than `limit`."""
 
     def once(attempt: int) -> None:
         request = ask(attempt)
@@ -209,7 +209,7 @@ def test_acknowledgement_with_too_many_types_holds_the_loop_briefly(broker: Meas
 def test_large_dead_letter_copies_hold_the_loop_briefly(
     broker: MeasuredBroker, count: int, value_bytes: int, compression: int
 ) -> None:
-    """All records are in one batch. With compression this batch is small."""
+    """All records are in one batch, which is small with compression."""
     with broker.connect() as client:
         make_topic(client, "dlq.g", 1)
         alter(client, TOPIC, "dlq.g", errors_deadletterqueue_group_enable="true")

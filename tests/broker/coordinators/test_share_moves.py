@@ -1,4 +1,4 @@
-"""The leader of a share partition changes: behaviour of the old leader and of the new one, and what members receive."""
+"""The leader of a share partition changes: behaviour of the old and the new leader, and records that members receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce: which records are rejected, what is appended to the log, and the cost of large requests."""
+"""Produce: rejected records, appended batches, and the cost of large requests."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_crc_of_a_large_batch_is_computed_once_in_a_thread(
 
 
 def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, simulated: SimulatedBroker) -> None:
-    """Thirty batches inflate from a few KiB to 40 MiB each. The first uses most of the limit, so the other 29 are refused."""
+    """Thirty batches inflate from a few KiB to 40 MiB each. The first batch uses most of the limit, so 29 batches are refused."""
     make(simulated, "t", 30)
     bomb = batch(compress(record(value=bytes(40 * MIB)), ZSTD), attributes=ZSTD, timestamp_ms=simulated.now_ms())
 

@@ -55,7 +55,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def answered(broker: MeasuredBroker, ask: Callable[[int], tuple[Any, int]], limit: Limit = LOOP_HELD) -> list[Any]:
-    """Send a few such requests and return their responses. Raises AssertionError if every one of them exceeds `limit`."""
+    """Send such a request a few times, and return the responses. Raises AssertionError if every attempt exceeds `limit`."""
     answers, exceeded = [], []
     for attempt in range(broker.meter.attempts):
         answer = answered_once(broker, *ask(attempt))

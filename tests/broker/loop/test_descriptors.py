@@ -37,7 +37,7 @@ def test_oldest_open_file_is_closed_first(tmp_path: Path) -> None:
     for file in files:
         file.append(b"x")
     assert [file._fd >= 0 for file in files] == [False, False, True, True, True]
-    # A file that was closed and reopened is the most recently opened one, so it is not closed next.
+    # A file that was closed and reopened counts as the most recently opened file, so it is not closed next.
     files[2].close()
     files[2].append(b"x")
     files[0].append(b"x")

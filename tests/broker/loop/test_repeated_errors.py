@@ -109,7 +109,7 @@ def test_round_that_is_broken_off_ends_no_error() -> None:
 
 
 def test_more_errors_than_are_remembered_are_no_flood() -> None:
-    """The first thousand of two thousand failing groups get a line each. All others share one line, and counts follow later."""
+    """The first thousand of two thousand failing groups get a line each. The other thousand share a line. Counts follow later."""
     retried = Retried()
     for _ in range(60):
         for group in range(2 * MAX_ERRORS):

@@ -291,7 +291,7 @@ def test_broker_with_leadership_stops_when_the_controller_allows_it() -> None:
 
 
 def test_failed_heartbeat_does_not_end_a_controlled_shutdown() -> None:
-    """The controller restarts during the shutdown, and the new one still moves the leaderships."""
+    """The controller restarts during the shutdown, and the new controller still moves the leaderships."""
     world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()

@@ -35,7 +35,7 @@ def test_responses_are_sent_in_request_order(waits: list[bool], order: st.DataOb
     for number, slot in slots:
         answers.fill(slot, [b"%d;" % number])
         filled.add(number)
-        # All responses before the first pending one have been sent.
+        # All responses before the first pending response have been sent.
         ready = next((n for n in range(len(waits)) if n not in filled), len(waits))
         assert text(answers) == b"".join(b"%d;" % n for n in range(ready))
     assert text(answers) == b"".join(b"%d;" % n for n in range(len(waits)))

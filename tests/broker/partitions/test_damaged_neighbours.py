@@ -23,7 +23,7 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.part
 CONFIGS = "internal.segment.bytes=1500 index.interval.bytes=100 file.delete.delay.ms=1"
 OFFLINE = "KAFKA_STORAGE_ERROR"
 NOT_READ = (".kafka_cleanshutdown", "replication-offset-checkpoint", "ottla-aborted-checkpoint")
-"""Files whose content no start depends on. The last one only reports damage to other files."""
+"""Files whose content no start depends on. ottla-aborted-checkpoint only reports damage to other files."""
 
 
 def perform_all(broker: SimulatedBroker, *commands: str) -> list[str]:

@@ -22,7 +22,7 @@ from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World
 
 AFTER_VERSION_1 = ("topic t", "topic u", "A = init x", "add A u v=3", "produce A u v=11", "commit A v=4")
-"""Commands after which a client's first transaction used version 1, so that the next one, of version 2, has the same epoch."""
+"""Commands after which a client's first transaction used version 1. The next transaction, of version 2, has the same epoch."""
 
 
 class Slow(MemoryFilesystem):
@@ -98,7 +98,7 @@ def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, f
 def test_partition_addition_is_synced_before_the_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
-    """Otherwise a restart that has lost the first transaction's end could write its markers after batches of the second one."""
+    """Otherwise a restart that has lost the first transaction's end could write its markers after the second one's batches."""
     for first in AFTER_VERSION_1:
         perform(world, first)
     partitions = world.broker.broker.partitions  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A broker is replaced by a new one in the same process: what the new broker keeps of the old one."""
+"""A broker is replaced by a new broker in the same process, which keeps only some of the old broker's state."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tools.kafka import ApacheKafka, Unavailable
 pytestmark = [pytest.mark.wire, pytest.mark.nightly, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 WORKLOAD = Workload(20_000, malformed_share=0.02)
-"""Twenty batches, and both kills happen in the first ones. The test fails if the job is done before the second kill."""
+"""Twenty batches. Both kills happen during the first batches, and the test fails if the job is done before the second kill."""
 ATTACKS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1",
@@ -82,7 +82,7 @@ def kill_executors_and_workers(
 
         with shopping.start() as life:
             for victims in (executors, python_workers):
-                # Wait until a batch is committed, and then until the next one is partly written.
+                # Wait until a batch is committed, and then until the next batch is partly written.
                 until(lambda: shopping.agreed_outputs().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
                 before = written()
                 until(lambda before=before: written() > before or life.poll() is not None, "nothing is written", LIFE_S)  # type: ignore[misc]

@@ -31,8 +31,7 @@ pytestmark = [
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 WORKLOAD = Workload(9_000, malformed_share=0.02)
 LONGEST_LIFE_S = 8.0
-"""Upper bound, in seconds, on random kill times. The first batch takes seconds and later ones less, so the kill hits one of the
-first few."""
+"""Upper bound, in seconds, on random kill times, so that a kill hits one of the first few batches of a run."""
 
 
 def die_at_every_point(shopping: Shopping) -> None:

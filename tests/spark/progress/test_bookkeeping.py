@@ -43,7 +43,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-11"),
-    # These tests take as long as all other tests with a shared Spark session together, so they run in parallel to those.
+    # These tests take as long as all other tests with a shared Spark session together, so they run in another worker.
     pytest.mark.xdist_group("bookkeeping"),
 ]
 
@@ -353,7 +353,8 @@ HARMLESS = (
     "transactional id lost",
     "transactional id swapped",
 )
-"""Damage after which a stream continues: the progress topic has what the group lost, and a new batch was not written before."""
+"""Damage after which a stream continues, because the progress topic still has the progress, or the new batch was not written
+before."""
 ON_KAFKA = (
     "checkpoint lost",
     "checkpoint one batch back",

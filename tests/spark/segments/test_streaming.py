@@ -40,7 +40,7 @@ def test_bounded_batch_advances_every_partition(spans: dict[int, tuple[int, int]
 
 
 def test_partitions_of_one_time_span_are_read_in_step() -> None:
-    """Two partitions have records of the same hours, and one has ten times as many: it is read ten times as fast."""
+    """Two partitions have records of the same hours. A partition with ten times as many records is read ten times as fast."""
     at, ends, batches = {0: 0, 1: 0}, {0: 10_000, 1: 1_000}, 0
     while at != ends:
         at = bounded(at, ends, 1_100)
@@ -134,7 +134,7 @@ def is_now(root: Path, topic_id: bytes) -> None:
 
 @pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
 def test_recreated_topic_is_refused(root: Path, end: int) -> None:
-    """However many records the new topic has, those below the stream's offset would be skipped."""
+    """However many records the new topic has, its records below the stream's offset would be skipped."""
     is_now(root, OLD)
     assert stream(root).initialOffset() == told(0, OLD)
     is_now(root, NEW)

@@ -1,4 +1,4 @@
-"""What a stream does after a failure, depending on the coordinator's responses. These tests run without Spark and a broker."""
+"""Behaviour of a stream after a failure, depending on the coordinator's responses. Without Spark and a broker."""
 
 from __future__ import annotations
 

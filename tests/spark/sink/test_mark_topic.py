@@ -172,7 +172,7 @@ def test_progress_stays_at_its_topic_when_options_change(broker: Broker) -> None
 
 
 def test_recreated_input_topic_is_reported(broker: Broker) -> None:
-    """The recreated topic's offsets are gone, but the group still has other topics' offsets and the progress record."""
+    """The recreated topic's offsets are deleted, but the group still has other topics' offsets and the progress record."""
     for topic in ("a-in", "b-in"):
         broker.create_topic(topic, partitions=1)
     for at, options in enumerate(({"topic": "out"}, {"topic": "out", "mark_topic": "other"})):

@@ -134,7 +134,7 @@ def test_file_stream_accepts_topic_and_mark_topic_options(numbers: Numbers) -> N
     numbers.run(as_text, topic="numbers", mark_topic="single", compression_type="zstd")
     assert numbers.values("numbers") == list(range(10))
     assert numbers.broker.lag("ottla-pipeline.numbers") == {("single", 0): 0}
-    # With another checkpoint it is another stream, which is refused before it fences the first one.
+    # A stream with another checkpoint is a different stream. It is refused before it fences the first stream.
     with pytest.raises(Exception, match="the last batch under this transactional id came from another checkpoint"):
         numbers.run(as_text, "another", topic="numbers", mark_topic="single")
     assert numbers.values("numbers") == list(range(10))

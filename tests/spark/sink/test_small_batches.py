@@ -1,4 +1,4 @@
-"""Small batches that the driver gathers and writes itself: which batches count as small, and the fallback if one is too large."""
+"""Small batches that the driver gathers and writes itself: which batches count as small, and the fallback for large records."""
 
 from __future__ import annotations
 
