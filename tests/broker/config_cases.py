@@ -1,4 +1,4 @@
-"""Changes of configs and what Apache Kafka answers to them: for ottla in test_configs.py, for Kafka in tests/wire."""
+"""Config changes and Apache Kafka's responses: test_configs.py compares ottla with them, and tests/wire compares Apache Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTED_WITH = {
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
 }
-"""Settings that only the tests' Apache Kafka is started with, so they are left out of the tables."""
+"""Settings that only the Apache Kafka broker of the tests is started with. The tables do not contain them."""
 
 Operation = tuple[str, int, str | None]
 Asked = tuple[Operation, ...]
@@ -32,9 +32,9 @@ Asked = tuple[Operation, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """Operations on a resource that has no configs of its own, all but the last succeed; ``values`` are seen afterwards.
+    """Config changes of a resource that has no configs yet: all but the last succeed, and ``values`` are described afterwards.
 
-    ``kind`` T is a fresh topic, B the broker by its ``name`` or all brokers by none.
+    ``kind`` T is a new topic. ``kind`` B is the broker with the id ``name``, or the default of all brokers if ``name`` is empty.
     """
 
     what: str
@@ -66,7 +66,7 @@ def _policies(kind: int, name: str, key: str, refusal: Code) -> list[Case]:
         case(
             "an element twice",
             one(key, SET, "delete,delete"),
-            # Apache Kafka 4.3.1 took it for brokers too.
+            # Apache Kafka 4.3.1 accepted a duplicate element for brokers too.
             code=Code.NONE if kind == T else Code.INVALID_REQUEST,
             says=None if kind == T else f"Configuration '{key}' values must not be duplicated.",
             value="delete",
@@ -178,7 +178,7 @@ MOST = "2147483647"
 
 
 def broker_cases(name: str) -> list[Case]:
-    """``name``: a broker's id, or empty for all."""
+    """Return the cases for one broker, or for the default of all brokers if ``name`` (a broker id) is empty."""
     single = "Cannot update these configs at default cluster level, broker id must be specified"
     keystore = "listener.name.plaintext.ssl.keystore.location"
     return [
@@ -246,7 +246,7 @@ def describe(kind: int, name: str, keys: list[str] | None = None, *, documented:
 
 
 def shown(entry: DescribeConfigsResourceResult) -> str:
-    """A config in one line: what is the same for every Apache Kafka."""
+    """Return a config as one line, without the fields that differ between installations of Apache Kafka."""
     flags = ("read-only " if entry.read_only else "") + ("sensitive " if entry.is_sensitive else "")
     synonyms = " ".join(f"{s.source}:{s.name}={s.value}" for s in entry.synonyms)
     return f"{entry.name} = {entry.value} | source {entry.config_source} type {entry.config_type} {flags}| {synonyms}".rstrip()

@@ -1,6 +1,6 @@
-"""A day of a simulated broker, and one line that tells of all that was answered and written. Run by test_hash_order.py.
+"""Run a simulated broker for a day and print one digest of all its responses and files. test_hash_order.py runs this module.
 
-What is printed must depend on the seed of the simulated world alone, and neither on the hash of a text nor on where an object lies.
+The digest must depend only on the seed of the simulated world, and not on hash values of strings or addresses of objects.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def day() -> str:
     transactions(client, heard)
     groups(broker, heard)
     heard.append(client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=t) for t in TOPICS[:3]])))
-    # Past the sessions, and past the time-out of the transaction that was left open.
+    # Let the members' sessions expire, and the timeout of the open transaction.
     broker.sleep(70_000)
     heard.append(client.call(DescribeGroupsRequest(groups=["readers", "writers", "group-2"])))
     heard.append(client.call(DeleteGroupsRequest(groups_names=["readers-offsets", "group-2", "group-3"])))

@@ -16,11 +16,11 @@ from tests.support.counting import Limit, Meter, check
 T = TypeVar("T")
 
 LOOP_HELD = Limit(lines=45_000, ms=20)
-"""No request of any size may hold the loop for longer."""
+"""Longest time that a request of any size may hold the event loop."""
 
 
 class _Aside:
-    """Work that runs beside the loop."""
+    """Marks work that runs in a thread, so that `MeasuredEnv.settle` does not measure it."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.work = work
@@ -30,14 +30,14 @@ class _Aside:
 
 
 class MeasuredEnv(SimulatedEnv):
-    """Measures what runs on the loop. What runs beside the loop does not count."""
+    """A simulated environment that measures callbacks on the event loop, but not work in threads."""
 
     def __init__(self, meter: Meter, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         super().__init__(fs, rng, now_ms)
         self._meter = meter
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        # Later, between two stretches of the loop, as in a thread.
+        # Run the work after the current callback, as a thread would, so that its time is not measured.
         self.scheduler.soon.append(_Aside(lambda: super(MeasuredEnv, self).run_aside(work, done)))
 
     def settle(self) -> None:
@@ -50,7 +50,7 @@ class MeasuredEnv(SimulatedEnv):
 
 
 class MeasuredBroker(SimulatedBroker):
-    """A broker whose ``meter`` measures each stretch on the loop, and what a connection does when bytes arrive."""
+    """A simulated broker whose ``meter`` measures each callback on the event loop and each arrival of bytes on a connection."""
 
     def __init__(self, meter: Meter, settings: dict[str, str] | None = None) -> None:
         self.meter = meter

@@ -1,4 +1,4 @@
-"""Requests with many elements, one for each API that allows them, for `test_request_holds`."""
+"""Requests with many elements, one or more for each API that allows them, for `test_request_holds`."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 
 MANY = 3_000
-"""The unit of the sizes of large requests."""
+"""Number of elements of most large requests. Others have a multiple or a fraction of it."""
 
 LONG_IDS = [f"{i}" + "x" * 32_000 for i in range(40)]
-"""Java's hash of each, which names its coordinator's partition, takes a millisecond and more."""
+"""Computing Java's hash of such an id, which determines the coordinator's partition, takes over a millisecond."""
 BYTES = 31_000
-"""Times `MANY` these are nearly as many as a request may have."""
+"""Size of one element: `MANY` elements of this size nearly reach the maximum request size."""
 
 
 def configs_of(many: int, make: Callable[[str, str], Any]) -> list[Any]:
@@ -94,7 +94,7 @@ def configs_of(many: int, make: Callable[[str, str], Any]) -> list[Any]:
 
 EXISTING = "existing"
 SLOW_PATTERNS = ",".join([*(rf"client_id=\pL\pL\pL\pL\pL{i}" for i in range(5)), "client_id=" + r"\pL" * 50])
-"""As many patterns as one subscription may have, each as slow to check as possible."""
+"""The maximum number of patterns that one subscription may have, each as slow to check as possible."""
 
 
 def _consumer_joins(n: int, topics: int) -> ConsumerGroupHeartbeatRequest:
@@ -484,7 +484,7 @@ REQUESTS: dict[str, Callable[[int, int], tuple[Any, int]]] = {
 }
 
 LINES = {
-    # What costs time here is the work of C functions, a name or a pattern in each step.
+    # Most of the time is spent in C functions on one name or pattern per step, so few lines are run.
     "DescribeTransactions of long ids": 4_500,
     "DescribeGroups of long ids": 4_500,
     "DeleteGroups of long ids": 4_500,
@@ -492,10 +492,10 @@ LINES = {
     "OffsetFetch of all of long ids": 4_500,
     "IncrementalAlterConfigs of the patterns of many subscriptions": 12_000,
     "ConsumerGroupHeartbeat of an owner of many topics": 15_000,
-    # Handled in one step, as they have a limit of their own that does not depend on the length of steps.
+    # Handled in one step: a fixed maximum bounds the number of elements, and the smaller steps of `LineMeter` do not reduce it.
     "AddPartitionsToTxn of many": 75_000,
     "StreamsGroupHeartbeat of many topics": 75_000,
     "StreamsGroupHeartbeat of many subtopologies": 130_000,
     "IncrementalAlterConfigs that appends a long list": 220_000,
 }
-"""Limits, in lines, of requests that need fewer or more than others."""
+"""Line limits of requests that differ from `LOOP_HELD`."""

@@ -1,4 +1,4 @@
-"""A partition that this broker leads, with a follower that fetches when a test says so."""
+"""A partition that this broker leads, with a follower that fetches when the test calls `fetched`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWN, OTHER = 1, 2
 
 
 def make_leader(**fields: Any) -> Leader:
-    """Broker 1 leads, broker 2 is in sync and has fetched nothing yet, unless ``fields`` say otherwise."""
+    """Return a leader's state: broker 1 leads, and broker 2 is in sync and has fetched nothing yet. ``fields`` override this."""
     defaults = {
         "broker_id": OWN,
         "leader_epoch": 0,
@@ -51,5 +51,5 @@ class FollowedPartitionWorld(LoopWorld):
         self.partition.append_own(build_batch([(b"k", b"v")], START_MS))
 
     def fetched(self, offset: int) -> None:
-        """The follower fetches from an offset, so that it has all records before."""
+        """Let the follower fetch from this offset, which acknowledges all records before it."""
         self.partition.replica_fetched(OTHER, offset, 0, 7)

@@ -20,7 +20,7 @@ from ottla.simulation.memory_filesystem import MemoryFilesystem
 
 
 class ServingWorld:
-    """A process with a broker in a simulated world. Clients connect to the current broker. The test calls `close` or `kill`."""
+    """A process with a broker in a simulated world. Clients connect to the current broker. A test must call `close` or `kill`."""
 
     def __init__(self, fs: MemoryFilesystem | None = None, settings: dict[str, str] | None = None, *, seed: int = 1) -> None:
         self.fs = MemoryFilesystem() if fs is None else fs
@@ -55,7 +55,7 @@ class ServingWorld:
         self._loop.close()
 
     def kill(self) -> None:
-        """End the process at once. The operating system releases its lock."""
+        """Kill the process. Its file lock is released, as the operating system would do."""
         self.fs.crashed()
         self._loop.close()
 

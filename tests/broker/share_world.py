@@ -38,7 +38,7 @@ from ottla.simulation.env import START_MS
 GROUP_RESOURCE = 32
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 Acknowledgements = Sequence[tuple[int, int, int]]
-"""First offset, last offset and type."""
+"""Batches of acknowledgements: first offset, last offset and acknowledge type."""
 
 
 def set_group(client: SimulatedClient, group: str = "g", **configs: str) -> None:
@@ -49,7 +49,7 @@ def set_group(client: SimulatedClient, group: str = "g", **configs: str) -> None
 
 
 def produce(client: SimulatedClient, count: int, topic: str = "t", partition: int = 0, **batch: Any) -> int:
-    """Records in one batch; where it begins."""
+    """Produce `count` records in one batch, and return its base offset."""
     transactional_id = batch.pop("transactional_id", None)
     records = build_batch(((None, b"%d" % at) for at in range(count)), START_MS, **batch)
     data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=bytes(records))])]
@@ -62,7 +62,7 @@ def produce(client: SimulatedClient, count: int, topic: str = "t", partition: in
 
 @dataclass
 class Producer:
-    """Transactions of one transactional id."""
+    """A transactional producer with one transactional id."""
 
     client: SimulatedClient
     transactional_id: str
@@ -99,7 +99,7 @@ class Producer:
 
 @dataclass
 class Sharer:
-    """A member of a share group, on a connection of its own."""
+    """A member of a share group with its own connection."""
 
     broker: SimulatedBroker
     member_id: str
@@ -159,7 +159,7 @@ class Sharer:
         return self.took(self.client.call(self.fetch_request(acknowledged, **fields)))
 
     def acquire(self, acknowledged: Acknowledgements = (), **fields: Any) -> list[tuple[int, int, int]]:
-        """The acquired records of partition 0: first and last offset, delivery count."""
+        """Fetch, and return the acquired records of partition 0 as first offset, last offset and delivery count."""
         answer = self.fetch(acknowledged, **fields)
         assert answer.error_code == 0, answer.error_code
         return acquired(answer)
@@ -201,7 +201,7 @@ def acquired(answer: ShareFetchResponse, partition: int = 0) -> list[tuple[int, 
 
 
 def offsets_in(answer: ShareFetchResponse) -> list[tuple[int, int]]:
-    """First and last offset of each batch."""
+    """Return the first and last offset of each batch in the response."""
     data = partition_of(answer)
     assert data is not None
     return [(header.base_offset, header.last_offset) for _, header in batches(data.records or b"")]

@@ -1,4 +1,4 @@
-"""Batches of clients in topics whose ``compression.type`` is another one."""
+"""Batches from clients in topics whose ``compression.type`` differs from the batch's own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def packed(simulated: SimulatedBroker, records: list[bytes], codec: int = 0, *, 
 
 
 def handled(simulated: SimulatedBroker, raw: bytes) -> Any:
-    """Return the handler's result: a response, or the steps to one."""
+    """Return the handler's result: a response, or steps that end with the response."""
     data = [PartitionProduceData(index=0, records=memoryview(bytearray(raw)))]
     topics = [TopicProduceData("t", partition_data=data)]
     request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=topics)
@@ -77,7 +77,7 @@ def answer(handled: Any) -> PartitionProduceResponse:
 
 
 def stored(simulated: SimulatedBroker, offset: int = 0) -> tuple[BatchHeader, bytes]:
-    """Header and inflated payload of the batch at an offset."""
+    """Return the header and the decompressed payload of the batch at an offset."""
     data = bytes(read(simulated.broker.partitions.get("t", 0).log, offset, 1, committed=False).data)
     header = read_header(data)
     assert crc_is_valid(data, header)
@@ -116,7 +116,7 @@ def test_batch_with_the_same_compression_is_stored_unchanged(simulated: Simulate
 
 @pytest.mark.parametrize(("wanted", "levels"), [("gzip", (1, 4, 9)), ("lz4", (9, 3, 12)), ("zstd", (-50, 3, 9))])
 def test_compression_levels_take_effect(simulated: SimulatedBroker, wanted: str, levels: tuple[int, ...]) -> None:
-    """Level 9 of lz4 means the fast compressor, as in Java."""
+    """As in Java, level 9 of lz4 selects the fast compressor."""
     sizes = []
     make(simulated, compression_type=wanted)
     for at, level in enumerate(levels):

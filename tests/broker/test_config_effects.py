@@ -1,4 +1,4 @@
-"""Every config key of Apache Kafka works here, is refused, or is said to have no effect."""
+"""Every config key of Apache Kafka is implemented, refused, or documented as having no effect."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from ottla.storage.config import LogConfig
 KEYS = [(resource_type, name) for resource_type in RESOURCES for name in sorted(definitions(resource_type))]
 SOURCES = Path(ottla.__file__).parent
 DECLARED_IN = ("broker/config/settings.py", "broker/config/definitions.py", "storage/config.py")
-"""The modules that declare fields and keys. Naming a key there does not read it."""
+"""Modules that declare fields and keys. A key that occurs only there is not used."""
 ROOMS = ("broker", "cli", "control", "coordinator", "storage", "protocol")
-"""The folders of the broker's code."""
+"""Packages with the broker's code."""
 ATTRIBUTE, STRING = re.compile(r"\.([a-z]\w+)"), re.compile(r'"([^"\n]+)"')
 
 AT_THE_START = {"broker.id", "log.dir"}
-"""Read by `BrokerConfig` as other names of ``node.id`` and ``log.dirs``."""
+"""Other names of ``node.id`` and ``log.dirs``, which `BrokerConfig` reads."""
 BOUNDS = "broker/config/groups.py"
-"""`_check_bounds` there reads the bounds of each number of a group by name."""
+"""`_check_bounds` in this module reads the bounds of each numeric group config by a computed name."""
 
 
 @cache
 def read_names() -> frozenset[str]:
-    """All attributes that a broker's code names, and all its one-line strings, without generated code."""
+    """Return all attribute names and one-line strings in the broker's code, without generated code."""
     names = set[str]()
     for room in ROOMS:
         for path in (SOURCES / room).rglob("*.py"):
@@ -61,13 +61,13 @@ def read_names() -> frozenset[str]:
 def is_topic_key_read(name: str) -> bool:
     field = name.replace(".", "_")
     if field in LogConfig.__struct_fields__:
-        # Some fields are read by the properties of LogConfig alone.
+        # Some fields are read only by properties of LogConfig.
         return field in read_names() or f"self.{field}" in (SOURCES / "storage/config.py").read_text()
     return name in read_names()
 
 
 def is_group_key_read(name: str) -> bool:
-    """Whether the key is read, by its full name or by the part after the group type."""
+    """Whether the code contains the key's full name, or the part after the group type."""
     return name in read_names() or name.partition(".")[2] in read_names()
 
 
@@ -100,7 +100,7 @@ def is_read(resource_type: int, name: str) -> bool:
 
 @pytest.mark.parametrize("resource_type", RESOURCES, ids=RESOURCES.values())
 def test_every_config_works_is_refused_or_is_listed(resource_type: int) -> None:
-    """A key that works is read somewhere; make one that is not work, or list it in without_effect.txt."""
+    """A key with an effect must occur in the code. If this fails, implement the key or list it in without_effect.txt."""
     names = definitions(resource_type)
     by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in Effect}
     assert sum(map(len, by_effect.values())) == len(names)
@@ -114,7 +114,7 @@ def test_every_config_works_is_refused_or_is_listed(resource_type: int) -> None:
 
 
 def test_unread_configs_are_found() -> None:
-    """Of those without effect: client metrics are only checked, and streams groups have one assignor, whatever is named."""
+    """These keys are read but have no effect: client metrics are only validated, and streams groups have a single assignor."""
     read = {(RESOURCES[kind], name) for kind, name in listed() if is_read(kind, name)}
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}
 
@@ -132,7 +132,7 @@ def test_broker_synonym_has_the_same_effect_as_the_topic_config() -> None:
             assert effect_of(BROKER_RESOURCE, synonym) is of_topic, synonym
 
 
-# what is said
+# responses and log lines about configs without effect
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Nothing that a client or a disk can see hangs on the order of a set: a simulated world is to repeat itself in another process."""
+"""Nothing that a client or a disk can see depends on the order of a set, so a simulated world repeats in another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault that lasts an hour gives few lines, wherever a timer, a retry or a peer's message meets it again each second."""
+"""A fault that lasts an hour causes only a few log lines, even if a timer, a retry or a peer triggers it every second."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from tests.broker.network.connected import Transport
 
 SECONDS = 3_600
 MOST_LINES = 12
-"""The first line, and those after 10 s, 30 s, 70 s and so on, at least every ten minutes."""
+"""The first line, then lines after 10 s, 30 s, 70 s and so on, up to one every ten minutes."""
 REFUSED = KafkaError(Code.KAFKA_STORAGE_ERROR, "the log refuses")
 
 
 class Part:
-    """Stands for the parts around the one that meets the fault. Objects of this class may be keys of dictionaries."""
+    """A stand-in for objects that the faulty code uses. Unlike SimpleNamespace it is hashable."""
 
     def __init__(self, **parts: Any) -> None:
         self.__dict__.update(parts)
@@ -65,7 +65,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 class Lasting:
-    """``meet_*`` returns what meets the fault once. Each is for the event of its name."""
+    """Each ``meet_EVENT`` method returns a function that triggers the fault with this log event once."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         self.server = broker.broker
@@ -77,7 +77,7 @@ class Lasting:
         return RepeatedErrors(self.env, structlog.get_logger("broker"))
 
     def shards(self, shard: Any) -> Any:
-        """One shard whose log refuses every record."""
+        """Return a container with one shard whose log refuses every record."""
         return Part(
             items=lambda: [(shard, self.runtime)],
             serves=lambda one: True,
@@ -325,7 +325,7 @@ def test_fault_that_lasts_an_hour_gives_few_lines(broker: SimulatedBroker, event
     with capture_logs() as lines:
         for _ in range(SECONDS):
             meet()
-            # Only the clock moves: what the fault is met by is called here, and not by a timer.
+            # The loop calls the faulty code directly, so only the clock advances and timers do not run.
             lasting.env.scheduler.now_ms += 1_000
     found = [line for line in lines if line["event"] == event]
     assert 2 <= len(found) <= MOST_LINES

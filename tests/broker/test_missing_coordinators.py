@@ -58,7 +58,7 @@ def test_share_group_apis_explain_a_missing_coordinator(client: SimulatedClient,
 
 
 def test_transaction_completes_without_the_expected_offsets_partition(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """AddOffsetsToTxn expects 50 partitions of ``__consumer_offsets``. A client then creates the topic with one."""
+    """AddOffsetsToTxn is handled while 50 partitions of ``__consumer_offsets`` are expected. Then the topic gets one partition."""
     client.call(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]))
     broker.sleep(100)
     producer = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)

@@ -1,4 +1,4 @@
-"""A fetch that waits: what comes while it is read is not missed, and a bug is answered."""
+"""A parked fetch notices data that arrives while it reads, and a bug in it is answered with an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAIT_MS = 1_000
 
 
 class Source:
-    """Counts what there is to read; one reading takes three steps and sees what there was in the first."""
+    """A source that counts available data. A read takes three steps and returns the count of its first step."""
 
     def __init__(self) -> None:
         self.there = 0
@@ -62,7 +62,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def parked(broker: SimulatedBroker, source: Source) -> list[str]:
-    """The answers, of which there is to be one."""
+    """Park a fetch and return the list of its responses, which gets one entry."""
     answers: list[str] = []
     later = ParkedFetch(broker.broker, source).park(WAIT_MS, is_large=False)
     later.on_ready(answers.append)

@@ -1,1 +1,1 @@
-"""The console."""
+"""Tests of the browser console."""

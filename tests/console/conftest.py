@@ -1,4 +1,4 @@
-"""Fixtures: one Chromium for the tests of a file."""
+"""Fixtures: one Chromium for all tests of a module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Browser:
-    """The browser, without the page of an earlier test, which would report that its broker is down."""
+    """The browser with an empty page: an earlier test's page would report that its broker is down."""
     chromium.driver.get("about:blank")
     chromium.complaints()
     return chromium

@@ -1,4 +1,4 @@
-"""A reading that may take as long as it likes."""
+"""A deadline that never expires, for tests that read a page's values."""
 
 from __future__ import annotations
 

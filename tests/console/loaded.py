@@ -1,4 +1,4 @@
-"""A broker with as much as a page of the console has to show of: 1,000 partitions, 200 groups, 50 open transactions."""
+"""A broker with much data for the console's pages: 1,000 partitions, 200 groups and 50 open transactions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write(to: Producer, value: bytes, partition: int = 0) -> None:
 
 
 def commit_offset(client: RawClient, group: str, offset: int) -> None:
-    """Commit an offset like a consumer that assigns its partitions itself."""
+    """Commit an offset like a consumer that assigns its own partitions."""
     partitions = [OffsetCommitRequestPartition(partition_index=index, committed_offset=offset) for index in range(3)]
     request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)])
 
@@ -49,7 +49,7 @@ def commit_offset(client: RawClient, group: str, offset: int) -> None:
 
 
 def load(broker: Broker) -> list[Producer]:
-    """Fills the broker. Returns the producers whose transactions are open."""
+    """Fill the broker. Returns the producers whose transactions are open."""
     with RawClient(broker.bootstrap) as client:
         topics = [CreatableTopic(name=name, num_partitions=PARTITIONS_OF_EACH, replication_factor=1) for name in TOPICS]
         client.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000))

@@ -1,4 +1,4 @@
-"""The console's connection in a headless Chromium: tokens and tabs, other sites, lost and restarted brokers, events in pieces."""
+"""The console's connection in a headless Chromium: tokens and tabs, other sites, restarted brokers, and events in chunks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_paused_and_stopped_broker_is_shown(browser: Browser, tmp_path: Path) ->
 
 @contextmanager
 def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[int]:
-    """An HTTP server on a free port, which it gives."""
+    """Run an HTTP server on a free port, and yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -92,7 +92,7 @@ def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[int]:
 
 @contextmanager
 def other_site(page: str) -> Iterator[str]:
-    """The URL of a page on another origin."""
+    """Serve a page on another origin than the console's, and yield its URL."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -118,7 +118,7 @@ def test_other_sites_cannot_use_the_console(browser: Browser, console_broker: Br
     assert status("/console/v1/overview") == 401
     assert status("/console/", Host="evil.example") == 403
     assert status("/console/v1/overview", **token, Host="evil.example") == 403
-    # A page of another origin: a frame shows nothing, and a request with a header of its own is not sent.
+    # A page of another origin cannot show the console in a frame, and the browser does not send its request with a custom header.
     with other_site(f"<iframe src='{control_api['url']}/console/'></iframe>") as url:
         browser.driver.get(url)
         ask = "return fetch(arguments[0], { headers: { Authorization: 'Bearer x' } }).then(() => 'sent', (error) => String(error))"
@@ -129,7 +129,7 @@ def test_other_sites_cannot_use_the_console(browser: Browser, console_broker: Br
 
 
 def test_second_tab_gets_the_token_of_the_first(browser: Browser, console_broker: Broker) -> None:
-    """It is asked for in neither, and stored nowhere beyond the tabs."""
+    """The second tab gets the token from the first, and no token is stored outside of the tabs."""
     console = console_broker.ready["console"]
     browser.driver.get(console)
     browser.wait_for_text("live")
@@ -146,7 +146,7 @@ def test_second_tab_gets_the_token_of_the_first(browser: Browser, console_broker
 
 @contextmanager
 def served(data_dir: Path, token: str, control_api_port: int = 0) -> Iterator[dict[str, Any]]:
-    """A broker whose control API has this token and port, which those of a handle choose themselves. Gives its ready line."""
+    """Run a broker whose control API has this token and port, which a Python handle would choose itself. Yields its ready line."""
     ready: list[dict[str, Any]] = []
     has_answered = threading.Event()
 
@@ -169,7 +169,7 @@ def served(data_dir: Path, token: str, control_api_port: int = 0) -> Iterator[di
         process.kill(TIMEOUT_S)
 
 
-def test_a_token_may_have_any_characters(browser: Browser, tmp_path: Path) -> None:
+def test_tokens_with_any_characters_are_accepted(browser: Browser, tmp_path: Path) -> None:
     token = "a+b/c=%&#%41"
     with served(tmp_path / "data", token) as ready:
         console = f"{ready['control']['url']}/console/"
@@ -178,7 +178,7 @@ def test_a_token_may_have_any_characters(browser: Browser, tmp_path: Path) -> No
         browser.driver.get("about:blank")
         browser.driver.get(f"{console}#token=%E4%F6")
         browser.wait_for_text("the token is wrong")
-        # No header can hold this one, so that nothing is asked.
+        # A header cannot contain this character, so the page sends no request.
         browser.write("#token", "\u20ac")
         browser.click("form button")
         browser.wait_for_text("the token is wrong")
@@ -210,10 +210,10 @@ try {
   window.fetch = before;
 }
 """
-"""Reads events that come in pieces of each of some sizes."""
+"""Reads the events from a stream, once for each chunk size."""
 
 
-def test_events_split_anywhere_are_read(opened: Browser) -> None:
+def test_events_split_at_any_character_are_read(opened: Browser) -> None:
     events = 'event: values\ndata: {"a": "ä: \\n"}\n\n: unchanged\n\nevent: refused\ndata: {"status": 409, "error": "no"}\n\n'
     for read in opened.script(READ, events, list(range(1, len(events) + 2))):
         assert read["values"] == [{"a": "ä: \n"}, "no"]
@@ -228,8 +228,10 @@ def test_large_event_is_read_in_linear_time(opened: Browser) -> None:
 
 @contextmanager
 def scripted_control_api(events: bytes, *, stays_open: bool) -> Iterator[tuple[str, list[str]]]:
-    """The console from a control API that sends the same events to each page. Gives its address, and the pages that were asked
-    for."""
+    """Serve the console, with a control API that sends the same events to each page.
+
+    Yields the console's URL and the list of requested pages.
+    """
     asked: list[str] = []
     is_over = threading.Event()
 
@@ -252,7 +254,7 @@ def scripted_control_api(events: bytes, *, stays_open: bool) -> Iterator[tuple[s
 
 
 LONGER_THAN_PAUSES_S = 1.5
-"""In this time a page that lost its connection reconnects three times."""
+"""Time in which a page that lost its connection reconnects three times."""
 
 
 def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser) -> None:
@@ -266,7 +268,7 @@ def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser
 
 
 def test_failed_page_is_requested_once(browser: Browser) -> None:
-    """Each time would be an error more in the broker's log."""
+    """Each request would log another error in the broker."""
     why = "this page failed; see the broker's log"
     refused = json.dumps({"status": 500, "error": why}).encode()
     with scripted_control_api(b"event: refused\ndata: " + refused + b"\n\n", stays_open=False) as (url, asked):
@@ -286,7 +288,7 @@ def test_failed_page_is_requested_once(browser: Browser) -> None:
 
 
 BACK_WITHIN_S = 60.0
-"""Only guards against hanging. A page that lost its broker reconnects at least every 4 s."""
+"""Time limit against hanging. A page that lost its broker reconnects at least every 4 s."""
 
 
 def test_page_continues_after_a_reset_and_a_restore(browser: Browser) -> None:
@@ -317,7 +319,7 @@ def test_page_continues_after_a_restart_with_the_same_token(browser: Browser, tm
         browser.enter(ready["console"])
     browser.wait(state_is("the broker does not answer"))
     with served(tmp_path / "data", "first", port) as ready:
-        # Its listener has another port now.
+        # The Kafka listener has another port after the restart.
         address = next(iter(ready["listening"].values()))
         browser.wait(f"{text(address)} && {state_is('live')}", timeout_s=BACK_WITHIN_S)
     with served(tmp_path / "data", "second", port):

@@ -1,4 +1,4 @@
-"""Responses of the control API to a browser, without a socket: files, values and refusals."""
+"""Responses of the control API to a browser, without a socket: files, page values and refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ TOKEN = "secret"
 
 @pytest.fixture
 def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ControlServer]:
-    """Makes a control API with a token, without a server and without an event loop: whatever runs there is refused before."""
+    """Return a function that creates a control API with a token, but without a server and an event loop.
+
+    Tests with this fixture only send requests that are refused or answered without the event loop.
+    """
     monkeypatch.setattr(
         control_api, "BoundedHttpServer", lambda host, port, app, on_bug: SimpleNamespace(port=9095, close=lambda: None)
     )
@@ -54,7 +57,7 @@ def opened(control_api_with: Callable[[str], ControlServer]) -> ControlServer:
 
 @pytest.fixture
 def looped(opened: ControlServer) -> Iterator[ControlServer]:
-    """A control API with an event loop, which runs on a thread of its own."""
+    """A control API with an event loop that runs in its own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -62,7 +65,8 @@ def looped(opened: ControlServer) -> Iterator[ControlServer]:
     yield opened
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
-    # A page that was left may have asked the loop just before its end; what it asked is done, so that no later test is told of it.
+    # A page that was closed may have scheduled a callback just before. Run it now, so that it does not cause a warning in a later
+    # test.
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
 
@@ -76,7 +80,7 @@ def begun(
     host: str = "127.0.0.1:9095",
     query: str = "",
 ) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and body of an answer. The body of an open page goes on."""
+    """Send a request, and return status, headers and body of the response. The body of an open page is an endless iterator."""
     environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": host, "QUERY_STRING": query}
     if token is not None:
         environ["HTTP_AUTHORIZATION"] = f"Bearer {token}"
@@ -104,7 +108,7 @@ def test_pages_need_no_token_and_load_nothing_from_other_hosts(opened: ControlSe
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "sécret"])
 @pytest.mark.parametrize("path", ["/console/v1/overview", "/console/none", "/v1/state", "/console/../v1/state"])
-def test_everything_else_needs_the_token(opened: ControlServer, path: str, token: str | None) -> None:
+def test_all_other_requests_need_the_token(opened: ControlServer, path: str, token: str | None) -> None:
     assert asked(opened, path, token=token)[0] == 401
 
 
@@ -136,7 +140,7 @@ def test_token_is_passed_in_the_url_fragment(opened: ControlServer) -> None:
 
 
 def test_the_browser_reads_a_token_of_any_characters(control_api_with: Callable[[str], ControlServer]) -> None:
-    """A browser takes the token out of the fragment as a parameter of a form, in which a plus is a space."""
+    """A browser parses the URL's fragment like form parameters, in which a plus sign means a space."""
     token = "a+b/c=%&#"
     url = control_api_with(token).pages_url
     assert url is not None
@@ -157,7 +161,7 @@ def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pyt
 
 
 def test_response_headers_are_not_shared_between_pages(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """wsgiref keeps the list that it is given, and adds Content-Length where a page ends without an event."""
+    """wsgiref modifies the header list that it gets: it adds Content-Length if a page ends without an event."""
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     given: list[list[tuple[str, str]]] = []
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/console/v1/overview", "HTTP_HOST": "127.0.0.1", HAS_LEFT: lambda: True}
@@ -183,8 +187,8 @@ def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch
     goes_on.set()
 
 
-def test_a_browser_with_all_pages_open_can_still_press_buttons() -> None:
-    """Over HTTP/1.1 a browser has six connections to one host, and an open page keeps one."""
+def test_browser_with_all_pages_open_can_still_send_commands() -> None:
+    """With HTTP/1.1, a browser has six connections to one host, and each open page occupies one of them."""
     assert MAX_PAGES < 6
 
 

@@ -1,4 +1,4 @@
-"""The deadline for reading the values of a page, and what is reported when it passes."""
+"""The deadline for reading the values of a page, and the error message when it expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's pages in a headless Chromium: painted within a second, changed within a second, whatever clients name things."""
+"""The console's pages in a headless Chromium: rendered within a second, updated within a second, whatever names clients use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tools.browser import Browser
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.xdist_group("browser")]
 
 ATTEMPTS = 3
-"""The best of so many counts: other work on the machine can only slow a page down."""
+"""Number of measurements, of which the fastest counts: other work on the machine can only slow a page down."""
 
 
 numbers = itertools.count(1)
 
 
 class Loaded:
-    """The broker with its open transactions, and the clients that change its data."""
+    """A broker with open transactions, and the clients that change its data."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -52,7 +52,7 @@ def full() -> Iterator[Loaded]:
 
 
 def new_transaction(full: Loaded) -> str:
-    """Listed before all others that are open."""
+    """Begin a transaction that the page lists before all other open transactions."""
     name = f"a-new-one-{next(numbers)}"
     full.opened.append(producer(full.broker, name))
     write(full.opened[-1], b"open", partition=8)
@@ -106,9 +106,9 @@ def new_fault(full: Loaded) -> str:
 
 class Page(NamedTuple):
     shown: str
-    """``{open}`` is replaced by the number of open transactions."""
+    """Text that the page contains. ``{open}`` is replaced by the number of open transactions."""
     change: Callable[[Loaded], str]
-    """Changes what the page shows, and returns the condition that is true once it shows the change."""
+    """Changes the page's data, and returns a JavaScript condition that is true when the page shows the change."""
 
 
 PAGES = {
@@ -194,12 +194,12 @@ def test_faults_are_added_and_removed(shown: Browser, full: Loaded) -> None:
     assert full.broker.faults.all() == []
     shown.click("#advance button")
     shown.wait_for_text("the broker uses the machine's clock, which cannot be advanced; start it with --clock manual")
-    # The browser itself notes what was refused.
+    # The browser logs refused requests itself.
     assert len([line for line in shown.complaints() if "status of 4" in line]) == 2
 
 
 def test_typed_text_survives_a_tab_switch(shown: Browser) -> None:
-    """The user switches to another tab to copy a name, and comes back."""
+    """The user switches to another tab, for example to copy a name, and comes back."""
     shown.show("steering")
     shown.write("#fault", "api: EndTxn")
     before = int(shown.script("return Number(document.body.dataset.draws)"))
@@ -257,13 +257,13 @@ def test_hostile_names_are_rendered_as_text(browser: Browser) -> None:
 
 
 HOSTILE_TIMES_MS = (-(10**17), -(10**11), 10**17)
-"""A client's records may say that they are of the year -3166809; a browser's dates reach 273,790 years and no further."""
+"""A client may write timestamps of the year -3166809, while JavaScript dates end 273,790 years after 1970."""
 
 
 def test_extreme_timestamps_are_rendered(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", message_timestamp_after_max_ms=str(2**63 - 1))
-        # The times of a partition are searched for the transaction's begin, so that the first one must be later than that.
+        # The first timestamp is later than the transaction's begin, because the page searches for its begin by timestamp.
         times_ms = (None, *HOSTILE_TIMES_MS)
         made = producer(broker, "old-and-new")
         for time_ms in times_ms:
@@ -283,7 +283,7 @@ def test_extreme_timestamps_are_rendered(browser: Browser) -> None:
 
 
 def press(browser: Browser, selector: str, button: int = 0) -> None:
-    """Press a button of the mouse. Where a menu opens, the page does not learn that the button is let go."""
+    """Press a mouse button without releasing it. If a context menu opens, the page never receives the release."""
     down = "new PointerEvent('pointerdown', { bubbles: true, button: arguments[1] })"
     browser.script(f"document.querySelector(arguments[0]).dispatchEvent({down})", selector, button)
 
@@ -321,6 +321,6 @@ def test_selected_text_pauses_updates_until_deselected(shown: Browser, full: Loa
     shown.wait(state_is("paused while text is selected"))
     assert not shown.script(f"return {condition}")
     assert shown.script("return document.getSelection().toString()") == "Groups"
-    # Objects that no longer change are rendered, too.
+    # Groups that no longer change are updated too.
     shown.script("document.getSelection().removeAllRanges()")
     shown.wait(f"{condition} && {state_is('live')}")

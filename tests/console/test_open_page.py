@@ -1,4 +1,4 @@
-"""The events of one open page, without a broker and without waiting."""
+"""The events of one open page, without a broker and without real waiting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Client:
 
 
 class OpenPageWorld:
-    """A clock that a page's waiting moves, and the values that the page reads."""
+    """A clock that advances while a page waits, and the values that the page reads."""
 
     def __init__(self, values: Iterator[Any], reading_s: float = 0.0) -> None:
         self.now_s = 100.0
@@ -97,7 +97,7 @@ def test_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) ->
 
 
 def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld]) -> None:
-    """Otherwise a browser with a dead connection would keep its slot for ever."""
+    """Without keepalives, a browser with a dead connection would occupy its page slot forever."""
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)
@@ -144,7 +144,7 @@ def test_a_bug_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPage
     assert [(one["event"], one["log_level"]) for one in logged] == [("console_page_failed", "error")]
 
 
-def test_connections_to_a_silent_broker_are_replaced(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_connections_to_an_unresponsive_broker_are_replaced(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(iter([1, TimedOut("no answer"), 2]))
     page = world.page()
     for _ in range(3):
@@ -155,7 +155,7 @@ def test_connections_to_a_silent_broker_are_replaced(world_of: Callable[..., Ope
     assert world.closed == 1
 
 
-def test_a_page_ends_with_its_browser_and_with_its_control_api(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)

@@ -1,4 +1,4 @@
-"""The size limit of a page event, whatever clients have named and sent."""
+"""The size limit of a page event holds, whatever clients have named and sent."""
 
 from __future__ import annotations
 

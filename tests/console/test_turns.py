@@ -1,4 +1,4 @@
-"""Pages read the broker in bounded turns, so that they hold its event loop only briefly."""
+"""Pages read the broker's data in bounded steps, so that they hold its event loop only briefly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = SimpleNamespace(
 
 
 class CountingBroker:
-    """A broker with a topic of many partitions. It counts the partitions that each turn of its event loop reads."""
+    """A broker with a topic of many partitions. It records how many partitions are read in each step on its event loop."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
@@ -73,7 +73,7 @@ class CountingBroker:
         return iter([self._partition() for _ in range(self.partitions)])
 
 
-def test_many_partitions_are_read_in_several_turns() -> None:
+def test_many_partitions_are_read_in_several_loop_turns() -> None:
     many = 3 * PARTITIONS_OF_A_TURN + 1
     world = CountingBroker(many)
     (row,) = topics(world.asked())["part"].rows
@@ -85,7 +85,7 @@ def test_many_partitions_are_read_in_several_turns() -> None:
     assert max(world.read_in_turns) <= PARTITIONS_OF_A_TURN
 
 
-def test_every_partition_ribbon_is_read_in_its_own_turn() -> None:
+def test_each_partition_of_a_topic_is_read_in_its_own_loop_turn() -> None:
     world = CountingBroker(7)
     assert len(topic(world.asked())["part"].rows) == 7
     assert max(world.read_in_turns) == 1

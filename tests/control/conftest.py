@@ -1,4 +1,4 @@
-"""Fixtures of the room."""
+"""Fixtures for the control API's tests."""
 
 from __future__ import annotations
 

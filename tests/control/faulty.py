@@ -1,4 +1,4 @@
-"""A simulated broker with faults, whose process a fault may kill."""
+"""A simulated broker with faults. A fault may kill its process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.scenarios.world import Ask, World
 
 
 class Killed(BaseException):
-    """The process has ended: no later code runs, and no error handler sees this exception."""
+    """Simulates the end of the process: no later code runs, and no error handler sees this exception."""
 
 
 def die() -> None:
@@ -25,7 +25,7 @@ def die() -> None:
 
 
 class Faulty:
-    """A broker, its faults, and a case of commands in the words of the transcripts."""
+    """A broker with faults, which is used with the commands of the transcripts."""
 
     def __init__(self, **settings: str) -> None:
         self.faults = Faults(kill=die)
@@ -40,16 +40,16 @@ class Faulty:
         return self.faults.add(Fault(**fault))
 
     def release(self, added: AddedFault) -> None:
-        """Remove a fault, and let all go on that it held."""
+        """Remove a fault, and resume everything that it held."""
         added.remove()
         self.broker.env.settle()
 
     def do(self, *commands: str) -> str:
-        """The answer to the last one."""
+        """Perform the commands, and return the result of the last one."""
         return [perform(self.world, command) for command in commands][-1]
 
     def send(self, command: str) -> Callable[[], str]:
-        """Send on a new connection without waiting; return a function that waits for the response."""
+        """Send a command's request on a new connection. Returns a function that waits for the response."""
         words = cut_up(command, {})
         ask = VERBS[words.verb](self.world, words)
         assert isinstance(ask, Ask)
@@ -59,7 +59,7 @@ class Faulty:
 
     @contextmanager
     def killed(self) -> Iterator[None]:
-        """The block kills the process, which then restarts on its files, without its faults."""
+        """Expect the block to kill the process. Afterwards the broker restarts on the same files, without faults."""
         with pytest.raises(Killed):
             yield
         self.faults.clear()

@@ -1,4 +1,4 @@
-"""The manual clock runs due calls in time order, and only when it is advanced."""
+"""The manual clock runs calls in order of their time, and only when it is advanced."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the control API costs where nobody comes through it: faults that are not there no call of Python's, the history next to
-nothing."""
+"""The cost of the control API while it is not used: no Python function call for faults, and under two percent for the history."""
 
 from __future__ import annotations
 
@@ -30,10 +29,10 @@ TIMES = 10
 
 @contextmanager
 def counting() -> Iterator[Callable[[], int]]:
-    """Gives how many functions of Python have run within.
+    """Return a function that tells how many Python functions have been called in the block so far.
 
-    Garbage is not collected within: that comes at another moment each time, and what is told of it (Hypothesis has itself called
-    before and after) is none of the requests' cost.
+    Garbage collection is disabled in the block: it happens at unpredictable times, and its callbacks, such as Hypothesis's, would
+    be counted as the requests' cost.
     """
     count = 0
 
@@ -52,7 +51,7 @@ def counting() -> Iterator[Callable[[], int]]:
 
 @contextmanager
 def counting_instructions() -> Iterator[Callable[[], int]]:
-    """Gives how many instructions of Python's interpreter have run within. They are the same ones each time."""
+    """Return a function that tells how many bytecode instructions have run in the block. The number is reproducible."""
     count = 0
 
     def counted(frame: FrameType, event: str, arg: object) -> Any:
@@ -72,7 +71,7 @@ def counting_instructions() -> Iterator[Callable[[], int]]:
 
 
 def calls(client: SimulatedClient, *requests: tuple[Any, int]) -> int:
-    """Return how many Python functions run for some requests, from request bytes to response bytes."""
+    """Return how many Python functions run for the requests, from request bytes to response bytes."""
     for request, version in requests:
         client.call(request, version)
     with counting() as counted:
@@ -116,7 +115,7 @@ def counts(interception: Faults | None, history: EventHistory | None = None) -> 
     return counted
 
 
-def test_unwatched_request_costs_no_call() -> None:
+def test_request_without_matching_faults_costs_no_call() -> None:
     without, idle, others = counts(None), Faults(), Faults()
     assert min(without.values()) > 10 * TIMES
     assert counts(idle) == without
@@ -128,7 +127,7 @@ TRANSACTIONS = 20
 
 
 def instructions(history: EventHistory | None, version: int, *, has_record: bool) -> int:
-    """Return how many instructions run for `TRANSACTIONS` transactions, on both sides of a connection without a socket."""
+    """Return how many bytecode instructions `TRANSACTIONS` transactions need, on both sides of a connection without a socket."""
     broker = SimulatedBroker(transaction_listener=history).start().with_coordinators()
     count = 0
     with broker.connect() as client:
@@ -159,10 +158,10 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
                 producer = ended
             else:
                 sequence += 1
-            # The first one loads handlers.
+            # The first transaction imports handlers, so it is not counted.
             count += counted() if rounds else 0
     if history is not None:
-        # Events are created and sorted into the rings of their ids from time to time, or when the history is read.
+        # Unsorted events are sorted into each id's ring buffer when the history is read. That cost is included.
         with counting_instructions() as counted:
             assert history.size_bytes > 0
         count += counted()
@@ -185,5 +184,5 @@ def test_history_costs_nothing_without_transactions() -> None:
     without, kept = counts(None), counts(None, EventHistory())
     for name in ("Produce", "Fetch"):
         assert kept[name] == without[name]
-    # Without a record, and by an older client: the worst case.
+    # The worst case: a transaction without a record, and with a client that adds partitions itself.
     assert without["a transaction"] < kept["a transaction"] < 1.05 * without["a transaction"]

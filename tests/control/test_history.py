@@ -84,7 +84,7 @@ def add(client: SimulatedClient, who: tuple[int, int], *partitions: int, topic: 
 
 
 def added(answer: Any) -> set[int]:
-    """The error codes of the partitions."""
+    """Return the error codes of the partitions."""
     return {p.partition_error_code for topic in answer.results_by_topic_v3_and_below for p in topic.results_by_partition}
 
 
@@ -140,7 +140,7 @@ def test_owner_is_the_client_with_the_last_successful_init(world: HistoryWorld) 
 
 
 def test_changed_client_id_of_a_connection_is_recorded_once(world: HistoryWorld) -> None:
-    # A proxy may send the requests of several clients through one connection.
+    # A proxy may send requests of several clients on one connection.
     with world.broker.connect("first") as client:
         who = world.init(client)
         for name in ("first", "second", "third"):
@@ -152,7 +152,7 @@ def test_changed_client_id_of_a_connection_is_recorded_once(world: HistoryWorld)
 def test_owner_after_a_restart_is_learned_from_added_partitions(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
-        # As after a restart of the broker's process.
+        # The history is empty after a restart of the broker.
         world.history.clear()
         for index in range(3):
             assert added(add(client, who, index)) == {0}
@@ -169,7 +169,7 @@ def test_request_without_partitions_sets_no_owner(world: HistoryWorld) -> None:
         old = world.init(stale)
         who = world.init(client)
         world.history.clear()
-        # The answer has no place for an error, because the request names no partition.
+        # The response cannot contain an error, because the request names no partition.
         assert added(add(stale, old)) == set()
         assert world.history.view(ID) is None
         commit_offsets(stale, old, [])
@@ -181,7 +181,7 @@ def test_request_without_partitions_sets_no_owner(world: HistoryWorld) -> None:
 
 
 def test_offset_commit_sets_no_owner(world: HistoryWorld) -> None:
-    # Another broker may be the coordinator of the id, and only that one learns of a successor.
+    # Another broker may be the id's coordinator, and only the coordinator knows whether the producer was replaced.
     with world.broker.connect("first") as client:
         who = world.init(client)
         client.call(AddOffsetsToTxnRequest(transactional_id=ID, producer_id=who[0], producer_epoch=who[1], group_id="billing"), 3)
@@ -276,7 +276,7 @@ def test_timeout_is_recorded(world: HistoryWorld) -> None:
 
 def test_only_refused_markers_are_recorded(world: HistoryWorld) -> None:
     class RefusingOnce:
-        """Carries markers, the first ones not."""
+        """Refuses the first markers, and passes on all later markers."""
 
         def __init__(self, real: Any) -> None:
             self.real = real
@@ -360,7 +360,7 @@ def test_commit_is_recorded_when_its_response_is_sent() -> None:
     assert world.broker.bugs == 0
 
 
-# what is kept
+# retained events
 
 
 def happened(transactional_id: str = ID, **fields: Any) -> Happened:
@@ -407,7 +407,8 @@ def test_unsorted_events_are_limited() -> None:
     try:
         before, _ = tracemalloc.get_traced_memory()
         for at in range(UNSORTED_EVENTS - 1):
-            # The largest that a request can name: an id of 32,767 bytes, and topics that are cut, all with a wide character.
+            # The largest names that a request can have: an id of 32,767 bytes and truncated topic names, with a wide character in
+            # each.
             partitions = tuple((f"{at:0{TEXT_CHARACTERS - 1}d}\U0001f600{index:03d}", index) for index in range(PARTITIONS_KEPT))
             history.happened(happened(f"{at:032763d}\U0001f600", partitions=partitions))
         assert tracemalloc.get_traced_memory()[0] - before < MAX_WAITING_BYTES
@@ -415,7 +416,7 @@ def test_unsorted_events_are_limited() -> None:
         tracemalloc.stop()
 
 
-def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
+def test_id_that_exceeds_the_limit_is_not_kept() -> None:
     history = EventHistory(max_bytes=10_000)
     history.happened(happened("x" * 32_000))
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)

@@ -1,4 +1,4 @@
-"""An error of the control API's own: it is answered, logged once and counted, as one of Kafka's protocol is."""
+"""An unexpected error in the control API is answered, logged once and counted, like an error in a Kafka request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/control.md has every question that the control API takes, with the parameters of each."""
+"""docs/control.md documents every request of the control API with its parameters."""
 
 from __future__ import annotations
 

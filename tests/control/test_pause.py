@@ -41,6 +41,6 @@ asyncio.run(main())
 
 @pytest.mark.smoke
 def test_signal_ends_a_pause_that_has_just_begun() -> None:
-    """The handler runs between any two instructions of the main thread, so it must not need a lock that this thread may have."""
+    """The handler may run while the main thread holds any lock, so it must not acquire one itself."""
     done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=10, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Snapshots, resets and restores that fail: what the control API answers."""
+"""Snapshots, resets and restores that fail: the control API's responses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_full_disk_error_names_the_requested_path(file: str | None, told: str) -
 
 
 class FailingServing:
-    """Fails before or after the data is replaced; ``failure`` is set where no broker runs afterwards."""
+    """Fails before or after the data is replaced. ``failure`` is set if no broker runs afterwards."""
 
     directory = "/data"
 
@@ -58,7 +58,7 @@ class FailingServing:
 
 
 def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRefused, list[str]]:
-    """The refusal of a command, and what it has cleared."""
+    """Run a command that fails. Returns its refusal, and whether it has cleared the faults and the history."""
     cleared: list[str] = []
     steered = cast(
         Any,

@@ -1,4 +1,4 @@
-"""Addresses as people write them: one parser for settings, commands and Spark's options, with IPv6 and zones."""
+"""Addresses as users write them: one parser for settings, commands and Spark options, including IPv6 and zones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_clients_of_a_dual_stack_socket_have_their_ipv4_address() -> None:
     assert client_address("192.0.2.7") == "192.0.2.7"
 
 
-def test_connection_limits_name_ipv6_addresses() -> None:
+def test_connection_limits_accept_ipv6_addresses() -> None:
     assert connection_limits("127.0.0.1:5,[2001:DB8:0::1]:6,::1:7") == {"127.0.0.1": 5, "2001:db8::1": 6, "::1": 7}
 
 

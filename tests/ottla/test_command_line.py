@@ -1,4 +1,4 @@
-"""Usage errors on the command line: one line and never a traceback."""
+"""Usage errors on the command line are one line, and never a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPOSE = Path(__file__).parent.parent.parent / "docker-compose.yml"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line, and the exit code before it."""
+    """Return the exit code and the single line of the error message."""
     try:
         code: object = main(list(arguments))
     except SystemExit as ended:
@@ -178,7 +178,7 @@ def test_ignored_signal_stays_ignored() -> None:
     assert (done.returncode, done.stdout) == (0, f"ottla {ottla.__version__}\n")
 
 
-def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_a_command_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -187,7 +187,7 @@ def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_closed_standard_stream_is_not_reused_for_a_file(tmp_path: Path) -> None:
-    """The numbers 0 to 2 are /dev/null, so printing to them is harmless."""
+    """Descriptors 0 to 2 are opened on /dev/null, so printing to them is harmless."""
     shown = tmp_path / "shown"
     script = f"""
 import os, sys
@@ -207,7 +207,7 @@ with open({str(shown)!r}, "w") as kept:
 
 @pytest.mark.smoke
 def test_broker_does_not_import_unused_modules() -> None:
-    """structlog takes rich in wherever it is installed, and aiokafka its whole client: memory, and half of the time of a start."""
+    """structlog imports rich if it is installed, and aiokafka its whole client. Both cost memory, and half of the start time."""
     ended = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "ottla", "serve", "--set", "no.such.key=1"],
         check=False,

@@ -1,4 +1,4 @@
-"""Helpers for the start and the end of a process."""
+"""Helpers for the start and end of a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.process import print_error
 
 
 def test_unbuffered_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The processes of a cluster write to one stderr: with two writes a line, their lines were torn.
+    # Processes of a cluster share one stderr. If each line took two writes, lines of several processes would be mixed.
     writes: list[bytes] = []
 
     class Descriptor(io.RawIOBase):

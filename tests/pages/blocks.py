@@ -1,4 +1,4 @@
-"""The fenced blocks of the pages that people read, and what each becomes when it is run."""
+"""The fenced code blocks of the documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME_CHARACTERS = 60
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A fenced block of a page: its language, the file that it is shown as, and its lines."""
+    """A fenced block of a page. ``title`` is the name of the file that the block shows, if any."""
 
     page: str
     language: str
@@ -26,12 +26,12 @@ class Block(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> tuple[str, str]:
-        """The page and how the first line begins, without what follows two blanks: by these the catalogue names a block."""
+        """Return the page and the beginning of the first line, up to two spaces. The catalogue identifies blocks by this name."""
         return self.page, re.split(r"\n|  ", self.text.strip())[0][:_NAME_CHARACTERS]
 
 
 def blocks(page: str) -> list[Block]:
-    """All of a page, by its path from the root."""
+    """Return all blocks of a page. The path of the page is relative to the repository."""
     return [
         Block(page=page, language=fence["language"], title=fence["title"], text=fence["text"])
         for fence in _FENCE.finditer((ROOT / page).read_text())
@@ -39,6 +39,6 @@ def blocks(page: str) -> list[Block]:
 
 
 def block(name: tuple[str, str]) -> Block:
-    """The one of this name."""
+    """Return the block with this name."""
     (one,) = (candidate for candidate in blocks(name[0]) if candidate.name == name)
     return one

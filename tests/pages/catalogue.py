@@ -6,10 +6,10 @@ import msgspec
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A shell's lines of a page, typed one after the other in a directory of their own, where the page's named files lie.
+    """Shell commands of a page, run one after the other in a temporary directory with the page's titled files.
 
-    ``first`` and ``last`` are lines that the page leaves to its reader, ``files`` what is there before. ``expected`` are regular
-    expressions that must match what is printed.
+    ``first`` and ``last`` are commands that the page leaves to the reader, and ``files`` exist before the first command.
+    ``expected`` are regular expressions that must match the output.
     """
 
     expected: tuple[str, ...]
@@ -21,7 +21,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A block of Python, with the code before and after it that a page leaves to its reader."""
+    """A Python block, with code before and after it that the page leaves to the reader."""
 
     first: str = ""
     last: str = ""
@@ -53,7 +53,7 @@ PAGES_TYPED = {
     "docs/console.md": Session(expected=(r"http://127\.0\.0\.1:\d+/console/#token=\S+",)),
     "docs/control.md": Session(expected=(r'"id": ?1,"fault":\{"api":"EndTxn"',)),
 }
-"""Pages whose shell blocks are one session, by their paths. Their programs have titles, and lie beside it under those."""
+"""Pages whose shell blocks form one session, by path. Their titled Python blocks are written to files in the same directory."""
 
 _EACH_ALONE = """\
 ottla() {
@@ -63,7 +63,7 @@ ottla() {
     command ottla health --wait --ready-file each.json
 }
 """
-"""For lines that are a broker each: the one before is stopped, and the next line comes when clients may."""
+"""Shell function for blocks in which each line starts a broker: it replaces the previous broker and waits for the new one."""
 
 _PIPELINE_ELSEWHERE = """\
 ottla() { if [ "$1" = pipeline ]; then command ottla "$@" --bootstrap 127.0.0.1:9092; else command ottla "$@"; fi; }
@@ -90,7 +90,7 @@ SESSIONS = {
         expected=(r"batch 0: ", r'"order_id":\s*"o-1"', r"o-1\s+1250"), needs_spark=True
     ),
 }
-"""Shell blocks that are sessions of their own."""
+"""Shell blocks that are separate sessions."""
 
 _APPLICATION = """\
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -140,7 +140,7 @@ put(b"c", b"never committed", base_sequence=1, **producer)
 written.append_marker(EndTxnMarker(1000, 0, False, 0), 1_000, 0)
 written.close()
 """
-"""A partition's directory with a record outside of a transaction, a committed record and an aborted record."""
+"""Code that writes a partition with a non-transactional record, a committed record and an aborted record."""
 
 PROGRAMS = {
     ("README.md", "from ottla import Broker"): Program(first=_APPLICATION, is_slow=False),
@@ -153,20 +153,20 @@ PROGRAMS = {
     ("docs/internals/use-storage.md", "from pathlib import Path"): Program(first=_WRITTEN_PARTITION, is_slow=False),
     ("docs/internals/use-protocol.md", "from struct import unpack_from"): Program(is_slow=False),
 }
-"""Blocks of Python that are programs, run as they are."""
+"""Python blocks that are run as programs."""
 
 PRINTED = {
     ("docs/internals/use-coordinator.md", "markers for [('orders', 0)]"): "from itertools import count",
     ("docs/internals/use-storage.md", "0 plain b'a' b'first order'"): "from pathlib import Path",
     ("docs/internals/use-protocol.md", "InitProducerId 5 from web-7"): "from struct import unpack_from",
 }
-"""Blocks with the whole output of a program of their page, and how the program begins."""
+"""Blocks with the complete output of a program on the same page, and the program's first line."""
 
 TESTS = {
     ("README.md", "from kafka import KafkaProducer"),
     ("docs/pytest.md", '@pytest.mark.ottla(settings={"num.partitions": 3}, features='),
 }
-"""Blocks of Python that are tests with the plugin: test_programs.py runs all of them with pytest."""
+"""Python blocks that are tests with the plugin. test_programs.py runs all of them with pytest."""
 
 SPARK_PROGRAMS = (
     ("docs/spark.md", "import ottla.spark"),
@@ -175,7 +175,7 @@ SPARK_PROGRAMS = (
     ("docs/spark.md", "listener = ottla.spark.listener(sink, on_progress=print, dea"),
     ("docs/spark.md", "from pyspark.sql import functions as f"),
 )
-"""Blocks of Python that want a session of Spark's and a broker: test_spark.py runs each."""
+"""Python blocks that need a Spark session and a broker. test_spark.py runs each of them."""
 
 _CONTAINERS = "tests/container/test_testcontainers.py::test_its_own_class_starts_the_image"
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
@@ -185,13 +185,13 @@ ELSEWHERE = {
         "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
     ),
     ("docs/brokers.md", "ottla cluster grow --data-dir data --brokers 3 --replication"): (
-        "tests/wire/test_cluster_growth.py::test_one_broker_becomes_three_under_its_clients"
+        "tests/wire/test_cluster_growth.py::test_single_broker_grows_to_three_while_clients_continue"
     ),
     (
         "examples/README.md",
         "pip install . confluent-kafka pytest",
     ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
-    ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go",
+    ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
         "tests/wire/test_client_faults.py::test_kafka_python_asks_the_new_coordinator"
     ),
@@ -210,7 +210,7 @@ ELSEWHERE = {
     ),
     ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_ini_settings_apply_to_all_brokers",
 }
-"""Blocks whose lines another test runs, with that test: in its own words, or from the page itself."""
+"""Blocks that another test covers, by reading the page or by equivalent code, with the name of this test."""
 
 EXCERPTS = {
     ("docs/languages.md", "@ExtendWith(OttlaExtension.class)"): "examples/junit/OrdersTest.java",
@@ -219,7 +219,7 @@ EXCERPTS = {
     ("docs/connect.md", "clusters = source, target"): "tests/wire/test_mirror.py",
     ("docs/streams.md", "Properties settings = new Properties();"): "tests/wire/streams/WordCount.java",
 }
-"""Blocks whose lines stand in a file that a test runs, in this order; what the file fills in (``{...}``) is any text."""
+"""Blocks whose lines must occur in the same order in a tested file. A placeholder (``{...}``) in the file matches any text."""
 
 _BENCHMARKS = (
     "python -m benchmarks.compare --pairs 5 --scale 0.25 --only t",
@@ -248,7 +248,7 @@ NOT_RUN = {
     ("docs/github-actions.md", "- run: |"): "needs GitHub's machines",
     ("docs/simulation.md", "make simulate SEEDS=1-1000"): ("takes an hour; tests/simulation plays a few seeds"),
 }
-"""Blocks that cannot be run here, with the reason. The commands in them exist: test_every_block.py looks."""
+"""Blocks that cannot be run in tests, with the reason. test_every_block.py checks that the commands in them exist."""
 
 GENERATED = {"docs/commands.md"}
-"""Pages that are what the code says, blocks included (tests/tools/test_pages.py)."""
+"""Pages that are generated from the code, including their blocks (tests/tools/test_pages.py)."""

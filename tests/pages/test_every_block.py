@@ -1,4 +1,4 @@
-"""Each block of the pages is run by a test, or named with the reason why it cannot be; and what it names exists."""
+"""A test runs each block of the documentation, or the catalogue has the reason why not. Commands, options and files in it exist."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ OTHERS_COMMANDS = {"connect-mirror-maker.sh", "./gradlew", "cat", "docker", "pip
 
 
 def ways_of(block: Block) -> list[str]:
-    """The ways in which a block is tested."""
+    """Return the lists of the catalogue that contain the block."""
     ways = [way for way in WAYS if block.name in getattr(catalogue, way)]
     is_typed = block.language == "sh" or (block.language == "python" and block.title is not None)
     return ways + ["PAGES_TYPED"] * (block.page in catalogue.PAGES_TYPED and is_typed)
 
 
-def test_every_block_is_run_in_one_way() -> None:
+def test_every_block_is_covered_exactly_once() -> None:
     assert {block.name: ways for block in BLOCKS if len(ways := ways_of(block)) != 1} == {}
     assert {name for name, count in Counter(block.name for block in BLOCKS if not block.title).items() if count > 1} == set()
 
@@ -82,7 +82,7 @@ def test_compose_files_use_existing_settings(text: str) -> None:
 
 
 def commands_of(typed: Block) -> list[list[str]]:
-    """The commands of a shell's lines, or of the steps of a job."""
+    """Return the commands of a shell block, or of the steps in a YAML job, as lists of words."""
     text = typed.text
     if typed.language == "yaml":
         read = yaml.safe_load(text)
@@ -115,7 +115,7 @@ def test_unrun_commands_exist(block: Block) -> None:
 
 
 def exists(arguments: list[str]) -> None:
-    """Fails where a command of ottla's, or one of its options, is not there. Help comes in place of carrying it out."""
+    """Fail unless the ottla command and its options exist. With `--help` the command is only parsed."""
     try:
         root.main([*arguments, "--help"], prog_name="ottla", standalone_mode=False)
     except click.exceptions.Exit as ended:

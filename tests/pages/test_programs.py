@@ -1,4 +1,4 @@
-"""The blocks of Python on the pages are run, as programs or as tests with the plugin."""
+"""The documentation's Python blocks are run, as programs or as tests with the plugin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAMS = [
 
 
 def run(arguments: list[str], directory: Path) -> str:
-    """What Python prints."""
+    """Run Python, and return its output."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OTTLA_B", "KAFKA_", "PYTEST"))}
     done = subprocess.run(
         [sys.executable, *arguments],

@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md are run with a session of Spark's, a broker and a schema registry."""
+"""The blocks of docs/spark.md are run with a Spark session, a broker and a schema registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PURCHASES = 20
 
 
 def test_spark_blocks_run_in_sequence(spark: Any, tmp_path: Path) -> None:
-    """Purchases are written by foreachBatch, from where that has ended, and by name; then come the registry's values."""
+    """The blocks write purchases by foreachBatch, from the committed offsets, by format name, and with a schema registry."""
     foreach_batch, committed, by_name, listening, registered = (block(name).text for name in catalogue.SPARK_PROGRAMS)
     with Broker() as broker, registry_server() as (server, registry):
         for topic in ("purchases", "invoices", "copies", "dead-letters"):

@@ -1,4 +1,4 @@
-"""Runs the commands that the documentation tells readers to type, in a directory of its own."""
+"""Runs the commands that readers of the documentation are asked to type, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ trap 'jobs -p | xargs -r kill; wait' EXIT
 pytest() { env -u OTTLA_BOOTSTRAP pytest "$@"; }
 """
 SMALLER = {"--rows 200000": "--rows 2000"}
-"""What is too much for a test."""
+"""Replacements for arguments that would take too long in a test."""
 
 
 def marks(session: Session) -> list[pytest.MarkDecorator]:
@@ -46,7 +46,7 @@ def marks(session: Session) -> list[pytest.MarkDecorator]:
 
 
 def free_ports() -> int:
-    """The first of three that are free: brokers of a cluster listen on ports in a row."""
+    """Return the first of three consecutive free ports, which the brokers of a cluster listen on."""
     while True:
         first = free_port()
         with contextlib.ExitStack() as bound, contextlib.suppress(OSError, OverflowError):
@@ -101,7 +101,7 @@ def test_documented_commands_run(session: Session, lines: list[str], page: str, 
         from tests.support import quick_java
 
         environment |= quick_java.environment()
-    # What a page starts in the background and does not end itself ends with it.
+    # The prelude stops background processes that the page itself does not stop.
     script = PRELUDE + here("".join([session.first, *lines, session.last]))
     printed = tmp_path / "printed"
     with printed.open("w") as out:
@@ -116,7 +116,7 @@ def test_documented_commands_run(session: Session, lines: list[str], page: str, 
     try:
         process.wait(SPARK_TIMEOUT_S if session.needs_spark else TIMEOUT_S)
     finally:
-        # Whatever the lines have started and left is of the same session.
+        # All processes that the commands have started are in the same session.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     output = printed.read_text()

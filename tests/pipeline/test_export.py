@@ -1,4 +1,4 @@
-"""An export of a topic that is deleted and created again."""
+"""An export of a topic that is deleted and recreated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.
 def test_export_of_a_recreated_topic_is_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_segments: bool, while_writing: bool
 ) -> None:
-    """It would go on at the offsets of the old topic, or has read the new one's records."""
+    """Without the check, the export would continue at the old topic's offsets, or mix in the new topic's records."""
     with Broker(data_dir=tmp_path / "data") as broker, KafkaClient(broker.bootstrap) as cluster:
 
         def create_topic(count: int) -> None:

@@ -1,4 +1,4 @@
-"""Flags of the jobs: what a person may call things, what a file of them says, and what is refused."""
+"""Flags of the jobs: configurable names, flag files, and refused values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUNS = {"generate": "run_generate", "shop": "run_stream", "totals": "run_stream"
 
 
 def told(*arguments: str) -> Any:
-    """Return the options that a command line gives to a job, instead of running it."""
+    """Return the options that a command line passes to its job, without running the job."""
     (run, last) = RUNS[arguments[0]], []
     function = getattr(ottla.pipeline.running, run)
 
@@ -43,7 +43,7 @@ def told(*arguments: str) -> Any:
         assert main(["pipeline", *arguments]) == 0
     ((*name, options),) = last
     assert name in ([], [arguments[0]])
-    # A struct is built of whatever it is given: the types of its fields are held here.
+    # The constructor does not check types, so the fields' types are validated here.
     msgspec.convert(msgspec.to_builtins(options), type(options), strict=True)
     return options
 
@@ -54,7 +54,7 @@ def topics_of(options: Any) -> ShopTopics:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The exit code and the one line."""
+    """Return the exit code and the single line of the error message."""
     code = main(["pipeline", *arguments])
     out, err = capsys.readouterr()
     assert out == ""
@@ -137,7 +137,7 @@ def test_all_flags_reach_the_job_options() -> None:
 
 
 def test_flag_choices_equal_those_of_the_jobs() -> None:
-    """The choices are in a module of their own, which does not import Spark."""
+    """The command line has its own copy of the choices, so that it need not import Spark."""
     assert sorted(FORMATS) == list(settings.FORMATS)
     assert settings.TRANSACTION_TIMEOUT_MS == TRANSACTION_TIMEOUT_MS
 
@@ -174,7 +174,7 @@ def test_help_of_a_job_lists_all_its_flags(capsys: pytest.CaptureFixture[str], j
 
 
 def test_help_does_not_import_spark() -> None:
-    """It takes most of a second, and may not even be installed."""
+    """Importing Spark takes most of a second, and Spark may not be installed."""
     script = """
 import sys
 from ottla.cli import main
@@ -190,7 +190,7 @@ print(*sys.modules, sep=chr(10))
 
 
 def test_demo_on_a_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """It starts a broker of its own."""
+    """The demo always starts its own broker."""
     assert refused(capsys, "demo", "--bootstrap", "127.0.0.1:9092").startswith("2 ottla pipeline demo: no such option")
 
 
@@ -232,7 +232,7 @@ def test_command_line_overrides_the_flag_file(tmp_path: Path) -> None:
     options = told("shop", "--batch-records", "8", "--config", str(file))
     assert options.place.bootstrap == "a:1"
     assert (options.batch_records, options.run_id, options.forever, options.accept_data_loss) == (8, "2026-01-01", True, False)
-    # Also what must be there.
+    # A flag file may also contain required flags.
     file.write_text('to = "d"\npart-offsets = "5"\n')
     assert (told("export", "--config", str(file)).to, told("export", "--config", str(file)).part_offsets) == ("d", 5)
 
@@ -258,7 +258,7 @@ def test_command_line_overrides_the_flag_file(tmp_path: Path) -> None:
 def test_errors_in_a_flag_file_name_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "p.toml"
     file.write_text(text)
-    # Also where a flag would win over it.
+    # An invalid value is refused although a flag overrides it.
     assert says.format(file=file) in refused(capsys, "generate", "--rows", "1", "--config", str(file))
 
 
@@ -302,7 +302,7 @@ def test_ctrl_c_in_a_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], 
 
 
 def test_spark_submit_entry_point_accepts_the_same_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``ottla/cli/submit.py JOB`` is run as a program, wherever it is installed."""
+    """``ottla/cli/submit.py JOB`` is run as a program, in whatever directory it is installed."""
     import runpy
 
     import ottla.cli.submit

@@ -1,4 +1,4 @@
-"""The jobs on Spark and a broker: what they write, over replays, retries, losses and resumed exports, and what the audit finds."""
+"""The jobs on Spark and a broker: their output after replays, retries, data loss and resumed exports, and the audit's findings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run(
 
 
 def die_before_sparks_commit(checkpoint: Path, batch: int) -> None:
-    """The checkpoint is that of a driver killed between EndTxn and Spark's own commit."""
+    """Delete Spark's commit of the batch, as if the driver had been killed between EndTxn and that commit."""
     for name in (f"{batch}", f".{batch}.crc"):
         (checkpoint / "commits" / name).unlink()
 
@@ -87,7 +87,7 @@ def sound(workload: Workload = WORKLOAD) -> int:
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
-def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
+def test_shop_handles_every_purchase_once_across_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
     reports = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert len(reports) >= 3
     assert sum(report.records for report in reports) == 2 * sound() + WORKLOAD.rows - sound()
@@ -113,7 +113,7 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
 
 
 def check_a_checkpoint_that_was_set_back(spark: Any, broker: Broker, before: Path) -> None:
-    """Spark plans the last batch again, with more input than was committed."""
+    """Spark plans the last batch again, with more input than was committed for it."""
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="an older checkpoint was restored"):
         run(spark, broker, shop.JOB, before, by_driver=True)
@@ -133,7 +133,7 @@ def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> N
 
 
 def check_offenders_are_named(spark: Any, broker: Broker) -> None:
-    """A duplicate invoice, one without purchase, a shipment without purchase, and a transaction that never ends."""
+    """The audit must report a duplicate invoice, an invoice and a shipment without purchase, and a transaction that never ends."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -170,7 +170,7 @@ def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, 
     whole = Files.rename
 
     def cut_off(files: Files, old: str, new: str) -> None:
-        """The third rename of a part never comes."""
+        """Interrupt the export at the second part's rename."""
         if new.startswith("part=") and not next(renames):
             raise KeyboardInterrupt
         whole(files, old, new)
@@ -195,7 +195,7 @@ def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, 
     run(spark, broker, totals.JOB, tmp_path / "totals")
     run(spark, broker, shop.JOB, tmp_path / "shop")
     audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, export=to))
-    # The second seed begins its ids anew: each record is a purchase, and who looks for one by its id is told.
+    # Ids of the second seed start at 0 again, so ids are repeated. Each record counts as a purchase, and the audit notes the ids.
     assert audit_report.is_sound, audit_report.findings
     assert [(f.rule, f.count > 400) for f in audit_report.findings if f.count] == [(REPEATED_IDS, True)]
     assert len(fed) >= 2
@@ -204,7 +204,7 @@ def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, 
 
 
 def test_totals_keep_their_state_on_disk_when_configured(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    # The store is a setting of the session, which is its owner's.
+    # The state store is a setting of the session, which must be unchanged afterwards.
     session, checkpoint = spark.newSession(), tmp_path / "totals"
     before = session.conf.get("spark.sql.streaming.stateStore.providerClass")
     reports = run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")
@@ -222,14 +222,14 @@ def test_totals_keep_their_state_on_disk_when_configured(spark: Any, broker: Bro
 
 
 def broken(spark: Any, broker: Broker, **options: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Rules and how often they are broken, and the same of what is only noted."""
+    """Run an audit. Returns how often each rule is broken, and how often each note applies."""
     findings = audit.audit(spark, audit.AuditOptions(broker.bootstrap, **options)).findings
     counts = [{f.rule: f.count for f in findings if f.count and f.is_note is is_note} for is_note in (False, True)]
     return counts[0], counts[1]
 
 
 def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Path) -> None:
-    """Within a batch, by a producer that does not know what it has sent, and in a later one, by who imports all of it again."""
+    """A producer repeats purchases within a batch, and a later import repeats all of them."""
     rows = list(purchases(Workload(300, malformed_share=0.1)))
     good = sum(row.is_sound for row in rows)
     once = Terms(deduplicate=True)
@@ -248,12 +248,12 @@ def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Pa
         again = sum(row.is_sound for row in rows[:50]) + good
         assert sum(progress.repeated for progress in seen) == 2 * again
         assert len(broker.records(DEAD_LETTERS)) == 650 - good - again
-        # An audit with other terms than the job had reports that.
+        # The audit runs without --deduplicate, unlike the jobs, and reports the difference.
         assert broken(spark, broker) == (
             {"purchases without one of the invoices": again, "purchases without one of the shipments": again},
             {REPEATED_IDS: good},
         )
-        # What Spark has kept is kept for the one or for the other.
+        # A checkpoint with Spark's state for deduplication cannot be used without it, and vice versa.
         run(spark, broker, shop.JOB, tmp_path / "plain", transactional_id="plain")
         fill(broker.bootstrap, PURCHASES, rows[:10])
         for name, how, terms in (("shop", "with", Terms()), ("plain", "without", once)):
@@ -278,9 +278,9 @@ def test_late_purchase_is_distinguished_from_a_lost_one(spark: Any, tmp_path: Pa
         run(spark, broker, totals.JOB, tmp_path / "totals", seen=seen)
         run(spark, broker, shop.JOB, tmp_path / "shop")
         assert sum(progress.late for progress in seen) == 2
-        # One of a window that has a total, one of a window that never had one.
+        # One late purchase is in a window that has a total, and the other in a window that never had one.
         assert broken(spark, broker, with_totals=True) == ({}, {TOO_LATE: 2})
-        # This one arrived in time, and was not counted.
+        # This purchase arrived in time but was not counted.
         fill(broker.bootstrap, PURCHASES, [bought(6, 5)])
         run(spark, broker, shop.JOB, tmp_path / "shop")
         assert broken(spark, broker, with_totals=True) == ({"totals that are not the sum of their purchases": 1}, {TOO_LATE: 2})
@@ -293,7 +293,7 @@ def test_second_pipeline_with_the_same_id_is_refused(spark: Any, broker: Broker,
 
     first = started("first")
     first._query.processAllAvailable()
-    # The second has a checkpoint of its own, and would handle every purchase once more.
+    # The second pipeline has its own checkpoint, so it would handle every purchase again.
     with pytest.raises(PipelineError, match="the last batch under this transactional id came from another checkpoint"):
         started("second").finish()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
@@ -303,7 +303,7 @@ def test_second_pipeline_with_the_same_id_is_refused(spark: Any, broker: Broker,
 
 
 def test_driver_presumed_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    """Another has taken its place, and goes on with its checkpoint."""
+    """Another driver takes over the transactional id, and then a new driver continues with the checkpoint."""
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
     first._query.processAllAvailable()
@@ -325,7 +325,7 @@ def test_avro_values_pass_the_audit(spark: Any, tmp_path: Path) -> None:
         assert not audit.audit(spark, audit.AuditOptions(broker.bootstrap)).is_sound
 
 
-def test_both_sources_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_source_and_kafka_source_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
     run(spark, broker, shop.JOB, tmp_path / "shop")
     for topic in (PURCHASES, INVOICES, DEAD_LETTERS):
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", topic)
@@ -362,7 +362,7 @@ def test_records_deleted_before_they_are_read_stop_the_stream(spark: Any, broker
 
 
 def test_interrupted_generation_writes_every_purchase_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut off after its second part it goes on with the third; run again it adds nothing."""
+    """After an interruption in the second part, it continues with the third part. Another run writes nothing."""
     monkeypatch.setattr(generating, "BLOCKS_A_PART", 1)
     create(broker.bootstrap, ("made",), 3)
     workload = Workload(25_000)
@@ -377,6 +377,6 @@ def test_interrupted_generation_writes_every_purchase_once(spark: Any, broker: B
     assert generating.generate(spark, options, lambda report: None) == 5_000
     assert generating.generate(spark, options, lambda report: None) == 0
     assert Counter(record.value for record in broker.records("made")) == Counter(row.value for row in purchases(workload))
-    # Another workload has progress of its own under the same id.
+    # Another workload has its own progress under the same transactional id.
     other = msgspec.structs.replace(options, workload=Workload(5_000, seed=2))
     assert [generating.generate(spark, workload, lambda report: None) for workload in (other, options, other)] == [5_000, 0, 0]

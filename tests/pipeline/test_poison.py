@@ -36,7 +36,7 @@ def with_json(**fields: object) -> bytes:
 
 
 def claiming(size: int) -> bytes:
-    """Avro with a text of as many bytes, of which none follows."""
+    """Return an Avro value with a string of this length, but without the string's bytes."""
     number, varint = size << 1, bytearray()
     while number > 0x7F:
         varint.append(number & 0x7F | 0x80)
@@ -135,7 +135,7 @@ def records(spark: Any, values: list[bytes | None], headers: Any = None) -> Any:
 
 
 def letters(rows: list[Any]) -> dict[int, tuple[bytes | None, str]]:
-    """Value and reason by the offset that the record had."""
+    """Return the value and the reason of each dead letter, by the offset of the original record."""
     by_offset: dict[int, tuple[bytes | None, str]] = {}
     for row in rows:
         headers = {h.key: bytes(h.value).decode() for h in row.headers}
@@ -171,7 +171,7 @@ def test_each_poisoned_avro_value_becomes_a_dead_letter_with_its_reason(spark: A
 
 
 def damaged(good: bytes) -> st.SearchStrategy[bytes]:
-    """A sound value with a piece of it replaced."""
+    """Return valid values in which a few bytes are replaced."""
     place = st.integers(0, len(good))
     return st.builds(lambda a, b, piece: good[: min(a, b)] + piece + good[max(a, b) :], place, place, st.binary(max_size=6))
 
@@ -245,7 +245,7 @@ def test_random_bytes_never_stop_the_transform(spark: Any, form: Format, data: s
 
 
 def check_is_a_purchase(form: Format, value: bytes | None) -> None:
-    """Parsed by another reader than Spark's."""
+    """Parse the value with another reader than Spark's."""
     assert value is not None
     if form is AVRO:
         assert value == AVRO.pack(read_avro(value), PURCHASE)
@@ -270,7 +270,7 @@ def test_overflowing_totals_do_not_stop_the_job(spark: Any) -> None:
 
 
 def test_each_value_is_parsed_once_per_representation(spark: Any) -> None:
-    """As a struct and as a variant, and not again for each use of a field."""
+    """A value is parsed once as a struct and once as a variant, and not again for each use of a field."""
     for frame in (shop.transform(records(spark, [GOOD]), "r"), totals.transform(records(spark, [GOOD]), "r")):
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert (plan.count("from_json("), plan.count("try_parse_json(") + plan.count("parseJson")) == (1, 1), plan

@@ -1,4 +1,4 @@
-"""Progress reports of a stream: every batch once, from Spark's list of recent progress."""
+"""Progress reports of a stream: every batch is reported once, from Spark's list of recent progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SparksProgress:
 
 
 class Query:
-    """As Spark's, and counts how much of it was asked for."""
+    """Stands in for Spark's streaming query, and counts how many progress entries were read."""
 
     def __init__(self) -> None:
         self.kept: list[SparksProgress] = []
@@ -100,7 +100,7 @@ def test_idle_progress_is_not_a_batch_and_hides_none() -> None:
 
 
 def test_only_batches_of_the_current_start_are_reported() -> None:
-    """A progress without a report is of no batch that the sink has written."""
+    """Progress without a report of the sink belongs to a batch of an earlier run."""
     reports, query = Reports("dead-letters"), Query()
     query.kept.append(SparksProgress(4))
     assert told(reports, query) == []

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes, where a machine is too slow to make it: it is done without."""
+"""The archive of Spark's classes is optional: on a machine that is too slow to create it, tests run without it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def test_slow_driver_leaves_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path
     quick_java._archive_classes(archive, [])
     assert not archive.exists()
     assert sleeper.returncode == -9
-    # An unclosed file is found by the garbage collector, in whichever test it runs next.
+    # An unclosed pipe would cause a ResourceWarning in a later test.
     assert sleeper.stdout is not None
     assert sleeper.stdout.closed

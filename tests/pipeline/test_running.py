@@ -1,4 +1,4 @@
-"""Jobs that are no streams end when a signal has come."""
+"""Jobs that are not streams end after a signal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.spark.errors import PipelineError
 
 
 class Jobs:
-    """Spark's jobs as far as they are cancelled: each waits until it is."""
+    """Stands in for Spark's jobs: each job runs until it is cancelled."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Semaphore(0)
@@ -58,7 +58,7 @@ def test_signal_cancels_current_and_later_jobs(number: signal.Signals) -> None:
 
 
 def test_jvm_ended_by_the_signal_is_not_an_error() -> None:
-    """As where a service manager sends it to all processes of the job."""
+    """A service manager sends the signal to all processes of the job, so the JVM may end first."""
     asked = threading.Event()
 
     def cancel() -> None:

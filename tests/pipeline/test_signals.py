@@ -1,4 +1,4 @@
-"""Signals that are noted, and end nothing."""
+"""Signals that are recorded, and signals that stop a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_signal_is_recorded_and_the_previous_handler_restored() -> None:
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
-        # A handler runs between two instructions of the main thread.
+        # Python runs a signal handler between two bytecode instructions of the main thread, so both have run here.
         assert sorted(noted) == [signal.SIGINT, signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is before
 

@@ -1,4 +1,4 @@
-"""Topics of the shop, on a broker."""
+"""The shop's topics on a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.wire
 
 
 def test_purchases_with_old_timestamps_are_kept(tmp_path: Path) -> None:
-    """Retention goes by the records' own times."""
+    """Retention uses the records' timestamps, which are old in generated purchases."""
     settings = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
     with Broker(data_dir=tmp_path, settings=settings) as broker:
         assert create(broker.bootstrap, ("purchases",), 2) == ["purchases"]

@@ -1,4 +1,4 @@
-"""The transformations of the jobs, on rows in memory: no broker, one shared session."""
+"""The jobs' transformations on rows in memory: without a broker, and with one shared Spark session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates for tests, made in memory."""
+"""Certificates for tests, created in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOST = "localhost"
 
 
 def pem_of(certificate: trustme.LeafCert, password: str = "") -> str:
-    """Chain and key as Java's PEM stores have them: the key in PKCS #8, encrypted where there is a password."""
+    """Return key and certificate chain in the format of Java's PEM stores: the key in PKCS #8, encrypted if there is a password."""
     key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), None)
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if password:
@@ -22,7 +22,7 @@ def pem_of(certificate: trustme.LeafCert, password: str = "") -> str:
 
 
 def server_context(certificate: trustme.LeafCert, clients: trustme.CA | None = None) -> ssl.SSLContext:
-    """The TLS context of a listener; with ``clients`` it requires client certificates."""
+    """Return the TLS context of a listener. With ``clients`` it requires client certificates of that authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
     if clients is not None:

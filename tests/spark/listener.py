@@ -1,4 +1,4 @@
-"""A broker of a few lines, in threads: it speaks the protocol as far as a client has to, and breaks it where a test wants that."""
+"""A minimal broker in threads, which handles a client's first requests and can violate the protocol if a test wants this."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ottla.spark.cluster.client_config import Address
 
 Serve = Callable[[socket.socket], None]
 Answer = Callable[[str, Any], Any]
-"""The name of an API and a request to its response; None closes the connection, bytes go out as they are."""
+"""Returns the response for an API's name and a request. None closes the connection, and bytes are sent unchanged."""
 
 PLAIN_MESSAGE = b"\0alice\0secret"
 
 
 def versions(**newest: int) -> ApiVersionsResponse:
-    """All that ottla knows; of those that are named, no newer version, and none at all for -1."""
+    """Return the versions that ottla supports, limited to ``newest`` for the named APIs. A limit of -1 removes an API."""
     known = {key: (entry.min_version, newest.get(entry.name, entry.max_version)) for key, entry in APIS.items()}
     keys = [
         ApiVersion(api_key=key, min_version=min(oldest, last), max_version=last)
@@ -37,19 +37,19 @@ def versions(**newest: int) -> ApiVersionsResponse:
 
 
 def served(name: str) -> Any:
-    """The answer to one who has come in, and asks for versions or for a producer's id."""
+    """Return the response to ApiVersions or to InitProducerId."""
     return versions() if name == "ApiVersions" else InitProducerIdResponse()
 
 
 @contextlib.contextmanager
 def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> Iterator[Address]:
-    """A thread a connection; what it is given is closed when ``serve`` ends."""
+    """Run ``serve`` in a thread for each connection. The connection is closed when ``serve`` returns."""
     server = socket.create_server(("localhost", 0))
     threads: list[threading.Thread] = []
     connections: list[socket.socket] = []
 
     def handle(raw: socket.socket) -> None:
-        # A client that does not like what it sees goes away at any moment.
+        # A client may close the connection at any time.
         with contextlib.suppress(OSError):
             connection = raw if tls is None else tls.wrap_socket(raw, server_side=True)
             connections.append(connection)
@@ -105,7 +105,7 @@ def answering(answer: Answer) -> Serve:
 
 
 def plain_broker(lifetime_ms: int = 0, seen: list[str] | None = None) -> Answer:
-    """Lets alice in by PLAIN, and answers ApiVersions."""
+    """Return a broker that authenticates alice by SASL PLAIN and then serves ApiVersions and InitProducerId."""
 
     def answer(name: str, request: Any) -> Any:
         if seen is not None:
@@ -130,7 +130,7 @@ def open_broker(name: str, request: Any) -> Any:
 
 
 def closed_broker(name: str, request: Any) -> Any:
-    """Responses of a listener that requires SASL; it closes on requests other than ApiVersions and SaslHandshake."""
+    """Responses of a listener that requires SASL. It closes the connection on requests except ApiVersions and SaslHandshake."""
     if name == "ApiVersions":
         return versions()
     return SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN", "SCRAM-SHA-512"]) if name == "SaslHandshake" else None

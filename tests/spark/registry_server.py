@@ -1,4 +1,4 @@
-"""A schema registry for tests, of the requests that a serializer makes. PyPI has none that runs without a Kafka of its own."""
+"""A schema registry with the requests that serializers need. PyPI has none that runs without its own Kafka broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.schemas.registry import Registry
 
 
 class RegistryServer:
-    """``schemas`` by id; ``asked`` has every request's line and its Authorization."""
+    """A registry in a thread. ``schemas`` are by id, and ``asked`` has each request's first line and Authorization header."""
 
     def __init__(self) -> None:
         self.schemas: dict[int, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""An Apache Kafka that requires a client certificate, a password or a token."""
+"""An Apache Kafka broker that requires a client certificate, a password or a token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def token() -> str:
 
 
 class Secured:
-    """A broker with SASL_SSL and SSL, and what a client has to know of it."""
+    """A broker with listeners for SASL_SSL and SSL, and the options that a client needs."""
 
     def __init__(self, directory: Path) -> None:
         authority = trustme.CA()

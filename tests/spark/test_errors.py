@@ -1,4 +1,4 @@
-"""Errors raised in tasks, and how they reach the user."""
+"""Errors raised in tasks, and the messages that the user sees."""
 
 from __future__ import annotations
 

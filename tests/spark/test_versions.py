@@ -1,4 +1,4 @@
-"""The table of compatible versions agrees with the installed packages and the workflow."""
+"""The table of compatible versions agrees with the installed packages and with the CI workflow."""
 
 from __future__ import annotations
 

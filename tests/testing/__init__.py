@@ -1,1 +1,1 @@
-"""The handles and the pytest plugin, without a broker."""
+"""Tests of the handles and the pytest plugin that need no broker."""

@@ -1,4 +1,4 @@
-"""Deadlines where a test has frozen the time, as freezegun does: it replaces the functions of `time` that programs call."""
+"""Deadlines work although a test has frozen the time as freezegun does, by replacing functions of the `time` module."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FROZEN_S = 1_000.0
 
 @pytest.fixture(autouse=True)
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Freeze the clocks that freezegun freezes, in place of which a condition that never ends would hang the test."""
+    """Freeze the same clocks as freezegun, by replacing functions of `time`."""
     for name in ("time", "monotonic", "perf_counter"):
         monkeypatch.setattr(time, name, lambda: FROZEN_S)
         monkeypatch.setattr(time, f"{name}_ns", lambda: int(FROZEN_S) * 1_000_000_000)
 
 
 def calls_until(limit: int) -> Any:
-    """A function that returns False, and fails when it is called more than ``limit`` times."""
+    """Return a function that returns False, and that fails after more than ``limit`` calls."""
     calls = iter(range(limit))
 
     def call(*_: object) -> bool:

@@ -1,4 +1,4 @@
-"""The table of durations in docs/testing.md."""
+"""The table of test durations in docs/testing.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java programs are compiled once, and again when their source changed."""
+"""Java programs are compiled once, and compiled again when their source has changed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_program_is_compiled_when_its_source_changed(tmp_path: Path, monkeypatch
     assert said(source) == "second it"
 
 
-def test_compilation_failure_has_its_reason(tmp_path: Path) -> None:
-    """A mistake is not taken for a Java without a compiler, whatever it names."""
+def test_compilation_failure_is_reported_with_the_source_line(tmp_path: Path) -> None:
+    """A compilation error must not be reported as a missing compiler, even if it mentions the compiler's module."""
     try:
         launcher = Path(kafka.java())
     except kafka.Unavailable as missing:

@@ -1,4 +1,4 @@
-"""Apache Kafka as the oracle: how its processes are run."""
+"""Apache Kafka as the oracle for tests: how its processes are started and stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several brokers of ottla, of Apache Kafka and of both, driven by the same code."""
+"""Clusters of ottla brokers, of Apache Kafka brokers and of both, controlled by the same code."""
 
 from __future__ import annotations
 

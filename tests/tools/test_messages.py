@@ -1,4 +1,4 @@
-"""The list of all texts that people see: log events, errors, output of commands."""
+"""The list of all texts that users see: log events, errors and command output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tools.messages import LEVELS, Message, messages, python_files
 
 PRIVATE_WORDS = re.compile(r"\b(nobody|somebody|whoever|any more|(?<!there )is no [a-z]|is none of|is wanted|anew|lies in)\b")
-"""Words that CONTRIBUTING.md replaces, as far as they have no other meaning."""
+"""Words that the glossary in CONTRIBUTING.md replaces, and that have no other meaning in messages."""
 
 
 @pytest.fixture(scope="module")

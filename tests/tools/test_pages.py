@@ -1,4 +1,4 @@
-"""The documentation's pages: generated ones are what the code says, links lead somewhere, and no page is left out of the site."""
+"""The documentation's pages: generated pages equal the code, links work, and the site includes every page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_generated_pages_are_up_to_date(name: str, page: Callable[[], str]) -> N
 
 
 def test_compatibility_page_equals_the_recorded_results() -> None:
-    """Its figures are those of the last run; rows, columns and versions are those of the code. A row has a test."""
+    """The results on the page come from its last generation; rows, columns and versions come from the code. Each row has a test."""
     on_page = compatibility.results_on(PAGES["compatibility.md"])
     assert PAGES["compatibility.md"] == compatibility.document(on_page), "write it anew: python -m tools.compatibility"
     known = {name: of() for name, of in compatibility.CLIENTS.items()} | {
@@ -102,7 +102,7 @@ def test_link_from_a_subdirectory_is_resolved_relative_to_it() -> None:
 
 _FILE = re.compile(r"`((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)`")
 _ROOMS = ("", "ottla", "ottla/broker", "ottla/coordinator", "ottla/spark")
-"""Folders to which file paths on pages about the code may be relative."""
+"""Folders that file paths on pages about the code may be relative to."""
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_files_named_by_pages_about_the_code_exist(page: Path) -> None:
 
 
 def _texts() -> set[str]:
-    """All texts in ottla's code, with \u2026 for what is filled in."""
+    """Return all string constants of ottla's code, with … in place of each interpolated value."""
     texts = set()
     for path in (DOCS.parent / "ottla").rglob("*.py"):
         if "messages" in path.parts:
@@ -147,7 +147,7 @@ def test_documented_messages_equal_those_of_the_code() -> None:
     ]
     assert len(quoted) > 40
     code = "\n".join(_texts())
-    # A place that the page leaves open may be filled in by the code, or by another text of it.
+    # A placeholder on the page may stand for interpolated values or for another message of the code.
     gone = [m for m in quoted if not re.search(re.escape(m.strip("\u2026 ")).replace("\u2026", ".*"), code)]
     assert gone == []
 
@@ -156,5 +156,4 @@ def test_documented_errors_equal_those_of_the_protocol() -> None:
     headings = re.findall(r"^## (.*)$", PAGES["troubleshooting.md"], re.MULTILINE)
     named = {name for heading in headings for name in re.findall(r"`([A-Z_]{8,})`", heading)}
     assert len(named) > 15
-    # A client's name for INVALID_PRODUCER_EPOCH too.
     assert named <= {code.name for code in Code}

@@ -1,4 +1,4 @@
-"""``make release`` on a checkout of its own: all is built and tried, and what is left to do is said in a line each."""
+"""``make release`` on a checkout: it checks and builds everything, and prints the remaining manual steps."""
 
 from __future__ import annotations
 

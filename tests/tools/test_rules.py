@@ -1,4 +1,4 @@
-"""docs/rules.md is whole: what is named is in it, and what is in it is tested or listed with the reason why not."""
+"""docs/rules.md is complete: it has every rule that tests refer to, and every rule has a test or a reason for having none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_rule_ids_are_distinguished_from_similar_text() -> None:
     assert rules.named_in("KIP-98 (CRD-12, STO-99), KAFKA-20785, UTF-16, SUBEND-10") == {"CRD-12", "STO-99"}
 
 
-def test_ids_become_links() -> None:
+def test_rule_ids_become_links() -> None:
     assert rules.link("**CRD-12, KIP-98.**") == "**[CRD-12](rules.md#crd-12), KIP-98.**"
 
 

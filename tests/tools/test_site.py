@@ -1,4 +1,4 @@
-"""The documentation's site builds without a warning, and loads nothing from elsewhere while it is read."""
+"""The documentation's site builds without warnings, and loads nothing from other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runner of the tests: levels, budgets, failures that are judged, and what the summary says."""
+"""The test runner: levels, time budgets, classification of failures, and the summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLUGINS = [argument for name in ("budgets", "levels", "results") for argument in
 
 
 def run_pytest(directory: Path, text: str, *options: str) -> dict[str, Result]:
-    """The results of a file of tests that runs in a pytest process of its own."""
+    """Run pytest in another process on a module with this text, and return its results."""
     (directory / "test_sample.py").write_text(text)
     (directory / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *PLUGINS, "--results", "results.json", *options]
@@ -111,14 +111,14 @@ def failing(count: int, when: str = "call") -> Summary:
     return Summary({f"test_{number}": Result("failed", 1.0, "AssertionError", when) for number in range(count)})
 
 
-def test_failure_that_fails_alone_is_red_and_one_that_passes_is_unstable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_that_passes_alone_is_unstable_and_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: test == "test_1")
     summary = failing(2)
     test_run.judge(summary, [])
     assert (summary.failed, summary.unstable) == (["test_0"], ["test_1"])
 
 
-def test_many_failures_are_red_without_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_failures_are_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("ran again"))
     summary = failing(test_run.MAX_JUDGED + 1)
     test_run.judge(summary, [])
@@ -126,7 +126,7 @@ def test_many_failures_are_red_without_another_run(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("when", ["teardown", "collect", "crash", "???"])
-def test_failure_outside_of_a_test_is_red_without_another_run(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_failure_outside_of_a_test_is_not_run_again(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("ran again"))
     summary = failing(1, when)
     test_run.judge(summary, [])
@@ -134,7 +134,7 @@ def test_failure_outside_of_a_test_is_red_without_another_run(monkeypatch: pytes
 
 
 def scripted_runs(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Result]) -> None:
-    """Have each run of pytest give the next of these results."""
+    """Make consecutive runs of pytest return these results."""
     runs = iter(results)
     monkeypatch.setattr(test_run, "run", lambda arguments, file, timeout_s=None: (0, next(runs)))
 
@@ -145,7 +145,7 @@ PASSED, SKIPPED, FAILED = (Result(outcome, 0.0, "") for outcome in ("passed", "s
 @pytest.mark.parametrize(
     ("outcomes", "passes"), [((FAILED, PASSED), True), ((PASSED,), True), ((FAILED, FAILED), False), ((SKIPPED, FAILED), False)]
 )
-def test_only_a_run_alone_that_passes_clears_a_test(
+def test_failed_test_is_cleared_only_if_it_passes_alone(
     monkeypatch: pytest.MonkeyPatch, outcomes: tuple[Result, ...], passes: bool
 ) -> None:
     scripted_runs(monkeypatch, *({"test_0": outcome} for outcome in outcomes))

@@ -19,11 +19,11 @@ GROUP_CLIENTS = (
     *((name, "classic") for name in CLIENTS),
     *(pytest.param((name, "consumer"), marks=pytest.mark.full) for name in ("confluent-kafka", "java")),
 )
-"""Each client with each kind of group that it can be a member of; `test_consumer_groups` has the newer kind under make test."""
+"""Each client with each group protocol that it supports. `make test` covers the newer protocol by `test_consumer_groups` alone."""
 
 
 def stock_client(name: str, protocol: str = "classic") -> Client:
-    """The client library of this name, whose consumers join groups by this ``group.protocol``."""
+    """Return a client library by its name. Its consumers join groups with this ``group.protocol``."""
     if name == "kafka-python":
         from tests.wire.clients.kafka_python import KafkaPython
 
@@ -52,15 +52,15 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture(params=GROUP_CLIENTS, ids="-".join)
 def group_client(request: pytest.FixtureRequest) -> Client:
-    """Clients for group tests: all with classic groups, and those that support consumer groups (KIP-848)."""
+    """Clients for group tests: all of them with classic groups, and some of them also with consumer groups (KIP-848)."""
     return stock_client(*request.param)
 
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The plugin's broker, for the tests that leave it running; it must not have met a bug.
+    """Address of a broker that all tests of a run share and that no test may stop. Afterwards it must have logged no errors.
 
-    With ``ORACLE=1`` it is Apache Kafka instead, to see what is true.
+    With ``ORACLE=1`` it is an Apache Kafka broker, which shows whether a test's expectation is right.
     """
     if os.environ.get("ORACLE"):
         yield shared_kafka().bootstrap
@@ -72,13 +72,13 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """Names that no other test uses."""
+    """Return a function that appends a unique suffix to a name."""
     return lambda stem: f"{stem}-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def closing() -> Iterator[Callable[[Any], Any]]:
-    """Registers what must be closed at the end of a test; returns it."""
+    """Return a function that registers an object to be closed after the test and returns the object."""
     opened: list[Any] = []
 
     def register(closable: Any) -> Any:
@@ -91,7 +91,7 @@ def closing() -> Iterator[Callable[[Any], Any]]:
 
 
 def read(consumer: WireConsumer, count: int, *, timeout_s: float = 60, settle_s: float = 0.3) -> list[Message]:
-    """Return at least ``count`` messages within the timeout, and all others that arrive right after them."""
+    """Return at least ``count`` messages within the timeout, and all further messages that arrive within ``settle_s``."""
     import time
 
     messages: list[Message] = []

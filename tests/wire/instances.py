@@ -1,4 +1,4 @@
-"""Processes of an application that is run several times over: started, frozen, killed, and brought to an end."""
+"""Processes that run several instances of an application: start, freeze, kill and stop them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAVE_TIMEOUT_S = 60
 
 
 class Instance:
-    """One process of the application, which ends with its input. Its output goes into a file."""
+    """One process of the application. It stops when its standard input is closed, and its output is written to a file."""
 
     def __init__(self, command: list[str], output: Path) -> None:
         self.output = output
@@ -22,7 +22,7 @@ class Instance:
         return text in self.output.read_text()
 
     def freeze(self) -> None:
-        """Simulates a long pause of its machine."""
+        """Stop the process with SIGSTOP, which simulates a long pause of its machine."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -33,7 +33,7 @@ class Instance:
         self.process.communicate()
 
     def close(self) -> None:
-        """Close its input, upon which it leaves the group."""
+        """Close the standard input, upon which the instance leaves its group and exits."""
         if self.process.poll() is not None:
             return
         self.thaw()

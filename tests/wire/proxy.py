@@ -1,4 +1,4 @@
-"""A TCP proxy that loses answers, cuts connections, and counts what passes."""
+"""A TCP proxy that drops responses, closes connections, and counts the dropped responses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import threading
 
 
 class Proxy:
-    """Stands in for a broker, which is to advertise its ``address``. While `lose_next` is above 0 answers are swallowed, and
-    their connections cut. `break_off` lets nothing through at all until `mend`.
+    """Stands in for a broker that advertises the proxy's ``address``.
+
+    While `lose_next` is above 0, each response is dropped and its connection is closed. `break_off` blocks all traffic until
+    `mend`.
     """
 
     def __init__(self) -> None:
@@ -28,7 +30,7 @@ class Proxy:
         return f"127.0.0.1:{self.port}"
 
     def stand_before(self, target: str) -> None:
-        """Set the address of the real broker; the proxy has its port before the broker starts and advertises it."""
+        """Set the address of the real broker. The proxy needs its port earlier, because the broker advertises it when it starts."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
 
@@ -82,6 +84,6 @@ class Proxy:
     def _cut(self) -> None:
         for end in self._sockets:
             with contextlib.suppress(OSError):
-                # A thread that reads from it notices this, unlike a close.
+                # A shutdown wakes up a thread that reads from the socket, but a close does not.
                 end.shutdown(socket.SHUT_RDWR)
             end.close()

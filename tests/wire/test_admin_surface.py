@@ -1,7 +1,8 @@
-"""All that Java's Admin and franz-go's kadm can ask, asked of ottla and of Apache Kafka: the answers are compared.
+"""Compares the responses of ottla and of Apache Kafka to all requests that Java's Admin and franz-go's kadm support.
 
-The questions are programs (`admin/AdminQuestions.java`, `kadm/main.go`); each method of a client has one, or a reason for having
-none. Left out of the answers are times, and what is a broker's own: ids, ports and directories.
+The requests are in two programs (`admin/AdminQuestions.java`, `kadm/main.go`). Each method of a client has at least one request,
+or a reason for having none. Times and the broker's own ids, ports and directories are removed from the responses before the
+comparison.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TIMEOUT_S = 400
 STREAMS = "of-streams"
 SETTINGS = {
     "auto.create.topics.enable": "false",
-    # So that Apache Kafka's coordinators are there soon.
+    # One partition each, so that Apache Kafka creates and loads its coordinators quickly.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.consumer.heartbeat.interval.ms": "5000",
@@ -37,7 +38,7 @@ SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
-    # One heartbeat of the member.
+    # The streams group's member sends a single heartbeat, so its session must last for the whole test.
     "group.streams.max.session.timeout.ms": "600000",
     "group.streams.session.timeout.ms": "600000",
 }
@@ -48,14 +49,14 @@ NOT_ASKED = {
     "kadm.Close": "it asks nothing",
     "kadm.SetTimeoutMillis": "it asks nothing",
 }
-"""Methods without a question, and why."""
+"""Methods that are not called, with the reason."""
 _SET_BY_FORMAT = "Apache Kafka's format tool sets min.insync.replicas for the whole cluster; with one broker it means nothing"
 DIFFERENCES = {
     "kadm.ValidateCreateTopics, a new one": _SET_BY_FORMAT,
     "kadm.CreateTopics, two": _SET_BY_FORMAT,
     "kadm.DescribeTopicConfigs, of both": _SET_BY_FORMAT,
 }
-"""Questions that ottla answers otherwise, and why."""
+"""Requests for which ottla's response differs on purpose, with the reason."""
 
 OWN = [
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "an id"),
@@ -71,7 +72,7 @@ OWN = [
 @dataclass(slots=True, frozen=True)
 class Answers:
     methods: set[str]
-    """All that the clients have."""
+    """The names of all methods that the clients have."""
     by_question: dict[str, str]
 
     @property
@@ -80,7 +81,7 @@ class Answers:
 
 
 def prepare(bootstrap: str) -> None:
-    """The topics that are asked about, and a streams group with a member: the client library has none."""
+    """Create the topics that the requests name and a streams group with a member, which no client library can create."""
     join = StreamsGroupHeartbeatRequest(
         group_id=STREAMS,
         member_id="member",
@@ -108,7 +109,7 @@ def answers(bootstrap: str) -> Answers:
 
 
 def java_program() -> list[str]:
-    """The program that uses the Java Admin. Raises `tools.kafka.Unavailable`."""
+    """Return the command of the program that uses the Java Admin. Raises `tools.kafka.Unavailable`."""
     jars = kafka.jars("clients", kafka.KAFKA_VERSION)
     return java_programs.command(PROGRAM, jars, "-Xmx256m", "-XX:TieredStopAtLevel=1")
 
@@ -120,11 +121,11 @@ def said(command: list[str]) -> list[str]:
 
 
 KADM = "kadm."
-"""Prefix of the questions that franz-go's client asks."""
+"""Prefix of the requests that franz-go's client sends."""
 
 
 def said_by_kadm(bootstrap: str) -> list[str]:
-    """Nothing where there is no Go."""
+    """Return the output of the kadm program, or nothing if Go is not installed."""
     try:
         program = go.built(HERE / "kadm")
     except kafka.Unavailable:
@@ -164,7 +165,7 @@ def test_every_admin_method_is_tested_or_excluded_with_a_reason(both: tuple[Answ
 def test_both_brokers_answer_the_same(both: tuple[Answers, Answers]) -> None:
     of_ottla, of_kafka = both[0].by_question, both[1].by_question
     assert of_ottla.keys() == of_kafka.keys()
-    # Without Go nothing was asked by kadm.
+    # Without Go, no kadm method was called.
     asked_by_kadm = any(question.startswith(KADM) for question in of_kafka)
     assert {one for one in DIFFERENCES if asked_by_kadm or not one.startswith(KADM)} <= of_kafka.keys()
     unlike = [

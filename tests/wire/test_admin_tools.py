@@ -58,7 +58,7 @@ def test_quorum_is_described(broker: Broker) -> None:
     assert re.search(r"^1\s+\S{22}\s+\d+\s+0\s+\d+\s+\d+\s+Leader", replication, re.MULTILINE), replication
 
 
-def test_leader_elections_are_not_needed(broker: Broker) -> None:
+def test_leader_election_reports_the_leader_as_already_elected(broker: Broker) -> None:
     one = ("--election-type", "preferred", "--topic", "t", "--partition", "0")
     assert "Valid replica already elected for partitions t-0" in tool(f"{TOOLS}.LeaderElectionCommand", broker, *one)
     tool(f"{TOOLS}.LeaderElectionCommand", broker, "--election-type", "preferred", "--all-topic-partitions")

@@ -1,4 +1,4 @@
-"""``ottla audit``: a transaction that lost its end is named."""
+"""``ottla audit`` reports transactions whose outcome was partly lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.wire
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A committed transaction over two partitions, and an open one."""
+    """The log directory of a stopped broker with one committed transaction on two partitions and one open transaction."""
     with Broker(data_dir=tmp_path) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in (
@@ -69,7 +69,7 @@ def test_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pyt
 
 
 def produced_by_librdkafka(broker: Broker, *ends: str) -> None:
-    """Use one producer of transaction version 1: all its transactions have one epoch."""
+    """Run several transactions of one producer with transaction version 1, so that all of them have the same epoch."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic("t", 2)]).values():
         future.result(60)

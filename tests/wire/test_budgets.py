@@ -1,7 +1,7 @@
-"""Memory and time that misbehaving clients cost a broker process, measured from outside.
+"""Memory and time that misbehaving clients cost a broker, measured from outside of its process.
 
-Each test drives one request or one kind of client that has cost gigabytes or seconds before, and looks at the process's
-highest resident memory and at how long another connection waits meanwhile.
+Each test sends one request, or uses one kind of client, that once cost gigabytes or seconds. It measures the highest resident
+memory of the process and how long another connection waits.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ RESPONSE_BUDGET_BYTES = 64 * MIB
 REQUEST_BUDGET_BYTES = 64 * MIB
 SAMPLE_S = 0.01
 HANGS_S = 60.0
-"""A client that waits for longer is not answered at all."""
+"""Time limit of every client: a client that waits longer has hung."""
 LONGEST_WAIT_S = 1.0
-"""Longest wait of another client. The loop is held for 20 ms at most; the rest allows for a busy machine."""
+"""Longest time that another client may wait. The event loop is held for at most 20 ms; the rest allows for a busy machine."""
 SMALL_RECEIVE_BUFFER_BYTES = 4_096
 
 
@@ -49,7 +49,7 @@ def resident_bytes(broker: Broker) -> int:
 
 
 def closed_for_responses(broker: Broker) -> int:
-    """The number of connections that the broker has closed because others waited for memory of their responses."""
+    """Return the number of connections closed because others waited for memory of their responses."""
     with urllib.request.urlopen(broker.ready["metrics"]) as page:
         metrics = page.read().decode()
     return sum(
@@ -58,9 +58,9 @@ def closed_for_responses(broker: Broker) -> int:
 
 
 class Watch:
-    """Samples a broker's memory, and how long another connection waits for its answers, until it is left.
+    """Context manager that samples the broker's memory and the response times of another connection.
 
-    Leaving it raises what went wrong in a thread.
+    On exit it raises any error that occurred in its threads.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -125,7 +125,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def connect(broker: Broker) -> Iterator[Callable[[], socket.socket]]:
-    """Sockets that take little before they are read."""
+    """Return a function that opens sockets with a small receive buffer."""
     host, _, port = broker.bootstrap.rpartition(":")
     sockets: list[socket.socket] = []
 
@@ -142,7 +142,7 @@ def connect(broker: Broker) -> Iterator[Callable[[], socket.socket]]:
 
 
 def fill(broker: Broker, size_bytes: int) -> None:
-    """A topic ``t`` of one partition with so many bytes of records."""
+    """Create a topic ``t`` with one partition and `size_bytes` of records."""
     rng = random.Random(1)
     with RawClient(broker.bootstrap) as client:
         create(client, "t")
@@ -180,7 +180,7 @@ def test_many_clients_that_do_not_read_are_bounded_in_memory(broker: Broker, con
     with Watch(broker) as watch:
         for _ in range(40):
             connect().sendall(fetch_frame() * 3)
-        # One line stands for all connections of an address that are closed for the same reason, so the metric counts them.
+        # One log line covers all connections of an address that are closed for the same reason, so the metric is counted.
         logged(broker, "other connections wait for")
         wait_until(lambda: closed_for_responses(broker) >= 5)
     assert watch.grown_bytes < RESPONSE_BUDGET_BYTES + 64 * MIB
@@ -194,7 +194,7 @@ def test_unfinished_requests_share_a_budget(broker: Broker, connect: Callable[[]
             stuck.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 stuck.send(part)
-        # A client that sends all of a large request is answered all the same.
+        # A client that sends a large request completely still gets its response.
         with RawClient(broker.bootstrap) as client:
             create(client, "t")
             batch = build_batch([(b"k", bytes(900_000))], time.time_ns() // 1_000_000)
@@ -209,7 +209,7 @@ def test_unfinished_requests_share_a_budget(broker: Broker, connect: Callable[[]
     assert watch.grown_bytes < REQUEST_BUDGET_BYTES + 64 * MIB
 
 
-def test_idle_connections_cost_little(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+def test_idle_connections_use_little_memory(broker: Broker, connect: Callable[[], socket.socket]) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(3_000, hard - 500)
     soft_before = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,4 +1,4 @@
-"""The command line as other tools rely on it, the handle, the plugin, and the packaging."""
+"""The command line's contract with other tools, the Python handle, the pytest plugin, and the package."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_usage_errors_are_reported_in_one_line(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_during_a_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker has a session of its own, so that it does not get the signal."""
+    """The broker runs in its own session, so Ctrl-C does not reach it and the handle must stop it."""
     broker, pids = Broker(data_dir=tmp_path / "data"), list[int | None]()
 
     def interrupted(*_: object) -> bool:
@@ -129,7 +129,7 @@ def test_port_in_use_is_reported(ottla: Broker, tmp_path: Path) -> None:
     assert "cannot listen on 192.0.2.1:0: Cannot assign requested address" in refused("--data-dir", data, "--listen", "192.0.2.1:0")
     metrics = ("--metrics-port", ottla.bootstrap.rpartition(":")[2])
     assert "cannot serve metrics on" in refused("--data-dir", data, "--listen", "127.0.0.1:0", *metrics)
-    # What was all in order before is so after it.
+    # The failed starts have not removed the clean-shutdown file.
     assert (tmp_path / "d" / ".kafka_cleanshutdown").exists()
 
 
@@ -168,7 +168,7 @@ def test_initial_topics_are_created_before_ready_and_kept_later(tmp_path: Path) 
             process.send_signal(signal.SIGTERM)
             assert process.wait(TIMEOUT_S) == 0
             assert process.stderr is not None
-            # A setting's variable would be named in a warning.
+            # Environment variables that are not settings would be logged as ignored.
             assert "setting_ignored" not in process.stderr.read()
 
 
@@ -179,7 +179,7 @@ def test_invalid_initial_topic_is_reported(tmp_path: Path) -> None:
 
 
 def said_on_a_terminal(*arguments: str) -> tuple[int, str]:
-    """The process id of a broker that is stopped by Ctrl-C once it says how, and what it has said."""
+    """Run a broker on a terminal, and send SIGINT after it prints how to stop it. Returns its process id and its output."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", *arguments]
     process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL)

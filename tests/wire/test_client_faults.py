@@ -1,6 +1,6 @@
-"""Faults that show what is surprising in a stock client. A test fails when a new version of the client behaves otherwise.
+"""Faults that show surprising behaviour of a stock client. A test fails if a new version of the client behaves differently.
 
-docs/client-faults.md describes each case; renew it and the test together.
+docs/client-faults.md describes each case. Update the page and the test together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla import Broker
 pytestmark = pytest.mark.full
 MOVED = {"api": "OffsetFetch", "error": "NOT_COORDINATOR"}
 RETURNS_WITHIN_S = 25
-"""The time limit of the call is 10 s."""
+"""Time limit of a test, in seconds: the call's own timeout is 10 s."""
 SEND_OFFSETS_AFTER_A_RESTART = """
 import sys
 import confluent_kafka as ck
@@ -43,7 +43,7 @@ with Broker() as broker:
 
 @pytest.fixture
 def committed(ottla: Broker, ottla_topic: str, ottla_group: str) -> tuple[str, str]:
-    """A topic and a group that has committed offset 5 in it."""
+    """Return a topic and a group that has committed offset 5 in it."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": ottla.bootstrap, "group.id": ottla_group})
     producer = confluent_kafka.Producer({"bootstrap.servers": ottla.bootstrap})
     producer.produce(ottla_topic, b"v")
@@ -102,7 +102,7 @@ def test_librdkafka_does_not_return_from_send_offsets_after_a_restart() -> None:
 
 
 async def test_aiokafka_commits_without_refused_record(ottla: Broker, ottla_topic: str) -> None:
-    """`tests/wire/test_failed_records.py` shows that the other clients raise."""
+    """Other clients raise an error: see `tests/wire/test_failed_records.py`."""
     async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, transactional_id=ottla_topic) as producer:
         await producer.begin_transaction()
         with ottla.faults.add(api="Produce", topic=ottla_topic, error="INVALID_TXN_STATE"):

@@ -1,4 +1,4 @@
-"""The same scenarios through all four stock clients."""
+"""The same tests through all four stock clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.wire.conftest import read
 pytestmark = pytest.mark.wire
 
 MARKERS_S = 60 if os.environ.get("ORACLE") else 0
-"""Apache Kafka writes the markers after it has answered the commit, and moves the offsets then; ottla does both before."""
+"""Time until a commit's markers and offsets are visible. Apache Kafka writes them after its response, ottla before."""
 
 Unique = Callable[[str], str]
 Closing = Callable[[Any], Any]
@@ -28,7 +28,9 @@ def values(messages: list[Any]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_produced_records_come_back(client: Client, bootstrap: str, unique: Unique, closing: Closing, codec: str | None) -> None:
+def test_produced_records_are_consumed_unchanged(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing, codec: str | None
+) -> None:
     topic = unique("plain")
     sent = [b"%d " % i + b"x" * 100 for i in range(50)]
     producer = closing(client.producer(bootstrap, compression=codec))
@@ -40,7 +42,7 @@ def test_produced_records_come_back(client: Client, bootstrap: str, unique: Uniq
 
 
 def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Unique, closing: Closing) -> None:
-    """Its request for all topics is longer than it says: Apache Kafka does not mind."""
+    """librdkafka 2.16 ends its Metadata request for all topics with three extra bytes, which Apache Kafka ignores."""
     from confluent_kafka.admin import AdminClient
 
     topic = unique("listed")
@@ -51,7 +53,9 @@ def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Uni
 
 
 @pytest.mark.smoke
-def test_committed_is_seen_and_aborted_is_not(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     topic = unique("txn")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -105,7 +109,7 @@ def test_offsets_are_committed_only_with_the_transaction(
     producer.send(target, b"committed")
     producer.send_offsets(consumer)
     producer.commit()
-    # ottla answers a commit when its markers are written, and Apache Kafka when it is decided.
+    # ottla answers EndTxn after the markers are written, and Apache Kafka after the decision is logged.
     oracle.wait_for("the offset is committed", lambda: consumer.committed(source, 0), (6).__eq__, limit_s=MARKERS_S)
     out = closing(group_client.consumer(bootstrap, [target], group=unique("g")))
     assert values(read(out, 1)) == [b"committed"]
@@ -162,9 +166,10 @@ def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, par
 
 
 def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> None:
-    """Poll all at once until their assignments are as they should be.
+    """Poll all consumers in parallel until their assignments satisfy `done`.
 
-    In threads, for a rebalance needs everyone: kafka-python that is polled by turns stands still, with Apache Kafka too.
+    A rebalance needs all members at the same time. If kafka-python's consumers are polled in turn, no rebalance completes, also
+    with Apache Kafka.
     """
     with ThreadPoolExecutor(len(consumers)) as pool:
 
@@ -176,7 +181,7 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> Non
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])
-def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
+def test_restart_during_a_transaction_keeps_it_open(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
     topic = unique("restart")
     with Broker() as broker:
         producer = closing(client.producer(broker.bootstrap, transactional_id="restarted"))

@@ -1,4 +1,4 @@
-"""Closing the tests' own clients leaves nothing behind."""
+"""After the tests' own clients are closed, none of their threads is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDS_WITHIN_S = 10
 
 
 def test_producer_with_an_unacknowledged_batch_closes() -> None:
-    # Its thread would go on in the process of other tests, and draw random numbers where Hypothesis forbids it.
+    # A remaining thread would run during other tests, and use random numbers where Hypothesis does not allow it.
     with Broker() as broker:
         broker.create_topic("t")
         before = set(threading.enumerate())

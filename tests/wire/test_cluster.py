@@ -1,4 +1,4 @@
-"""Three brokers and their controller, each in a process of its own, with stock clients."""
+"""Stock clients with three brokers and a controller, each in its own process."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def shared() -> Iterator[ottla.Cluster]:
 
 @pytest.fixture
 def cluster(shared: ottla.Cluster) -> ottla.Cluster:
-    """The cluster with all of its brokers, whatever the test before has left of it."""
+    """The shared cluster, with all brokers restored after the previous test."""
     shared.heal()
     return shared
 
 
 @pytest.fixture
 def topic(cluster: ottla.Cluster) -> str:
-    """A topic with a partition on each broker."""
+    """A topic with one partition on each broker."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     cluster.create_topic(name, 3, replication_factor=1)
     return name
@@ -125,14 +125,14 @@ def test_brokers_serve_while_their_controller_is_down(cluster: ottla.Cluster, to
 
 
 def replicated(cluster: ottla.Cluster) -> str:
-    """A topic with one partition that all brokers have."""
+    """Create a topic with one partition that is replicated to all brokers."""
     name = f"r-{uuid.uuid4().hex[:8]}"
     cluster.create_topic(name, 1, {"min.insync.replicas": "2"}, replication_factor=3)
     return name
 
 
 @pytest.mark.smoke
-def test_acknowledged_records_survive_the_death_of_the_leader(cluster: ottla.Cluster) -> None:
+def test_acknowledged_records_survive_a_kill_of_the_leader(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)
     assert first is not None

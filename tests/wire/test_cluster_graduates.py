@@ -1,4 +1,4 @@
-"""A running cluster of ottla's becomes one of Apache Kafka, its controller too, while a transactional producer goes on."""
+"""A running cluster of ottla, including its controller, is replaced by Apache Kafka while a transactional producer continues."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    # Apache Kafka loads no coordinator whose topic has another number of partitions than its own setting.
+    # Apache Kafka loads a coordinator only if its topic has as many partitions as its own setting says.
     "transaction.state.log.num.partitions": "3",
 }
 PATIENCE_S = oracle.LIMIT_S
 NAMES = 12
-"""A version of Metadata."""
+"""Version of the Metadata requests."""
 
 
 class Orders:
-    """Commit transactions one after another, each with one record, until the test stops it."""
+    """A producer that commits transactions of one record each, one after another, until the test stops it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
@@ -74,7 +74,7 @@ class Orders:
             self.failures.append(error)
 
     def wait_for_more(self, count: int = 20) -> None:
-        """Wait until further transactions are committed."""
+        """Wait until `count` further transactions are committed."""
         before = len(self.committed)
         oracle.wait_for(
             f"{before + count} transactions are committed",
@@ -90,7 +90,7 @@ def everything(client: RawClient) -> MetadataResponse:
 
 
 def elsewhere(client: RawClient) -> list[tuple[str | None, int, list[int], int]]:
-    """The partitions with a replica or a leader on another broker than Apache Kafka."""
+    """Return the partitions with a replica or a leader on another broker than Apache Kafka."""
     partitions = [(topic.name, partition) for topic in everything(client).topics for partition in topic.partitions]
     placed = [(name, p.partition_index, p.replica_nodes, p.leader_id) for name, p in partitions]
     return [partition for partition in placed if partition[2:] != ([KAFKA], KAFKA)]
@@ -110,7 +110,7 @@ def move_everything(client: RawClient) -> None:
 
 
 def made_topic(bootstrap: str) -> bool:
-    """Ask for a topic, which the controller makes. What a broker forwards just before it knows the new controller is lost."""
+    """Whether a topic could be created. A request that a broker forwards to the previous controller is lost, so callers retry."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     created = admin.create_topics([NewTopic("later", 1, 1)], request_timeout=5)
     try:

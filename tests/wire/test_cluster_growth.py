@@ -1,4 +1,4 @@
-"""One broker becomes a cluster of three, and its clients go on: `ottla cluster grow`."""
+"""`ottla cluster grow` turns a single broker into a cluster of three, and its clients continue."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def written(*names: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_one_broker_becomes_three_under_its_clients(tmp_path: Path, *, is_killed: bool) -> None:
+def test_single_broker_grows_to_three_while_clients_continue(tmp_path: Path, *, is_killed: bool) -> None:
     data_dir = tmp_path / "data"
     with ottla.Broker(data_dir=data_dir, settings={k: v for k, v in SETTINGS.items() if not k.startswith("broker.")}) as broker:
         bootstrap = broker.bootstrap
@@ -81,7 +81,7 @@ def test_one_broker_becomes_three_under_its_clients(tmp_path: Path, *, is_killed
         else:
             broker.stop()
     assert main(["cluster", "grow", "--data-dir", str(data_dir), "--brokers", "3", "--replication-factor", "3"]) == 0
-    # Clients find broker 1 where the one broker was.
+    # Broker 1 gets the address of the single broker, so that clients find it.
     (data_dir / "ports.json").write_text(json.dumps({"broker-1": int(bootstrap.rpartition(":")[2])}))
     with ottla.Cluster(3, data_dir=data_dir, settings=SETTINGS) as cluster:
         assert cluster.address(1) == bootstrap
@@ -109,7 +109,7 @@ def test_one_broker_becomes_three_under_its_clients(tmp_path: Path, *, is_killed
 
 
 def leads_all(cluster: ottla.Cluster, partitions: list[tuple[str, int]]) -> bool:
-    """Whether brokers other than 1 lead all partitions."""
+    """Whether brokers other than 1 lead all of these partitions."""
     try:
         return all(cluster.leader(*where) in (2, 3) for where in partitions)
     except ClientError:

@@ -1,4 +1,4 @@
-"""`serve --brokers` at the prompt: the nodes are seen, measured, started again, and found at the same ports."""
+"""`serve --brokers` on the command line: its nodes are reported, measured and restarted, and keep their ports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ottla(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 class Served:
-    """The processes of one ``serve --brokers``."""
+    """The processes that one ``serve --brokers`` starts."""
 
     def __init__(self, directory: Path, *flags: str) -> None:
         self.directory = directory
@@ -107,7 +107,7 @@ def test_cluster_without_controller_is_unhealthy(served: Served) -> None:
     assert ottla("health", "--ready-file", str(served.directory / "ready"), "--wait").returncode == 0
 
 
-def test_ports_are_kept_over_a_cluster_restart(tmp_path: Path) -> None:
+def test_ports_are_kept_across_a_cluster_restart(tmp_path: Path) -> None:
     first = Served(tmp_path)
     first.stop()
     second = Served(tmp_path)

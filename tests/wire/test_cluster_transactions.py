@@ -1,4 +1,4 @@
-"""Transactions on three brokers whose leaders and coordinators fail: all of a transaction is there once, or nothing of it."""
+"""Transactions on three brokers whose leaders and coordinators fail: each transaction is visible exactly once or not at all."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def story(shared: ottla.Cluster) -> Story:
 
 
 class Story:
-    """A producer with a topic of its own, of which every broker has a replica."""
+    """A producer with its own topic that is replicated to all brokers. It tracks the records that must be visible."""
 
     def __init__(self, cluster: ottla.Cluster) -> None:
         self.cluster = cluster
         self.topic = f"t-{uuid.uuid4().hex[:8]}"
         self.committed: list[bytes] = []
         cluster.create_topic(self.topic, PARTITIONS, {"min.insync.replicas": "2"}, replication_factor=3)
-        # A broker that stands still answers nothing, which a client takes for a fault only after this time.
+        # A frozen broker does not respond, and a client reconnects only after this timeout.
         timeouts = {"socket.timeout.ms": 3_000}
         self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": self.topic, **timeouts})
         self.producer.init_transactions(PATIENCE_S)
@@ -52,7 +52,7 @@ class Story:
         return self.cluster.coordinator(transactional_id=self.topic)
 
     def begin(self, name: str) -> None:
-        """Begin a transaction, with a record in each partition that its leader has acknowledged."""
+        """Begin a transaction and write a record to each partition. Waits until the leaders have acknowledged them."""
         self._open = []
         self.producer.begin_transaction()
         self.write(name)
@@ -70,7 +70,7 @@ class Story:
 
     def check(self) -> None:
         expected = Counter(self.committed)
-        # A commit is answered when it is decided. Its markers may come later where a leader has changed meanwhile.
+        # EndTxn is answered after the decision. If a leader has changed meanwhile, a marker may be written later.
         self.cluster.wait_for(lambda: self._there() == expected, PATIENCE_S)
 
     def _there(self) -> Counter[bytes | None]:
@@ -94,7 +94,7 @@ def coordinator(story: Story) -> int:
 
 
 def leader(story: Story) -> int:
-    """A broker that leads some partition, and does not coordinate."""
+    """Return a broker that leads a partition and is not the coordinator."""
     leaders = {story.cluster.leader(story.topic, index) for index in range(PARTITIONS)}
     return next(n for n in sorted(n for n in leaders if n) if n != story.coordinator)
 

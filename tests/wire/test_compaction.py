@@ -1,4 +1,4 @@
-"""Stock clients read a compacted log: emptied batches, gaps, records without a value, markers of nothing."""
+"""Stock clients read a compacted log with empty batches, gaps, tombstones, and markers of transactions without records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.entry("STO-15", "STO-26")]
 
 @pytest.fixture(scope="module")
 def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker with a topic ``t`` that has been cleaned."""
+    """The address of a broker with a topic ``t`` that has been compacted."""
     with Broker(data_dir=Path(tmp_path_factory.mktemp("compacted")), settings={"log.cleaner.backoff.ms": 50}) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in (

@@ -1,4 +1,4 @@
-"""Config tables and cases written by Apache Kafka, compared with ottla."""
+"""Apache Kafka's config tables and its responses to config changes, which tests of ottla compare with."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
         kafka.jars("all", kafka.KAFKA_VERSION)
     except kafka.Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")
-    # Without ELR no min.insync.replicas is set for all brokers.
+    # With ELR, the format tool would set min.insync.replicas as a default for all brokers.
     arguments = ("--standalone", "--feature", "eligible.leader.replicas.version=0")
-    # Keys, defaults and rules are those of the release that ottla follows.
+    # Use the release that ottla follows for keys, defaults and rules.
     directory, version = tmp_path_factory.mktemp("kafka"), kafka.KAFKA_VERSION
     oracle = kafka.ApacheKafka(directory, format_arguments=arguments, version=version)
     with oracle, RawClient(oracle.bootstrap) as connected:
@@ -45,7 +45,7 @@ def test_config_table_equals_that_of_kafka(client: RawClient, kind: str, request
     if request.config.getoption("--rewrite"):
         table.write_text("\n".join(_lines(client, asked)) + "\n")
     wanted = table.read_text().splitlines()
-    # The broker follows the controller a little later: what another test has taken back may still be set.
+    # The broker applies changes later than the controller, so a config that another test has deleted may still be set.
     oracle.wait_for(f"the {kind} table is as in the file", lambda: _lines(client, asked), wanted.__eq__, at=client.bootstrap)
 
 
@@ -66,7 +66,7 @@ def test_config_changes_behave_like_in_kafka(client: RawClient, case: Case) -> N
         assert case.says is None or case.says in answer.error_message
         wanted = {k: v for k, v in case.values.items() if v is not None or k == "no.such"}
         if wanted:
-            # The broker follows the controller a little later.
+            # The broker applies the change later than the controller.
             _wait_for_values(client, case.kind, name or "1", list(case.values), wanted)
     finally:
         if case.kind == B:

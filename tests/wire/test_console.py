@@ -1,4 +1,4 @@
-"""The values from which console pages are rendered, from a broker with real clients."""
+"""The data of the console's pages, from a broker with real clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broker(shared: Broker) -> Broker:
 
 
 class Page:
-    """An open page. ``next`` waits for its next event."""
+    """An open page of the console. ``next`` waits for the page's next event."""
 
     def __init__(self, broker: Broker, page_name: str, **query: object) -> None:
         control_api = urlsplit(broker.ready["control"]["url"])
@@ -49,7 +49,7 @@ class Page:
         self.status = self.answer.status
 
     def next(self) -> tuple[str, Any]:
-        """The kind and the value of the next event."""
+        """Return the kind and the value of the next event."""
         while not (line := self.answer.readline()).startswith(b"event: "):
             assert line, "the events have ended"
         return line[7:-1].decode(), json.loads(self.answer.readline().removeprefix(b"data: "))
@@ -88,7 +88,7 @@ def write(producer: Producer, topic: str, *texts: bytes, partition: int = 0) -> 
     assert producer.flush(60) == 0
 
 
-def test_partition_ribbon_shows_transactions_and_offsets(broker: Broker) -> None:
+def test_topic_page_shows_transactions_and_offsets_of_a_partition(broker: Broker) -> None:
     broker.create_topic("orders", 2)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a", b"b")
@@ -176,7 +176,7 @@ def test_waiting_group_is_explained(broker: Broker) -> None:
     consumer.close()
 
 
-def test_timeline_is_continued(broker: Broker) -> None:
+def test_open_transaction_page_is_updated_after_the_commit(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a")
@@ -191,7 +191,7 @@ def test_timeline_is_continued(broker: Broker) -> None:
     assert {"request", "init", "begin", "data", "decide", "marker"} <= set(kinds)
 
 
-def test_expired_id_keeps_its_timeline() -> None:
+def test_expired_transactional_id_keeps_its_timeline() -> None:
     settings = {
         "ottla.console": True,
         "transactional.id.expiration.ms": 100,
@@ -211,7 +211,7 @@ def test_expired_id_keeps_its_timeline() -> None:
 
 
 def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
-    """Counters do not depend on whether a console page is open."""
+    """A fault for all requests does not count the console's requests, so an open page does not change its hits."""
     broker.create_topic("orders", 1)
     any_request = broker.faults.add(Fault(api="*", observe=True))
     with opened(broker, "overview") as page:
@@ -230,7 +230,7 @@ def test_faults_are_shown_and_not_hit_by_the_console(broker: Broker) -> None:
     ("api", "name", "query"),
     [("DescribeGroups", "group", {"name": "billing"}), ("DescribeTransactions", "transaction", {"id": "shop"})],
 )
-def test_refusal_of_a_coordinator_is_not_reported_as_missing(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
+def test_coordinator_error_is_shown_and_the_page_retries(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
     broker.create_topic("orders", 1)
     write(transactional(broker, "shop"), "orders", b"a")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing", "enable.auto.commit": False})
@@ -284,7 +284,7 @@ def test_closed_page_frees_its_slot(broker: Broker) -> None:
 
 @pytest.mark.full
 def test_browsers_that_read_nothing_do_not_block_others(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each holds a thread of the control API until its connection is full and a write has waited for some seconds."""
+    """Each stalled page occupies a thread of the control API until its connection is full and a write has timed out."""
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     control_api = urlsplit(broker.ready["control"]["url"])
@@ -299,7 +299,7 @@ def test_browsers_that_read_nothing_do_not_block_others(broker: Broker, capfd: p
         stalled.append(connection)
 
     def is_served() -> bool:
-        # Each record changes what the pages have to send.
+        # Each batch changes the data, so that the pages have something to send.
         for _ in range(100):
             producer.produce("orders", os.urandom(700))
         producer.flush(60)
@@ -319,7 +319,7 @@ def test_commands_work_while_pages_are_open(broker: Broker) -> None:
     broker.faults.add(Fault(api="EndTxn", drop_answer=True))
     broker.pause()
     try:
-        # What is on the screen stays there; the line above it says why nothing changes.
+        # The page keeps its data, and a message above the data says that the broker is paused.
         kinds = [page.next() for page in pages for _ in range(2)]
         assert any(kind == "refused" and "paused" in value["error"] for kind, value in kinds)
     finally:
@@ -328,7 +328,7 @@ def test_commands_work_while_pages_are_open(broker: Broker) -> None:
             page.close()
 
 
-def test_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
+def test_stopping_the_broker_ends_open_pages_at_once(tmp_path: Any) -> None:
     with Broker(settings={"ottla.console": True}, data_dir=tmp_path / "data") as broker:
         page = Page(broker, "overview")
         page.next()
@@ -341,7 +341,7 @@ def test_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_broker_with_an_unreachable_advertised_address_is_shown(host: str) -> None:
-    """As in a container, whose port has another number outside."""
+    """In a container, the advertised port often differs from the port inside."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         closed_port = bound.getsockname()[1]
     settings = {
@@ -361,7 +361,7 @@ def test_every_broker_of_a_cluster_has_a_console() -> None:
     with Cluster(2, settings={"ottla.console": True}) as cluster:
         consoles = {broker["console"] for broker in cluster._ready["brokers"].values()}
         assert len(consoles) == 2
-        # Brokers keep a member that left silently until its session ends.
+        # Brokers keep a member that left without a request until its session ends.
         cluster.kill(2)
         first = cast(Any, SimpleNamespace(ready=cluster._ready["brokers"]["1"]))
         for page_name in ("overview", "groups", "transactions"):

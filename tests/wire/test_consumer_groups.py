@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with the stock clients that have them: members join, share, are killed, work in transactions."""
+"""Consumer groups (KIP-848) with the stock clients that support them: joining, sharing partitions, kills, and transactions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def topic(broker: Broker, unique: Unique) -> str:
 
 
 def until(holds: Callable[[], bool], *polled: WireConsumer, timeout_s: float = 60) -> list[bytes | None]:
-    """Poll consumers until something holds; gives what they read."""
+    """Poll the consumers until `holds()` is true. Returns the values that they have read."""
     values: list[bytes | None] = []
     deadline = time.monotonic() + timeout_s
     while not holds():
@@ -112,7 +112,7 @@ def test_grown_topic_is_reassigned(broker: Broker, client: Any, topic: str, uniq
 
 
 def test_regular_expression_subscription_gets_matching_topics(broker: Broker, unique: Unique, closing: Closing) -> None:
-    """librdkafka has the broker hold the names against the expression."""
+    """librdkafka lets the broker match topic names with the expression."""
     stem = unique("regex")
     made(broker.bootstrap, f"{stem}-a")
     consumer = closing(stock_client("confluent-kafka", "consumer").consumer(broker.bootstrap, [f"^{stem}-.*"], group=unique("g")))
@@ -184,7 +184,7 @@ def test_offsets_are_committed_in_a_transaction(
 def test_group_migrates_member_by_member_and_back(
     broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
 ) -> None:
-    """Each member stops and is there again with the other protocol (KIP-848): nothing is lost, and what was committed stays."""
+    """Each member stops and rejoins with the other protocol (KIP-848). No record is lost, and committed offsets are kept."""
     group = unique("g")
     producer = closing(client.producer(broker.bootstrap))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -195,7 +195,7 @@ def test_group_migrates_member_by_member_and_back(
         return stock_client(client.name, protocol).consumer(broker.bootstrap, [topic], group=group)
 
     def round_of(members: list[Any], kind: ConsumerGroupType) -> None:
-        """Everybody has two partitions, and what is written now is read by one of them."""
+        """Wait until each member has two partitions, then write a record to every partition, and read and commit all of them."""
         read.extend(until(lambda: sizes(*members) == [2, 2], *members, timeout_s=60))
         for at in range(PARTITIONS):
             sent.append(b"%d" % len(sent))

@@ -1,4 +1,4 @@
-"""Controlling a running broker: by its handle, by HTTP like curl, and on the command line."""
+"""A running broker is controlled with its Python handle, with HTTP requests and on the command line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(made: Producer, value: bytes, *, commit: bool = True) -> None:
         made.abort_transaction(60)
 
 
-# questions
+# queries
 
 
 def test_handle_creates_topics_and_reads_records(broker: Broker) -> None:
@@ -119,7 +119,7 @@ def test_program_in_the_fault_documentation_runs() -> None:
         write(made, b"paid")
 
     (program,) = re.findall(r"```python\n(.*?)```", FAULTS_PAGE.read_text(), re.DOTALL)
-    # The last lines look at what there is, and say nothing of it.
+    # The program's last lines evaluate expressions without printing, so they are changed to record their values.
     names: dict[str, Any] = {"run_my_application": run_my_application, "seen": []}
     exec(re.sub(r"^( +)(lost\.(?:hits|view\(\).*?))  #", r"\1seen.append(\2)  #", program, flags=re.MULTILINE), names)
     hits, newest_hits = names["seen"]
@@ -168,7 +168,7 @@ def test_waiting_requests_leave_connections_for_others(broker: Broker) -> None:
 
 @pytest.mark.smoke
 def test_broker_killed_inside_a_commit_completes_it(broker: Broker) -> None:
-    """The decision is logged, so it is completed after the restart, although the client got no response."""
+    """The decision is logged, so the transaction is completed after the restart, although the client got no response."""
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
     made.produce("orders", b"decided")
@@ -286,7 +286,7 @@ def test_invalid_requests_are_reported_in_one_line(
 
 
 def test_chunked_body_is_refused(broker: Broker) -> None:
-    """As `curl -H 'Transfer-Encoding: chunked'` sends it: the time-out of a wait, or a fault, would be lost without a word."""
+    """`curl -H 'Transfer-Encoding: chunked'` sends such a body. If it were ignored, a timeout or a fault would be lost silently."""
     control = broker.ready["control"]
     where = urlsplit(control["url"])
     with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=60)) as connection:
@@ -298,7 +298,7 @@ def test_chunked_body_is_refused(broker: Broker) -> None:
 
 
 def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Path) -> None:
-    """The requests of a user whose producer was fenced and whose consumer waits."""
+    """The history answers a typical question: why was a producer fenced, and why does a consumer wait?"""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text(json.dumps(broker.ready))
     where = ("--ready-file", str(ready_file))
@@ -328,7 +328,7 @@ def test_history_of_a_transactional_id_is_returned(broker: Broker, tmp_path: Pat
     assert {"request", "refused", "fenced", "reason", "init", "data", "decide", "marker", "complete"} <= set(kinds)
     assert "from client first at 127.0.0.1" in ottla("txn", "timeline", name, *where)
     assert "participant K0 as client first at 127.0.0.1" in ottla("txn", "timeline", name, "--mermaid", *where)
-    # Without the control API it is what Kafka's logs have.
+    # Without the control API, the timeline contains only the records of Kafka's logs.
     logged = json.loads(ottla("txn", "timeline", name, "--json", "--bootstrap", broker.bootstrap))
     assert {event["kind"] for event in logged}.isdisjoint({"request", "refused", "fenced"})
     with pytest.raises(ControlError, match="unknown transactional id 'nobody'"):
@@ -346,7 +346,7 @@ def test_faults_are_accepted_as_yaml(broker: Broker) -> None:
     assert (status, [one["fault"]["api"] for one in added]) == (200, ["Fetch", "Produce"])
 
 
-# at the prompt
+# command line
 
 
 def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_control_api_of_another_cluster_is_not_used(broker: Broker, tmp_path: Pa
         shown, said = timeline(*at_other, environment=dead)
         assert "commit is decided" in shown
         assert said.endswith("; the requests to that broker are not shown\n")
-        # What `serve --brokers` writes has a control API for each broker.
+        # The ready file of `serve --brokers` contains a control API for each broker.
         shown, said = timeline(*at_other, environment=ready_file("several", {"brokers": {"1": broker.ready}}))
         assert "commit is decided" in shown
         assert "has a control API for each broker; give --url and --token of one" in said

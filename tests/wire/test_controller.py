@@ -1,4 +1,4 @@
-"""Apache Kafka as a broker under ottla's controller: it registers, serves stock clients, and leaves."""
+"""An Apache Kafka broker with ottla's controller: it registers, serves stock clients, and leaves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EMPTY = TopicMetadata()
 
 
 class Controller:
-    """A controller in a process of its own."""
+    """An ottla controller in its own process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -103,7 +103,7 @@ def topic(admin: AdminClient) -> str:
 
 
 def wait_for_partitions(admin: AdminClient, topic: str, count: int) -> None:
-    """The controller answers when it has decided, and the broker learns of that a while after. A topic that is gone has none."""
+    """Wait until the broker has applied the controller's change. A deleted topic has no partitions."""
     oracle.wait_for(
         f"the broker knows {count} partitions of {topic!r}",
         lambda: len(admin.list_topics(timeout=PATIENCE_S).topics.get(topic, EMPTY).partitions),
@@ -134,7 +134,7 @@ def committed(kafka: ApacheKafka, topic: str, count: int) -> list[bytes]:
 
 
 def commit_some(kafka: ApacheKafka, topic: str, first: int) -> None:
-    """Four transactions, of which every second is aborted."""
+    """Run four transactions and abort every second one."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"tx-{topic}"})
     producer.init_transactions(PATIENCE_S)
     for number in range(first, first + 4):
@@ -165,7 +165,7 @@ def test_controller_requests_are_forwarded(kafka: ApacheKafka, admin: AdminClien
     wait_for_partitions(admin, topic, 0)
 
 
-def test_the_cluster_survives_the_death_of_its_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
+def test_cluster_continues_after_a_kill_of_its_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
     commit_some(kafka, topic, 0)
     controller.end(signal.SIGKILL)
     commit_some(kafka, topic, 4)

@@ -1,4 +1,4 @@
-"""Coordinators that die with a transaction open, decided, or pending: stock clients go on at the next ones."""
+"""A coordinator fails while a transaction is open, decided or pending, and stock clients continue with the next coordinator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.wire]
 PARTITIONS = 6
 PATIENCE_S = 60.0
 SOCKET_MS = 4_000
-"""Time that a client waits for a frozen broker before it looks the coordinator up again."""
+"""Time that a client waits for a frozen broker before it looks up the coordinator again."""
 SETTINGS = {
     "broker.session.timeout.ms": 1_500,
     "broker.heartbeat.interval.ms": 200,
@@ -51,7 +51,7 @@ def topic(cluster: ottla.Cluster) -> str:
 
 
 def begun(cluster: ottla.Cluster, topic: str) -> Producer:
-    """A producer with a transaction open on all partitions. Its id is the topic's name."""
+    """Return a producer with an open transaction on all partitions. Its transactional id is the topic's name."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "socket.timeout.ms": SOCKET_MS})
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
@@ -66,7 +66,7 @@ def write(producer: Producer, topic: str, name: str) -> None:
 
 
 def check_committed(cluster: ottla.Cluster, topic: str, *names: str) -> None:
-    """Exactly these transactions are there, each as a whole; the last markers may still be on their way."""
+    """Check that exactly these transactions are visible, and each completely. The last markers may be written with a delay."""
     expected = sorted(f"{name}-{index}".encode() for name in names for index in range(PARTITIONS))
     wait_until(lambda: len(cluster.records(topic)) >= len(expected), PATIENCE_S)
     assert sorted(record.value or b"" for record in cluster.records(topic)) == expected
@@ -102,7 +102,7 @@ def test_pending_offsets_are_committed_by_the_next_group_coordinator(cluster: ot
 
 
 def test_resumed_former_coordinator_is_fenced(cluster: ottla.Cluster, topic: str) -> None:
-    """A zombie: it was frozen past its session, and the id was initialized at the next coordinator meanwhile."""
+    """The former coordinator is frozen beyond its session timeout, while the next one initializes the transactional id."""
     begun(cluster, topic)
     first = cluster.coordinator(transactional_id=topic)
     cluster.pause(first)

@@ -1,4 +1,4 @@
-"""A broker with few descriptors: more partitions than files may be open, and more connections than it takes."""
+"""A broker with few file descriptors: more partitions than it may open files for, and more connections than it accepts."""
 
 from __future__ import annotations
 

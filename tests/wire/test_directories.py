@@ -1,4 +1,4 @@
-"""Foreign directories in the data directory, and internal topics that clients cannot write."""
+"""Unknown directories in the data directory, and internal topics that clients cannot write."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_stray_directories_are_set_aside(world: World, tmp_path: Path) -> None:
 
 
 def consumed(bootstrap: str, topic: str) -> list[bytes]:
-    """The values that a stock consumer gets of a topic with one partition."""
+    """Return the values that a stock consumer reads from a topic with one partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True, "log_level": 0})
     consumer.assign([TopicPartition(topic, 0, 0)])
     values: list[bytes] = []
@@ -66,7 +66,7 @@ def test_stray_directory_is_named_and_its_records_are_read_again(tmp_path: Path,
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.delete_topics(["orders"])["orders"].result(WAIT_S)
         broker.stop()
-        # As after a loss of the metadata log: the directory's topic id belongs to no topic.
+        # After a loss of the metadata log, the directory's topic id belongs to no topic.
         (tmp_path / "copy").rename(tmp_path / "orders-0")
         broker.start()
         (stray,) = tmp_path.glob("orders-0.*-stray")

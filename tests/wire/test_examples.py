@@ -1,4 +1,4 @@
-"""The examples in other languages run as they are, where the language is installed."""
+"""The examples in other languages run unchanged if the language is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIMEOUT_S = 300
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """An environment with the command ``ottla`` of this checkout."""
+    """Environment variables with ``OTTLA`` set to a command that runs this checkout."""
     command = tmp_path / "ottla"
     command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m ottla "$@"\n')
     command.chmod(0o755)
@@ -44,7 +44,7 @@ def installed(name: str) -> str:
 
 
 def junit() -> Path:
-    """JUnit's launcher with all it needs, fetched once. Raises `Unavailable`."""
+    """Return the path of JUnit's standalone launcher, which is downloaded once. Raises `Unavailable`."""
     target = kafka.cache_dir() / f"junit-{JUNIT_VERSION}"
     if not (target / "complete").exists():
         target.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def junit() -> Path:
     return next(target.glob("junit-platform-console-standalone*.jar"))
 
 
-def test_junit(environment: dict[str, str], tmp_path: Path) -> None:
+def test_junit_example_passes(environment: dict[str, str], tmp_path: Path) -> None:
     try:
         launcher = junit()
         class_path = os.pathsep.join([str(launcher), *map(str, java_programs.expanded(kafka.jars("clients")))])
@@ -66,20 +66,20 @@ def test_junit(environment: dict[str, str], tmp_path: Path) -> None:
         tests = java_programs.classes(EXAMPLES / "junit" / "OrdersTest.java", class_path)
     except Unavailable as missing:
         pytest.skip(str(missing))
-    # With the jars of the clients on the class path, where a project's build tool would put them.
+    # The clients' jars are on the class path, where a project's build tool would put them.
     arguments = ["execute", "--disable-banner", "--details=tree", "--select-class=OrdersTest", "--fail-if-no-tests"]
     starting = [kafka.java(), "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join([str(tests), class_path])]
     said = run([*starting, "org.junit.platform.console.ConsoleLauncher", *arguments], environment, tmp_path)
     assert "1 tests successful" in said
 
 
-def test_go(environment: dict[str, str]) -> None:
+def test_go_example_passes(environment: dict[str, str]) -> None:
     said = run([installed("go"), "test", "-count=1", "-v", "./..."], environment, EXAMPLES / "go")
     assert "--- PASS: TestOnlyCommittedOrdersAreRead" in said
 
 
 @pytest.mark.smoke
-def test_node(environment: dict[str, str], tmp_path: Path) -> None:
+def test_node_example_passes(environment: dict[str, str], tmp_path: Path) -> None:
     node, npm = installed("node"), installed("npm")
     project = tmp_path / "node"
     shutil.copytree(EXAMPLES / "node", project, ignore=shutil.ignore_patterns("node_modules"))

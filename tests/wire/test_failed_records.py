@@ -1,4 +1,4 @@
-"""A transaction of which a record was refused is not committed, whichever client library sent it."""
+"""No client library commits a transaction in which the broker refused a record."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Failures 5 to 7 of exactly once, told with all four stock clients: leaders and coordinators fail in the middle of a transaction.
+"""Leaders and coordinators fail during a transaction of each of the four stock clients: failures 5 to 7 of the deep dive.
 
-Each story ends the same way: what was acknowledged is there once for readers of committed data, nothing else is, and the last
-stable offset has reached the end of every partition. With ``ORACLE=1`` they are told on three Apache Kafka brokers, all but those
+Each test ends with the same check: read-committed consumers see every acknowledged transaction once and nothing else, and the
+last stable offset reaches the end of every partition. With ``ORACLE=1`` three Apache Kafka brokers are tested, without the tests
 that need a fault inside the broker.
 """
 
@@ -43,7 +43,7 @@ Closing = Callable[[Any], Any]
 
 
 class Ground(NamedTuple):
-    """Three brokers, and functions that cut a broker off from requests of the others and restore it."""
+    """Three brokers, with functions that isolate a broker from requests of the others and reconnect it."""
 
     cluster: SeveralBrokers
     cut_off: Callable[[int], None]
@@ -62,7 +62,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 def _kafkas(directory: Path) -> Iterator[Ground]:
-    """Apache Kafka brokers that can be reached through proxies alone."""
+    """Start Apache Kafka brokers that advertise the addresses of proxies."""
     proxies = {broker: Proxy() for broker in (1, 2, 3)}
     advertised = {broker: {"advertised.listeners": f"PLAINTEXT://{proxy.address}"} for broker, proxy in proxies.items()}
     kafkas = ApacheKafkas(directory, settings=SETTINGS, settings_of=advertised)
@@ -91,7 +91,7 @@ def story(ground: Ground, client: Client, closing: Closing) -> Story:
 
 
 class Story:
-    """A transactional producer of one client library, with a topic of its own, of which every broker has a replica."""
+    """A transactional producer of one client library, with its own topic that is replicated to all brokers."""
 
     def __init__(self, ground: Ground, client: Client, closing: Closing) -> None:
         self.ground = ground
@@ -101,7 +101,7 @@ class Story:
         self.topic = f"t-{uuid.uuid4().hex[:8]}"
         self.committed: list[bytes] = []
         self.unknown: list[list[bytes]] = []
-        """Transactions whose outcome the client did not get."""
+        """Records of transactions whose outcome the client did not learn."""
         self._open: list[bytes] = []
         self._questions = Questions(lambda: cluster.bootstrap)
         cluster.create_topic(self.topic, PARTITIONS, replication_factor=3)
@@ -114,8 +114,8 @@ class Story:
         return self.cluster.coordinator(transactional_id=self.topic)
 
     def new_producer(self) -> WireProducer:
-        """A producer that has taken the transactional id over."""
-        # kafka-python gives up if the first broker it meets is paused.
+        """Return a producer that has initialized the transactional id, which fences the previous producer."""
+        # kafka-python fails if the first bootstrap broker is paused, so only running brokers are listed.
         bootstrap = ",".join(map(self.cluster.address, self.cluster.in_service()))
         producer: WireProducer = self.closing(
             self.client.producer(bootstrap, transactional_id=self.topic, request_timeout_ms=3_000)
@@ -124,11 +124,11 @@ class Story:
         return producer
 
     def begin(self, name: str) -> None:
-        """Begin a transaction, with a record in each partition that is acknowledged."""
+        """Begin a transaction and write a record to each partition. Waits until all of them are acknowledged."""
         try:
             self._begin(name)
         except Exception:
-            # As in `commit`. The next producer aborts what is open, so no reader may ever see it.
+            # kafka-python may fail here as in `commit`. The next producer aborts the open transaction, so no reader may see it.
             if self.client.name != "kafka-python":
                 raise
             self.producer = self.new_producer()
@@ -150,8 +150,8 @@ class Story:
         try:
             self.producer.commit()
         except Exception:
-            # kafka-python 3.0 gives a commit up whose answer does not come, and waits for ever where a coordinator refuses the
-            # connection just then. A service would start anew.
+            # kafka-python 3.0 gives up on a commit without a response, and hangs if a coordinator refuses its connection. An
+            # application would restart the producer.
             if self.client.name != "kafka-python":
                 raise
             self.unknown.append(self._open)
@@ -166,7 +166,7 @@ class Story:
         oracle.in_service(self.cluster, [other for other in self.cluster.brokers if other != broker])
 
     def check(self) -> None:
-        """Check what read-committed consumers see up to a final record: nothing holds back the last stable offset."""
+        """Check that read-committed consumers see all committed records, and a final record which nothing blocks."""
         self.ground.heal()
         last = self.closing(self.client.producer(self.cluster.bootstrap))
         for index in range(PARTITIONS):
@@ -217,7 +217,7 @@ def test_coordinator_killed_before_the_decision_loses_nothing(story: Story) -> N
 
 @pytest.mark.parametrize("after_ms", [1, 4])
 def test_coordinator_killed_at_a_random_time_of_the_commit_loses_nothing(story: Story, after_ms: int) -> None:
-    """Wherever the moment falls: before the decision, between it and the markers, or between two of them."""
+    """The kill happens before the decision, between the decision and the markers, or between two markers."""
     story.begin("open")
     coordinator = story.coordinator
     killing = threading.Timer(after_ms / 1_000, story.cluster.kill, (coordinator,))
@@ -294,8 +294,8 @@ def test_coordinator_paused_past_its_session_decides_nothing(story: Story) -> No
     story.check()
 
 
-def test_leader_cut_off_from_other_brokers_loses_nothing(story: Story) -> None:
-    """A partition in one way: neither markers nor followers reach the leader, and nothing is lost or shown too early."""
+def test_leader_isolated_from_other_brokers_loses_nothing(story: Story) -> None:
+    """An asymmetric network partition: neither markers nor followers reach the leader. Nothing uncommitted is read."""
     leaders = [story.cluster.leader(story.topic, index) for index in range(PARTITIONS)]
     cut_off = next(broker for broker in leaders if broker is not None and broker != story.coordinator)
     story.begin("open")

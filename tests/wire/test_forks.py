@@ -1,4 +1,4 @@
-"""Handles in a forked process can read from the broker and close nothing."""
+"""A handle in a forked process can read from the broker, but cannot stop the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla import Broker, BrokerFailed, Cluster, ClusterFailed
 
 pytestmark = [
     pytest.mark.wire,
-    # Python 3.12 and newer warn of a fork in a process with threads, which is what these tests are about.
+    # Python 3.12 and newer warn about a fork of a process with threads, which these tests do on purpose.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
@@ -74,7 +74,7 @@ async def leave_asynchronously(handle: Any) -> str:
 
 
 @pytest.mark.smoke
-def test_fork_that_exits_the_with_block_closes_nothing(broker: Broker) -> None:
+def test_fork_that_leaves_the_with_block_stops_no_broker(broker: Broker) -> None:
     pid, directory = broker.pid, broker.data_dir
     assert said_by_fork(lambda: leave(broker)) == "left"
     assert said_by_fork(broker.close) == "None"
@@ -132,7 +132,7 @@ def _close_in_worker(handle: Broker) -> None:
     sys.exit(0 if handle.is_running and handle.is_copy else 1)
 
 
-def test_worker_of_multiprocessing_ends_with_a_handle(broker: Broker) -> None:
+def test_multiprocessing_worker_with_a_handle_exits(broker: Broker) -> None:
     worker = multiprocessing.get_context("fork").Process(target=_close_in_worker, args=(broker,))
     worker.start()
     worker.join(LIMIT_S)

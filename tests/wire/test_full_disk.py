@@ -1,4 +1,4 @@
-"""A full disk: the write is truncated, the client gets an error, and the broker resumes when space is free."""
+"""On a full disk a write is truncated and the client gets an error. The broker resumes when there is free space."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.entry("STO-21")]
 
 
 def limit(broker: Broker, size_bytes: int) -> None:
-    """No file may grow beyond this: the operating system writes what still fits, then refuses."""
+    """Limit the size of every file. The operating system writes data up to the limit, and then refuses writes."""
     assert broker.pid is not None
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (size_bytes, hard))
@@ -78,7 +78,7 @@ def test_broker_stops_cleanly_on_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_log_truncated_under_a_running_broker_goes_offline(tmp_path: Path) -> None:
-    """Everybody else is served, and the stop is clean in manner, if not in outcome."""
+    """All other partitions are served, and the broker can still be stopped."""
     with Broker(data_dir=tmp_path) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in ("topic t", "topic u", "A = init", "produce A t n=10 size=1000", "produce A u n=10 size=1000"):
@@ -113,7 +113,7 @@ def test_log_truncated_under_a_running_broker_goes_offline(tmp_path: Path) -> No
 
 @contextlib.contextmanager
 def small_disk(path: Path) -> Iterator[Path]:
-    """A disk of 256 KiB."""
+    """A mounted disk of 256 KiB."""
     path.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(path)], capture_output=True, check=False).returncode:
         pytest.skip("only root may mount a small disk")
@@ -137,7 +137,7 @@ def health(broker: Broker) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.entry("RDC-08")
 def test_abort_on_a_full_disk_completes_when_space_is_free(tmp_path: Path) -> None:
-    """The marker fits into what the log file has of its page, its entry in a new file does not fit."""
+    """The marker fits into the last page of the log file, but the transaction index entry, in a new file, does not."""
     topics = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
     with small_disk(tmp_path / "disk") as disk, Broker(data_dir=disk / "d", settings={"ottla.metrics.port": 0, **topics}) as broker:
         world = World(Wire(broker), "ottla", "")

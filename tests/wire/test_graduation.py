@@ -39,7 +39,7 @@ LOOKS = (
 
 
 def live(directory: Path) -> tuple[World, dict[str, str]]:
-    """A broker that has done everything, stopped with a transaction open; what readers saw last."""
+    """Run a broker that has used every kind of record, and leave a transaction open. Returns the last results of its readers."""
     broker = Broker(data_dir=directory, settings={"log.cleaner.backoff.ms": 50}).start()
     world = World(Wire(broker), "ottla", "")
     for command in (
@@ -112,7 +112,7 @@ def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path
         world.broker = Wire(kafka)
         world.target = "kafka"
         assert {command: perform(world, command) for command in LOOKS} == seen
-        # The same id goes on with its next epoch, sequences go on, an open transaction can be ended.
+        # The same transactional id gets its next epoch, sequence numbers continue, and the open transaction can be committed.
         assert perform(world, "A = init done") == f"NONE {world.pid(world.actors['A'].pid)} e2"
         assert perform(world, "produce N t").startswith("NONE @")
         assert perform(world, "commit C").startswith("NONE")
@@ -134,7 +134,7 @@ def test_graduated_directory_keeps_topics_groups_and_transactions(tmp_path: Path
 
 
 def come_back(world: World, kafka_dir: Path, directory: Path, answers: dict[str, str]) -> None:
-    """Adopt the directory from Apache Kafka to ottla again, with a transaction open."""
+    """Adopt the directory from Apache Kafka back into ottla while a transaction is open."""
     assert adopt(str(kafka_dir), str(directory), []) == 0
     with Broker(data_dir=directory) as broker:
         world.broker, world.target = Wire(broker), "ottla"
@@ -165,14 +165,15 @@ LIVING = (
     "acquire H sharing lt",
     "acknowledge H sharing lt 0-1:accept 2:release",
 )
-"""A consumer group, a streams group and a share group, each with a member; of a share partition some records are done with."""
+"""Commands that create a consumer group, a streams group and a share group with one member each, and acknowledge some records of a
+share partition."""
 SETTINGS = {name: value for set_up in ("consumers", "streams", "shares") for name, value in SET_UPS[set_up].settings.items()}
 MEMBERS = ("consumers modern", "streams streaming", "shares sharing")
 
 
 @pytest.mark.full
 def test_members_of_active_groups_continue(tmp_path: Path) -> None:
-    """Apache Kafka reads what ottla has logged of groups (KIP-848, KIP-1071, KIP-932): members are at the epochs that they know."""
+    """Apache Kafka reads the group records of ottla (KIP-848, KIP-1071, KIP-932), so members continue with their member epochs."""
     directory = tmp_path / "ottla"
     broker = Broker(data_dir=directory, settings=SETTINGS).start()
     world = World(Wire(broker), "ottla", "")

@@ -1,4 +1,4 @@
-"""The handle of a broker: what a test suite does with it, and what is left where the suite is killed."""
+"""The Python handle of a broker: its use in a test suite, and cleanup after the suite is killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.wire
 
 SIGNALS = 200
-"""Number of stops, because a broker is seldom observed before it has noticed the signal."""
+"""Number of stops: most of the time the broker has already handled the signal when it is observed."""
 RESET_WITHIN_S = 0.05
 
 
@@ -72,7 +72,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 @pytest.mark.smoke
 def test_reset_keeps_only_the_address(broker: Broker) -> None:
-    """Clients from before are not mistaken for later ones: they have to reconnect."""
+    """Clients that connected before the reset cannot be mistaken for later ones, because they must reconnect."""
     with RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
         cluster_id = client.call(MetadataRequest(topics=[])).cluster_id
@@ -118,7 +118,7 @@ def test_damaged_snapshot_is_refused_and_the_data_is_kept(broker: Broker) -> Non
 
 @pytest.mark.full
 def test_killed_resets_and_restores_leave_old_or_new_data() -> None:
-    """Each operation on the disk is killed in simulation. These kills show that nothing was left out there."""
+    """Simulated tests kill each single disk operation. These kills of a real process show that the simulation omits none."""
     with Broker() as broker:
         produce(broker, "orders", b"1", b"2")
         snapshot = broker.snapshot()
@@ -160,8 +160,8 @@ def test_paused_broker_can_be_stopped_and_killed() -> None:
         ask(broker.bootstrap, 10)
 
 
-def test_own_requests_are_hit_by_faults_that_name_them(broker: Broker) -> None:
-    """Not by those that a test sets for its application's clients, or it could not see what became of the records."""
+def test_handle_requests_trigger_only_faults_with_their_client_id(broker: Broker) -> None:
+    """Other faults do not affect the handle, so that a test can read records while its application gets errors."""
     produce(broker, "orders", b"1")
     with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
         assert [record.value for record in broker.records("orders")] == [b"1"]
@@ -217,7 +217,7 @@ def test_signal_ends_a_paused_broker(number: signal.Signals) -> None:
 
 
 def test_broker_starts_in_a_test_with_a_long_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest puts the id into the environment, and Linux starts no process with a variable above 128 KiB."""
+    """pytest sets an environment variable to the test id, and Linux starts no process with a variable above 128 KiB."""
     monkeypatch.setenv("PYTEST_CURRENT_TEST", "x" * (1 << 18))
     with Broker() as broker:
         assert topics(broker) == set()
@@ -256,12 +256,12 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A process that has ended and was not waited for yet.
+    # A zombie process has ended and only waits for its parent.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, Path]:
-    """A process that starts a broker and never closes it, the broker's process id, and its temporary directory."""
+    """Start a process that never closes its broker. Returns the process, the broker's process id and its temporary directory."""
     process = subprocess.Popen([sys.executable, "-c", SUITE.format(seconds), *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     pid, directory = process.stdout.readline().split()
@@ -289,7 +289,7 @@ def test_suite_without_close_leaves_no_process_or_files() -> None:
     process.stdout.close()
 
 
-def test_given_data_directory_is_kept(tmp_path: Path) -> None:
+def test_explicit_data_directory_is_kept(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))
@@ -316,7 +316,7 @@ def test_a_thousand_resets_leak_nothing() -> None:
 
 
 @pytest.mark.nightly
-def test_reset_takes_little_time() -> None:
+def test_reset_takes_less_than_50_ms() -> None:
     took_s = time_resets(200)
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 
@@ -324,7 +324,7 @@ def test_reset_takes_little_time() -> None:
 @pytest.mark.full
 @pytest.mark.alone
 def test_a_hundred_killed_suites_leave_no_process_or_files() -> None:
-    """Most of them in the middle of a start or of a stop, as a runner's time-out does."""
+    """Most kills happen while the broker is starting or stopping, as with a CI runner's timeout."""
     left: list[tuple[int, Path]] = []
     for at in range(100):
         process, pid, directory = suite(seconds=60)

@@ -1,4 +1,4 @@
-"""Listeners, servers and commands on IPv6 addresses of this machine. Where it has no IPv6, these tests are skipped."""
+"""Listeners, servers and commands on IPv6 addresses. These tests are skipped on a machine without IPv6."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _has_ipv6() -> bool:
 
 
 def _link_local() -> str | None:
-    """A link-local address of this machine with its zone, such as ``fe80::1%eth0``."""
+    """Return a link-local address of this machine with its zone, such as ``fe80::1%eth0``."""
     table = Path("/proc/net/if_inet6")
     for line in table.read_text().splitlines() if table.exists() else ():
         packed, _, _, scope, flags, name = line.split()

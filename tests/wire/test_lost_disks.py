@@ -1,4 +1,4 @@
-"""Three brokers as processes lose disks and unsynced writes: what was acknowledged stays, and partitions get leaders again."""
+"""Three brokers in processes lose disks and unsynced writes: acknowledged records survive, and partitions get leaders again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cluster() -> Iterator[ottla.Cluster]:
 
 
 def write(cluster: ottla.Cluster, *values: str) -> None:
-    """Write records that all in-sync replicas have acknowledged."""
+    """Write records and wait until all in-sync replicas have acknowledged them."""
     failures: list[Any] = []
     settings = {"bootstrap.servers": cluster.bootstrap, "acks": "all", "message.timeout.ms": int(PATIENCE_S * 1_000)}
     producer = Producer(settings)
@@ -64,7 +64,7 @@ def replace_disk(cluster: ottla.Cluster, broker: int) -> None:
 
 
 def cut_tail(directory: Path) -> None:
-    """Take the second half of a partition's log, as a power cut takes what was not synced."""
+    """Truncate a partition's log by half, as if a power cut had lost unsynced writes."""
     (segment,) = directory.glob("*.log")
     os.truncate(segment, segment.stat().st_size // 2)
 

@@ -33,7 +33,7 @@ def health(*arguments: str, **environment: str) -> tuple[int, str]:
 
 
 def test_health_uses_the_port_in_the_ready_file(tmp_path: Path) -> None:
-    """As the container's health check does, whatever the broker listens on and advertises."""
+    """The container's health check works like this, whatever addresses the broker listens on and advertises."""
     ready_file = tmp_path / "ready.json"
     ready_file.write_text('{"event": "ready", "bootstrap": "left behind by a broker that was killed:1"}')
     elsewhere = ("--set", "advertised.listeners=PLAINTEXT://nowhere.invalid:1")
@@ -53,7 +53,7 @@ def started(broker: Broker) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "broker_started"]
 
 
-def test_start_logs_how_the_directory_was_left() -> None:
+def test_start_logs_whether_the_last_stop_was_clean() -> None:
     with Broker() as broker:
         broker.restart()
         broker.restart(kill=True)
@@ -63,7 +63,7 @@ def test_start_logs_how_the_directory_was_left() -> None:
 
 @pytest.mark.parametrize("flags", [(), ("--brokers", "2")], ids=["one", "several"])
 def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    """A misspelt variable is reported with a suggestion."""
+    """An unknown environment variable is logged with the most similar setting."""
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--set", "log.preallocate=true", *flags)
     environment = {"KAFKA_NUM_PARTITONS": "3", "KAFKA_BACKGROUND_THREADS": "3", "KAFKA_VERSION": "4.3.1"}
     with serving(*arguments, environment=environment) as (process, _):
@@ -76,7 +76,7 @@ def test_settings_without_effect_are_logged_once(tmp_path: Path, flags: tuple[st
 
 @contextmanager
 def pretending(error_code: int) -> Iterator[str]:
-    """A broker that answers ApiVersions, and that its log directory has this error."""
+    """Run a server that answers ApiVersions, and DescribeLogDirs with this error code for its directory. Yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -105,7 +105,7 @@ def test_health_fails_when_a_log_directory_failed(ottla: Broker) -> None:
         ask(bootstrap, 5)
 
 
-def test_health_of_another_process_fails() -> None:
+def test_health_fails_if_another_server_uses_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

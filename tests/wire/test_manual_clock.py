@@ -1,4 +1,4 @@
-"""A broker whose clock a test moves, with stock clients."""
+"""Stock clients and a broker whose clock is advanced by the test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broker(shared: Broker) -> Broker:
 
 
 def transaction(broker: Broker, timeout_ms: int) -> Producer:
-    """Return an open transaction with a record in orders."""
+    """Begin a transaction, write a record to the topic orders, and return the producer."""
     options = {
         "bootstrap.servers": broker.bootstrap,
         "transactional.id": f"shop-{timeout_ms}",
@@ -57,7 +57,7 @@ def test_transactions_time_out_only_by_the_manual_clock(broker: Broker) -> None:
     broker.clock.advance("59s")
     assert committed_end(broker) == 0
     broker.clock.advance("2s")
-    # The first one's record and its marker; the second one's record precedes the marker.
+    # The first transaction is aborted, so the last stable offset is the second transaction's record at offset 1.
     assert committed_end(broker) == 1
     with pytest.raises(KafkaException):
         short.commit_transaction(60)
@@ -67,7 +67,7 @@ def test_transactions_time_out_only_by_the_manual_clock(broker: Broker) -> None:
 
 @pytest.fixture
 def at_the_prompt(broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Runs a command, which finds the broker's control API in the environment, and gives what it prints."""
+    """Return a function that runs a command and returns its output. The environment contains the broker's control API."""
 
     def run(*arguments: str, control_api: bool = True) -> str:
         with monkeypatch.context() as environment:
@@ -86,7 +86,7 @@ def test_open_transaction_duration_uses_the_brokers_clock(broker: Broker, at_the
     assert ", open for 0.5 s, times out in 59.5 s;" in at_the_prompt("txn", "why", "orders")
     assert json.loads(at_the_prompt("txn", "why", "orders", "--json"))[0]["open_ms"] == 500
     assert "open for          0.5 s, times out in 59.5 s" in at_the_prompt("txn", "describe", "shop-60000")
-    # Without the control API only the machine's time is known, which is earlier.
+    # Without the control API the command knows only the machine's own clock, which is behind the broker's.
     assert "open for an unknown time, because the broker's clock is ahead" in at_the_prompt(
         "txn", "why", "orders", control_api=False
     )
@@ -145,7 +145,7 @@ def test_advanced_clock_expires_offsets(broker: Broker) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_join_and_leave_while_the_clock_is_stopped(broker: Broker, protocol: str) -> None:
-    """Long polls end, members join and are given what they read; one that is silent for too long is taken out when it is moved."""
+    """Fetches return and rebalances complete, although the manual clock does not advance."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     options = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest", "group.protocol": protocol}
     members = [Consumer(options) for _ in range(2)]

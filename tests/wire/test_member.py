@@ -1,4 +1,4 @@
-"""ottla as a broker under Apache Kafka's controller: stock clients, admins, restarts of either side."""
+"""An ottla broker with Apache Kafka's controller: stock clients, administration, and restarts of broker and controller."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def admin(member: Broker) -> AdminClient:
 
 
 def known_topics(admin: AdminClient) -> dict[str, int]:
-    """The topics that the broker knows, with their number of partitions."""
+    """Return the topics that the broker knows, with their number of partitions."""
     return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=PATIENCE_S).topics.items()}
 
 
@@ -197,7 +197,7 @@ def test_broker_survives_a_controller_restart(
 def test_broker_with_a_new_directory_id_leads_again(
     admin: AdminClient, member: Broker, controller: ApacheKafka, unique: Unique, closing: Closing
 ) -> None:
-    """It tells Apache Kafka's controller where its replicas are now (AssignReplicasToDirs, KIP-858), which can elect them then."""
+    """The broker reports its replicas' new directory to the controller (KIP-858), which can then elect it."""
     from tests.wire.clients.confluent import Confluent
 
     topic = unique("moved")
@@ -211,7 +211,7 @@ def test_broker_with_a_new_directory_id_leads_again(
     member.start()
 
     def is_elected() -> bool:
-        """All partitions, because other tests' internal topics have waited for the same."""
+        """Elect leaders of all partitions, because internal topics of other tests are also without a leader."""
         admin.elect_leaders(ElectionType.UNCLEAN, None).result(PATIENCE_S)
         return all(p.leader == BROKER for t in admin.list_topics(timeout=10).topics.values() for p in t.partitions.values())
 

@@ -1,4 +1,4 @@
-"""A membership of ottla's in a cluster of Apache Kafka: its controller registers the broker, gives it metadata, and lets it go."""
+"""A membership of ottla in an Apache Kafka cluster: registration, metadata from the controller, and controlled shutdown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
 
 
 class Member:
-    """A broker that has nothing but a membership."""
+    """The membership of a broker, without the rest of the broker."""
 
     def __init__(self, kafka: ApacheKafka) -> None:
         self.env = RealEnv()
@@ -96,14 +96,14 @@ class Member:
         return self.lifecycle.state
 
     async def is_known(self) -> bool:
-        """Whether Apache Kafka's own broker names this one to clients."""
+        """Whether the Apache Kafka broker includes this broker in its metadata."""
         return (BROKER, "r1") in await self.brokers()
 
     async def is_gone(self) -> bool:
         return not await self.is_known()
 
     async def brokers(self) -> set[tuple[int, str | None]]:
-        """The brokers that Apache Kafka's own broker names, with their racks."""
+        """Return the ids and racks of the brokers in the Apache Kafka broker's metadata."""
         host, port = self._kafka.bootstrap.split(":")
         metadata = await self.ask(host, int(port), MetadataRequest(topics=[]))
         return {(broker.node_id, broker.rack) for broker in metadata.brokers}
@@ -116,7 +116,7 @@ class Member:
 
 
 async def until(condition: Callable[..., Awaitable[object]], wanted: object = True) -> None:
-    """Wait by the loop on which the membership runs, and fail as `oracle.wait_for` does."""
+    """Wait on the event loop that runs the membership. Raises `oracle.ConditionNotMet`, like `oracle.wait_for`."""
     deadline_s = time.monotonic() + oracle.LIMIT_S
     while (value := await condition()) != wanted:
         if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them, and switches of KIP-890."""
+"""Metrics in Prometheus format, and the settings that disable parts of KIP-890."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_unknown_paths_on_the_metrics_port_are_not_found(broker: Broker) -> None
 
 
 def test_control_api_serves_the_same_metrics(broker: Broker) -> None:
-    """For those who have its token, so that Prometheus needs no second port."""
+    """A client with the control API's token can read metrics there, so that Prometheus needs no second port."""
     control_api = broker.ready["control"]
     with pytest.raises(urllib.error.HTTPError, match="401"):
         scrape(broker, f"{control_api['url']}/metrics")
@@ -110,7 +110,7 @@ def test_metrics_are_disabled_without_a_port() -> None:
 
 
 def test_silent_clients_use_few_descriptors(broker: Broker) -> None:
-    """Beyond a bound they are closed, and none of them shows a traceback."""
+    """Connections above the limit are closed, and no traceback is printed."""
     where = urlsplit(broker.ready["metrics"])
     address = (str(where.hostname), int(where.port or 0))
 
@@ -125,7 +125,7 @@ def test_silent_clients_use_few_descriptors(broker: Broker) -> None:
         time.sleep(0.01)
     assert threads() - before <= 16
     for client in clients:
-        # The end comes as a reset.
+        # Close with a TCP reset.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
     deadline = time.monotonic() + 10

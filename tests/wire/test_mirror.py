@@ -1,4 +1,4 @@
-"""MirrorMaker 2 copies topics, consumer groups and configs from one broker to another, once each, while it is killed."""
+"""MirrorMaker 2 copies topics, consumer groups and configs from one broker to another exactly once, although it is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 TOPIC, MIRRORED, GROUP = "orders", "source.orders", "billing"
 RECORDS = 300
-"""Records per phase: before MirrorMaker is killed, and after."""
+"""Number of records written before MirrorMaker is killed, and again after it."""
 TIMEOUT_S = 120
 PROPERTIES = """
 clusters = source, target
@@ -85,21 +85,21 @@ def write(bootstrap: str, first: int, count: int) -> None:
 
 
 def commit_all(bootstrap: str) -> None:
-    """Commit the end offsets, like a group that has read everything."""
+    """Commit the end offsets, as a group does that has read everything."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     consumer.commit(offsets=[TopicPartition(TOPIC, partition, RECORDS) for partition in range(2)], asynchronous=False)
     consumer.close()
 
 
 def mirrored(bootstrap: str) -> list[int]:
-    """The committed records of the target, by partition."""
+    """Return the committed records of the mirrored topic, by partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "audit", "isolation.level": "read_committed"})
     values = []
     for partition in range(2):
         where = TopicPartition(MIRRORED, partition, 0)
         end = consumer.get_watermark_offsets(where, timeout=60)[1]
         consumer.assign([where])
-        # Markers count as well: the position goes on over them without a record.
+        # The end offset includes transaction markers: the position advances past them without a record.
         while end and consumer.position([where])[0].offset < end:
             message = consumer.poll(0.5)
             if message is not None:
@@ -138,7 +138,8 @@ def test_topic_group_and_configs_are_mirrored_once(brokers: tuple[Broker, Broker
         wait_until(lambda: len(mirrored(target.bootstrap)) >= 2 * RECORDS, TIMEOUT_S)
         assert sorted(mirrored(target.bootstrap)) == list(range(2 * RECORDS)), "each once"
         commit_all(source.bootstrap)
-        # Markers of MirrorMaker's transactions have offsets as well, and it rather gives a record again than leaves one out.
+        # The offsets are not exact: markers also have offsets, and MirrorMaker translates to an earlier offset rather than skip a
+        # record.
         wait_until(lambda: all(offset > 0 for offset in group_offsets(admin)), TIMEOUT_S)
         wait_until(lambda: retention_ms(admin) == "12345678", TIMEOUT_S)
     finally:

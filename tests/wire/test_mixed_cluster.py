@@ -1,4 +1,4 @@
-"""Apache Kafka beside brokers of ottla under ottla's controller: each replicates from the other, and leaders move both ways."""
+"""One Apache Kafka broker and two ottla brokers with ottla's controller: they replicate in both directions, and leaders move."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kafka(cluster: ottla.Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 class Story:
-    """A topic of one partition, of which all three brokers have a replica, and what was written to it."""
+    """A topic with one partition that is replicated to all three brokers, and the records written to it."""
 
     def __init__(self, cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
         self.cluster = cluster
@@ -65,7 +65,7 @@ class Story:
         oracle.led_by(cluster, self.topic, [1])
 
     def write(self, value: str) -> None:
-        """Write a record that a leader acknowledges which has it on all replicas in sync."""
+        """Write a record with acks=all, and wait for the acknowledgement."""
         failures = []
         addresses = f"{self.cluster.bootstrap},{self.kafka.bootstrap}"
         producer = Producer({"bootstrap.servers": addresses, "acks": "all", "message.timeout.ms": 60_000})
@@ -110,7 +110,7 @@ def test_each_broker_type_serves_without_the_other(cluster: ottla.Cluster, kafka
 
 
 def test_each_broker_type_leads_again_on_a_new_disk(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
-    """The controller learns from both kinds where their replicas are now (AssignReplicasToDirs, KIP-858)."""
+    """Brokers of both kinds report their replicas' new directories to the controller (AssignReplicasToDirs, KIP-858)."""
     story = Story(cluster, kafka)
     story.write("first")
     kafka.kill()

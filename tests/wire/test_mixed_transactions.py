@@ -1,4 +1,4 @@
-"""Transactions that span Apache Kafka and ottla under ottla's controller; coordinators are on both sides."""
+"""Transactions on Apache Kafka and ottla brokers with ottla's controller. Both kinds of broker have coordinators."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_transactions_and_offsets_span_both_broker_types(cluster: ottla.Cluster,
     addresses = f"{cluster.bootstrap},{kafka.bootstrap}"
     committed: list[bytes] = []
     coordinators: set[int] = set()
-    # Enough ids that all brokers coordinate some, whichever lead the partitions of the internal topics.
+    # Eight ids are enough that every broker coordinates at least one, whichever brokers lead the internal topics' partitions.
     for number in range(8):
         name = f"id-{number}"
         coordinators |= {cluster.coordinator(transactional_id=name), cluster.coordinator(group=name)}

@@ -1,4 +1,4 @@
-"""An ottla broker beside an Apache Kafka broker, under Apache Kafka's controller: each replicates from the other."""
+"""An ottla broker and an Apache Kafka broker with Apache Kafka's controller: each replicates from the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 OTTLA, KAFKA, CONTROLLER = 7, 2, 3000
 PATIENCE_S = 60.0
 SETTINGS = {
-    # Longer than a busy machine keeps a broker from its heartbeats.
+    # Longer than a busy machine may delay a broker's heartbeats.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "5000",
@@ -40,7 +40,7 @@ SETTINGS = {
 
 
 class Neighbours:
-    """The controller and the two brokers."""
+    """The Apache Kafka controller and the two brokers."""
 
     def __init__(self, directory: Path) -> None:
         self.controller = ApacheKafka(
@@ -85,7 +85,7 @@ class Neighbours:
         return partitions(self.bootstrap, topic)
 
     def wait_in_sync(self, topic: str) -> None:
-        """Wait until each partition of the topic is in sync on both brokers."""
+        """Wait until both brokers are in sync for each partition of the topic."""
         oracle.wait_for(
             f"all partitions of {topic!r} are in sync on {[KAFKA, OTTLA]}",
             lambda: {index: sorted(p.isrs) for index, p in self.partitions(topic).items()},
@@ -101,7 +101,7 @@ class Neighbours:
         self.wait_in_sync(topic)
 
     def balance(self, topic: str) -> None:
-        """Have each partition led by its preferred replica. A broker that comes back gets its leaderships minutes later else."""
+        """Elect the preferred leader of each partition, which would happen only minutes after a restart otherwise."""
         self.wait_in_sync(topic)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         everything = [TopicPartition(topic, index) for index in self.partitions(topic)]
@@ -128,7 +128,7 @@ def partitions(bootstrap: str, topic: str) -> dict[int, Any]:
 
 
 def wait_led_by(bootstrap: str, topic: str, brokers: set[int]) -> None:
-    """Wait until these brokers lead the topic's partitions, and no others."""
+    """Wait until exactly these brokers lead the topic's partitions."""
     condition = f"the leaders of {topic!r} are {brokers}"
     oracle.wait_for(
         condition,
@@ -183,12 +183,12 @@ def test_ottla_and_kafka_replicate_from_each_other(neighbours: Neighbours) -> No
 
 
 class Load:
-    """A producer that writes on and on from a thread, and notes what was acknowledged."""
+    """A producer that writes continuously in a thread and records which writes were acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.acknowledged: list[bytes] = []
         self.refused: list[Any] = []
-        # A frozen broker answers nothing, and its clients have to give it up.
+        # A frozen broker does not respond, so clients must time out.
         settings = {"enable.idempotence": True, "linger.ms": 2, "request.timeout.ms": 3_000, "socket.timeout.ms": 3_000}
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         self._topic, self._partitions = topic, partitions
@@ -223,7 +223,7 @@ class Load:
 
 
 def test_restarted_brokers_lose_and_duplicate_nothing(neighbours: Neighbours) -> None:
-    """Stops, kills, and an ottla broker that is frozen for longer than its session and wakes as a leader of before."""
+    """Both brokers are restarted, and the ottla broker is frozen beyond its session, so that it resumes as a former leader."""
     neighbours.create("load", 4)
     with Load(neighbours.bootstrap, "load", 4) as load:
         load.wait_for(200)
@@ -247,14 +247,14 @@ def test_restarted_brokers_lose_and_duplicate_nothing(neighbours: Neighbours) ->
 
 
 def coordinator(neighbours: Neighbours, topic: str, key: str) -> int:
-    """The broker that leads the partition of a key in a coordinator's topic."""
+    """Return the broker that leads the key's partition in a coordinator's topic."""
     led = partitions(neighbours.bootstrap, topic)
     leader: int = led[partition_for(key, len(led))].leader
     return leader
 
 
 def make_internal_topics(neighbours: Neighbours) -> None:
-    """Made while a broker is away, a topic has the other one as the preferred replica of each partition."""
+    """Create the internal topics while both brokers are up. Otherwise one broker would be preferred for all partitions."""
     transactional(neighbours, "the first one")
     consumer = Consumer({"bootstrap.servers": neighbours.bootstrap, "group.id": "the first one", "log_level": 0})
     consumer.subscribe(["no such topic"])
@@ -265,7 +265,7 @@ def make_internal_topics(neighbours: Neighbours) -> None:
 
 
 def key_of(neighbours: Neighbours, topic: str, broker: int, stem: str) -> str:
-    """A key whose coordinator is on this broker now."""
+    """Return a key whose coordinator is on this broker now."""
     return next(f"{stem}-{n}" for n in range(1_000) if coordinator(neighbours, topic, f"{stem}-{n}") == broker)
 
 
@@ -277,7 +277,7 @@ def transactional(neighbours: Neighbours, transactional_id: str) -> Producer:
 
 
 def write_all(producer: Producer, topic: str, text: str, *, commit: bool) -> list[bytes]:
-    """Write a transaction with one record in each of four partitions; return what may be read of it."""
+    """Write a transaction with one record in each of four partitions. Returns the records that may be read afterwards."""
     producer.begin_transaction()
     values = [b"%s-%d" % (text.encode(), index) for index in range(4)]
     for index, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution, installed beside a user's own packages that are named as our folders are."""
+"""The wheel and the source distribution work next to a user's packages that have the same names as ottla's folders."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_own_packages_are_met(ottla, ottla_topic, ottla_group):
 
 
 class Project(msgspec.Struct, frozen=True):
-    """A directory of a user's, with packages of our folders' names, and the Python that the wheel is installed for."""
+    """A user's project whose packages have the names of ottla's folders, and the Python in which the wheel is installed."""
 
     directory: Path
     python: Path
 
     def run(self, *arguments: str, timeout_s: float, **environment: str) -> str:
-        """Run Python in the project, as a user does; its output. The project's own packages come first for every process."""
+        """Run Python in the project as a user does, and return its output. All processes import the project's packages first."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "PYSPARK"))}
         done = subprocess.run(
             [str(self.python), *arguments],
@@ -83,7 +83,7 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     site = next((home / "venv" / "lib").glob("python*/site-packages"))
     installing = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run(installing, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
-    # The dependencies are those of this environment, less its editable ottla.
+    # The dependencies are those of the current environment, without its editable installation of ottla.
     ours = next(p for p in map(Path, sys.path) if p.name == "site-packages" and (p / "aiokafka").exists())
     for entry in ours.iterdir():
         if "ottla" not in entry.name.lower() and not (site / entry.name).exists():
@@ -113,7 +113,7 @@ def test_example_tests_pass_with_the_wheel(project: Project) -> None:
 @pytest.mark.full
 @pytest.mark.java
 def test_spark_jobs_run_in_a_project_with_conflicting_package_names(project: Project) -> None:
-    """A broker's process, a Spark driver and its Python workers, which all find the user's packages before ours."""
+    """The broker's process, the Spark driver and its Python workers all import the user's packages first."""
     pytest.importorskip("pyspark")
     from tests.support import quick_java
 
@@ -133,7 +133,7 @@ def test_spark_jobs_run_in_a_project_with_conflicting_package_names(project: Pro
 
 
 def spark_of(minor: str) -> dict[str, str]:
-    """What a driver is to be started with for a Spark of that version: the one that is installed, or one that is fetched once."""
+    """Return environment variables for a driver with this Spark version, which is installed or downloaded once."""
     import pyspark
 
     from tests.support import quick_java
@@ -151,9 +151,9 @@ def spark_of(minor: str) -> dict[str, str]:
 
 @pytest.mark.full
 @pytest.mark.java
-@pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # those between are run by the workflow
+@pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # a CI workflow runs the versions in between
 def test_user_spark_job_writes_every_order_once_over_sasl_ssl(project: Project, tmp_path: Path, minor: str) -> None:
-    """Killed in the middle of it, and started again; its own ``pipeline`` and ``storage`` are those it finds."""
+    """The job is killed and restarted. It imports its own packages ``pipeline`` and ``storage``."""
     pytest.importorskip("pyspark")
     from tests.spark.secured import Secured
 
@@ -213,7 +213,7 @@ def test_source_distribution_is_complete_and_builds_the_same_wheel(wheel: Path, 
     subprocess.run(build, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
     (again,) = tmp_path.glob("ottla-*.whl")
     assert contents(again) == contents(wheel)
-    # What an earlier build has left is not packed.
+    # Files of an earlier build must not become part of the wheel.
     left = source / "build" / "lib" / "ottla"
     assert left.is_dir()
     (left / "gone.py").write_text("")

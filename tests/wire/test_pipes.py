@@ -1,7 +1,7 @@
-"""Consume, transform, produce: instances of an application that come, leave, freeze and die in the middle of transactions.
+"""Consume, transform, produce: instances of an application join, leave, freeze and die during transactions.
 
-Each client's own program (`pipes`, `franz_go`) copies records and commits their offsets with them. Whatever happens to the
-instances, each input is in the output exactly once, and a key's records are in order.
+Each client's own program (`pipes`, `franz_go`) copies records and commits their offsets in the same transaction. Whatever happens
+to the instances, each input record is in the output exactly once, and records with the same key are in order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 PARTITIONS = 6
 KEYS = 18
 RECORDS = 900
-"""Records per phase: a program needs some seconds for them."""
+"""Records per phase: a program needs several seconds to copy this many."""
 TIMEOUT_S = 90
 SETTINGS = {
     "group.consumer.session.timeout.ms": "3000",
@@ -59,7 +59,7 @@ def command(client: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """ottla's; with ``ORACLE=1`` Apache Kafka's."""
+    """The address of an ottla broker, or of an Apache Kafka broker with ``ORACLE=1``."""
     if os.environ.get("ORACLE"):
         with kafka.ApacheKafka(tmp_path_factory.mktemp("oracle"), settings=SETTINGS) as apache:
             yield apache.bootstrap
@@ -70,7 +70,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Feed:
-    """Numbered records of each key, one partition a key."""
+    """Writes numbered records. All records of a key are in one partition."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap})
@@ -86,7 +86,7 @@ class Feed:
 
 
 class Output:
-    """The records that read_committed consumers get, by key and in order."""
+    """The records that read_committed consumers get, in order and by key."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "output", "isolation.level": "read_committed"})
@@ -104,14 +104,15 @@ class Output:
 
 
 class Group:
-    """The group as an administrator sees it."""
+    """A group as an administrator sees it."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._name = name
 
     def wait_until_stable(self, members: int) -> None:
-        """Wait until so many members have all partitions, each at least one, and no rebalance is under way."""
+        """Wait until the group is stable with this number of members, and all partitions are assigned, at least one to each
+        member."""
         oracle.wait_for(
             f"group {self._name!r} is stable with {members} members",
             self._state,
@@ -122,11 +123,11 @@ class Group:
         )
 
     def _state(self) -> tuple[ConsumerGroupState | None, list[int]]:
-        """The state of the group, and how many partitions each member has."""
+        """Return the state of the group, and the number of partitions of each member."""
         try:
             described = self._admin.describe_consumer_groups([self._name])[self._name].result()
         except KafkaException as error:
-            # Apache Kafka's coordinator is named before it has loaded.
+            # FindCoordinator of Apache Kafka returns a coordinator that may still be loading.
             assert error.args[0].code() in oracle.NOT_READY, error
             return None, []
         return described.state, [len(member.assignment.topic_partitions) for member in described.members]

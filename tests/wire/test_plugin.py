@@ -32,7 +32,7 @@ def produce(bootstrap, topic):
 
 
 def run(directory: Path, suite: str, *arguments: str, **environment: str) -> tuple[int, str]:
-    """The exit code and the output of pytest on a suite."""
+    """Run pytest on a suite. Returns its exit code and its output."""
     (directory / "test_users.py").write_text(IMPORTS + suite)
     without = [f"-pno:{name}" for name in ("asyncio", "randomly", "xdist") if name not in arguments]
     arguments = tuple(argument for argument in arguments if argument != "xdist")
@@ -291,7 +291,7 @@ def noted(notes: Path) -> list[tuple[str, str, int, str]]:
 
 
 def assert_ended(pid: int, directory: str) -> None:
-    """A broker ends with its suite, and its directory goes."""
+    """Check that a broker has ended with its suite, and that its directory is removed."""
     wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(directory).parent.exists())
 
 
@@ -301,7 +301,7 @@ def test_every_xdist_worker_has_its_own_brokers(tmp_path: Path) -> None:
     assert (code, "14 passed" in output) == (0, True), output
     brokers = set(noted(notes))
     assert {worker for worker, *_ in brokers} == {"gw0", "gw1"}
-    # Those that want the same share one, also where some want it fresh, and no two workers do.
+    # Within a worker, tests with the same settings share a broker, even if some of them want it empty. Workers share none.
     assert len(brokers) == len({bootstrap for _, bootstrap, *_ in brokers}) <= 4
     for _, _, pid, directory in brokers:
         assert_ended(pid, directory)
@@ -520,6 +520,6 @@ def test_fork(request, kind):
 """
 
 
-def test_forked_test_process_closes_nothing(tmp_path: Path) -> None:
+def test_forked_test_process_stops_no_broker(tmp_path: Path) -> None:
     code, output = run(tmp_path, "from ottla.testing.pytest_plugin import _BROKERS as BROKERS\n" + FORKS)
     assert (code, "2 passed" in output) == (0, True), output

@@ -1,4 +1,4 @@
-"""Plugin fixtures of wider scopes: leftover faults and data, and which broker a marker selects."""
+"""Plugin fixtures of wider scopes: faults and data left by a test, and the broker that a marker selects."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ pytestmark = pytest.mark.wire
 TIMEOUT_S = 60
 MEMBER = "m" * 22
 SETTINGS = {"transaction.partition.verification.enable": "false", "num.partitions": "1"}
-"""Without verification a producer can leave a transaction behind that no coordinator knows of."""
+"""Without verification, a producer can leave a transaction that no coordinator knows."""
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker of each kind."""
+    """The address of an ottla broker, and then of an Apache Kafka broker."""
     if request.param == "ottla":
         with Broker(settings=SETTINGS) as broker:
             yield broker.bootstrap
@@ -58,7 +58,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set")]
-"""Commands whose change a controller answers for."""
+"""Commands that return when the controller has decided, possibly before the broker has applied the change."""
 
 
 class Prompt:
@@ -67,13 +67,14 @@ class Prompt:
         self._capsys = capsys
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Return what the command printed. A command that fails prints one line, on stderr."""
+        """Return the command's output. A command that fails prints one line on stderr."""
         ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", str(TIMEOUT_S)])
         out, err = self._capsys.readouterr()
         assert ended == code, out + err
         if arguments[:2] in CHANGES and not code:
             with RawClient(self.bootstrap) as client:
-                # Apache Kafka's broker shows a change later than its controller answers: a second one is shown after it.
+                # Apache Kafka's broker applies a change after the controller's response. When it has applied another change, it has
+                # applied this one.
                 oracle.up_to_date(client)
         if code:
             assert (out, err.count("\n")) == ("", 1)
@@ -104,7 +105,7 @@ def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callab
     assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
 
 
-def test_lines_are_written_and_read(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
+def test_lines_are_produced_and_consumed(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
     prompt, topic = ottla_prompt, unique("lines")
     prompt("topic", "create", topic, "--partitions", "2")
     (tmp_path / "lines").write_bytes(b"21=one\nfoobar=two\r\n")
@@ -163,7 +164,7 @@ def test_committed_aborted_and_open_records_are_shown(ottla_prompt: Prompt, uniq
 
 
 def commit_first(consumer: Consumer, position: TopicPartition) -> None:
-    """The first commit of a cluster: its coordinator is found before it has loaded."""
+    """Commit the first offset of a cluster. FindCoordinator may return a coordinator that is still loading, so this retries."""
 
     def is_committed() -> bool:
         try:
@@ -273,7 +274,7 @@ def test_hanging_transaction_is_explained(ottla_prompt: Prompt, unique: Callable
 
 
 def leave_hanging(bootstrap: str, topic: str) -> None:
-    """A transactional batch of a producer that no coordinator knows of, an hour ago."""
+    """Write a transactional batch of a producer that no coordinator knows, with a timestamp one hour ago."""
     batch = build_batch(
         [(None, b"hangs")],
         _now_ms() - HOUR_MS,
@@ -294,7 +295,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_a_hanging_transaction_is_found_and_ended(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+def test_hanging_transaction_is_found_and_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("hanging")
     prompt("topic", "create", topic)
     prompt("produce", topic, "--value", "before")
@@ -358,7 +359,7 @@ def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callab
     prompt, topic, group = ottla_prompt, unique("topic"), unique(kind)
     prompt("topic", "create", topic)
     with KafkaClient(prompt.bootstrap, timeout_s=TIMEOUT_S) as cluster:
-        # Looking up the first coordinator creates the offsets topic.
+        # Looking up the first coordinator creates the topic `__consumer_offsets`.
         cluster.brokers.until_final("", lambda: cluster.brokers.coordinator(GROUP, group))
     with RawClient(prompt.bootstrap, client_id="me") as client:
         assert oracle.ready(client, HEARTBEATS[kind](group, topic), None, lambda answer: [answer.error_code]).error_code == 0
@@ -385,14 +386,14 @@ def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str],
     assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
 
 
-def test_the_cluster_is_described(ottla_prompt: Prompt) -> None:
+def test_brokers_of_the_cluster_are_described(ottla_prompt: Prompt) -> None:
     described = ottla_prompt.json("cluster")
     assert [f"{b['host']}:{b['port']}" for b in described["brokers"]] == [ottla_prompt.bootstrap]
     assert described["features"]["transaction.version"] == 2
     assert described["cluster_id"] in ottla_prompt("cluster")
 
 
-def test_client_api_works_in_a_test(kafka: str, unique: Callable[[str], str]) -> None:
+def test_python_client_creates_topics_and_reads_its_records(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("client")
     with KafkaClient(kafka, timeout_s=TIMEOUT_S) as cluster:
         cluster.create_topic(topic, partitions=2, configs={"retention.ms": "60000"})
@@ -409,7 +410,7 @@ def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]
     topic = unique("followed")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
-        # In a background job Ctrl-C may be ignored, which the command would respect.
+        # A process in the background may inherit an ignored SIGINT, which the command would keep ignoring.
         script = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
         script += "; from ottla.__main__ import main; sys.exit(main())"
         command = [sys.executable, "-c", script, "consume", topic, "--follow", "--values"]

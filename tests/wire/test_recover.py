@@ -23,7 +23,7 @@ WAIT_S = 60
 CONFIG = {"internal.segment.bytes": "65536"}
 KINDS = {**HARMS, **CUTS}
 NUMBER = 40
-"""The batch of the second segment that is damaged."""
+"""Number of the damaged batch within the second segment."""
 
 
 def topic_of(kind: str) -> str:
@@ -31,7 +31,7 @@ def topic_of(kind: str) -> str:
 
 
 def fill(bootstrap: str, kinds: list[str]) -> None:
-    """Write topics of several segments, with a batch for each record, as a producer does that waits for each."""
+    """Write topics with several segments and one record per batch, as a producer does that waits for each acknowledgement."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for future in admin.create_topics([NewTopic(topic_of(kind), 1, 1, config=CONFIG) for kind in kinds]).values():
         future.result(WAIT_S)
@@ -52,7 +52,7 @@ def damage(directory: Path, kind: str) -> tuple[Path, int, int]:
 
 
 def consumed(bootstrap: str, kind: str) -> tuple[list[int], int | None]:
-    """Return the offsets that a consumer reads, and the error at which it ends."""
+    """Return the offsets that a consumer reads, and the error code that ended it, or None at the end of the partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True, "log_level": 0})
     consumer.assign([TopicPartition(topic_of(kind), 0, 0)])
     offsets: list[int] = []
@@ -110,7 +110,7 @@ def kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
 @pytest.mark.java
 @pytest.mark.parametrize("kill", [False, True], ids=["clean stop", "kill"])
 def test_apache_kafka_starts_on_a_recovered_directory(kafka: ApacheKafka, kill: bool) -> None:
-    """Each kind of damage is given up, and a consumer of Apache Kafka gets all other records without an error."""
+    """Each kind of damage is discarded, and a consumer of Apache Kafka reads all other records without an error."""
     fill(kafka.bootstrap, list(KINDS))
     kafka.kill() if kill else kafka.stop()
     offsets = {kind: damage(kafka.log_dir, kind)[2] for kind in KINDS}
@@ -127,6 +127,6 @@ def test_apache_kafka_starts_on_a_recovered_directory(kafka: ApacheKafka, kill: 
 
 
 def following(directory: Path, kind: str) -> tuple[int, int]:
-    """The offsets at which the second and the third segment begin."""
+    """Return the base offsets of the second and third segments."""
     _, second, third, *_ = sorted((directory / f"{topic_of(kind)}-0").glob("*.log"))
     return int(second.stem), int(third.stem)

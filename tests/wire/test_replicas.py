@@ -1,4 +1,4 @@
-"""Three brokers replicate under a stock client's load while they are killed, frozen and stopped."""
+"""Three brokers replicate a stock client's records while they are killed, frozen and stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster() -> Iterator[ottla.Cluster]:
 
 
 class Load:
-    """An idempotent producer with acks=all, which writes the numbers from 0 on in a thread of its own."""
+    """An idempotent producer with acks=all that writes consecutive numbers in its own thread."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 120_000})
@@ -78,7 +78,7 @@ def hit(cluster: ottla.Cluster, rng: random.Random) -> None:
         cluster.restart(broker)
     elif kind == "freeze":
         cluster.pause(broker)
-        # Longer than its session in one case of two: then it wakes as a leader of before.
+        # Half of these pauses are longer than the session timeout, so that the broker resumes as a former leader.
         time.sleep(rng.random() * 3)
         cluster.resume(broker)
     elif kind == "stop":
@@ -89,7 +89,7 @@ def hit(cluster: ottla.Cluster, rng: random.Random) -> None:
 
 
 def stored(cluster: ottla.Cluster, broker: int, partition: int) -> str:
-    """A sum over the records' files of one replica."""
+    """Return a digest of the log files of one replica."""
     digest = hashlib.sha256()
     for path in sorted((cluster.data_dir / f"broker-{broker}" / f"{TOPIC}-{partition}").glob("*.log")):
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Answers that get lost: an idempotent producer sends again, and every record is there once."""
+"""Responses are lost: an idempotent producer retries, and every record is stored once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[tuple[Broker, Proxy]]:
-    """A broker that tells clients the proxy's address, so that everything goes through it."""
+    """A broker that advertises a proxy's address, so that all requests go through the proxy."""
     proxy = Proxy()
     settings = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
     with Broker(settings=settings) as broker:
@@ -49,7 +49,7 @@ def test_lost_responses_cause_no_duplicates(
     assert values == [b"first", *(b"%d-%d" % (n, i) for n in range(ROUNDS) for i in range(5))]
 
 
-def test_lost_responses_tear_no_transaction(
+def test_lost_responses_leave_no_partial_transaction(
     client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     _, proxy = proxied

@@ -53,7 +53,7 @@ def broker() -> Iterator[Broker]:
 
 
 def program() -> list[str]:
-    """The command that starts a member. Raises `tools.kafka.Unavailable`."""
+    """Return the command that starts a member. Raises `tools.kafka.Unavailable`."""
     return java_programs.command(PROGRAM, kafka.jars("clients"), "-Xmx256m", "-XX:TieredStopAtLevel=1")
 
 
@@ -68,7 +68,7 @@ class Member:
             )
 
     def lines(self, word: str) -> list[list[str]]:
-        """Return its output lines, without the line that a kill has cut off."""
+        """Return the words of output lines that begin with `word`, without a last line that a kill has truncated."""
         said = self.output.read_text().rpartition("\n")[0].splitlines()
         return [line.split() for line in said if line.startswith(f"{word} ")]
 
@@ -77,7 +77,7 @@ class Member:
         self.process.communicate()
 
     def close(self) -> None:
-        """Close its input, upon which it leaves the group."""
+        """Close the standard input, upon which the member leaves its group and exits."""
         if self.process.poll() is not None:
             return
         try:
@@ -107,7 +107,7 @@ def made(bootstrap: str, topic: str) -> str:
 
 
 def check(members: list[Member], *, count: int) -> None:
-    """Nothing is accepted twice, and each delivery of a record has a higher count than the one before."""
+    """Check that no record is accepted twice, and that deliveries of the same record have different delivery counts."""
     done: Counter[tuple[str, str]] = Counter()
     counts: dict[tuple[str, str], list[int]] = {}
     for member in members:
@@ -117,7 +117,7 @@ def check(members: list[Member], *, count: int) -> None:
     assert not {record: times for record, times in done.items() if times > 1}, "accepted twice"
     assert len(counts) == count, "each record was delivered"
     for record, deliveries in counts.items():
-        # Members write apart, so their order is not known; but no two deliveries have one number.
+        # Each member writes its own file, so the order of deliveries is unknown, but their delivery counts must differ.
         assert len(set(deliveries)) == len(deliveries), (record, deliveries)
         assert max(deliveries) <= 5
     released = [record for record, deliveries in counts.items() if int(record[1]) % 50 == 0 and record in done]
@@ -189,7 +189,7 @@ def test_killed_members_lose_no_records(broker: Broker, unique: Unique, closing:
     for member in living:
         member.close()
     check(members, count=RECORDS)
-    # What a killed member had accepted and could not say any more is not among what was said. It holds at most as many records of a
-    # partition as may be locked there (group.share.partition.max.record.locks).
+    # A killed member may have accepted records without printing them. At most group.share.partition.max.record.locks records of
+    # each partition were locked for it.
     unsaid = RECORDS - sum(len(member.lines("done")) for member in members)
     assert 0 <= unsaid <= KILLS * PARTITIONS * 2_000

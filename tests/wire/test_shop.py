@@ -1,4 +1,4 @@
-"""The shop of the transactions deep dive, through each stock client: purchases become invoices and shipments, once."""
+"""The shop from the deep dive into transactions, with each stock client: each purchase causes one invoice and one shipment."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ BATCH = 10
 
 
 class Crash(Exception):
-    """The worker dies here: nothing is closed, nothing is ended."""
+    """Simulates a crash of the worker: nothing is closed, and its transaction stays open."""
 
 
 def work(
     client: Client, bootstrap: str, topics: tuple[str, str, str], group: str, fault: Callable[[int, str], None], abandon: list[Any]
 ) -> None:
-    """One life of the worker process: it reads purchases, writes both outputs, commits the offsets with them."""
+    """Run the worker until it has read all purchases: it writes both outputs and commits the input offsets in one transaction.
+
+    `fault` may raise `Crash` at each step. `abandon` collects the clients that a crash leaves open.
+    """
     purchases, invoices, shipments = topics
     producer: WireProducer = client.producer(bootstrap, transactional_id=group)
     abandon.append(producer)
@@ -73,7 +76,7 @@ def test_every_purchase_has_one_invoice_and_one_shipment(
             finished = True
         except Crash:
             lives += 1
-            # Its connections close, as those of a dead process do; its transaction stays open.
+            # The operating system closes a dead process's connections. The transaction stays open.
             abandoned.pop().close()
     for left in abandoned:
         closing(left)

@@ -35,7 +35,7 @@ def test_demo_passes_its_own_audit() -> None:
 
 
 class Load:
-    """One producer that writes numbered records and remembers the acknowledged ones."""
+    """A producer that writes numbered records and keeps the acknowledged ones."""
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str | None) -> None:
         from confluent_kafka import Producer
@@ -97,7 +97,7 @@ class Load:
 
 @pytest.mark.entry("STO-01")
 def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
-    """SIGKILL at random moments under an idempotent and a transactional load; then every record, once, in order."""
+    """The broker is killed while an idempotent and a transactional producer write. Each record is read once and in order."""
     rng = random.Random(17)
     settings = {"log.segment.bytes": 50_000, "log.flush.offset.checkpoint.interval.ms": 300}
     with Broker(data_dir=tmp_path / "data", settings=settings) as broker:
@@ -132,7 +132,7 @@ def test_benchmark_runs() -> None:
 
 
 def test_soak_test_runs() -> None:
-    """Half a minute says nothing of a plateau: only that the uses go on without an error, each through more than one life."""
+    """Half a minute is too short to judge memory growth: the workloads only have to run without errors across restarts."""
     command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "0.5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

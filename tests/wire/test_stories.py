@@ -1,8 +1,8 @@
-"""The stories that the texts on exactly-once tell, each through every stock client.
+"""The failure scenarios that well-known texts on exactly-once describe, each with every stock client.
 
-From the deep dive into transactions: the seven failures. From KIP-447: two consumers and a partition that changes hands.
-From KIP-890: what an older client can leave behind, and how an admin ends it. From the introduction to transactions:
-consuming only, producing only, and consume-transform-produce.
+The deep dive into transactions lists seven failures. KIP-447 describes two consumers and a reassigned partition. KIP-890
+describes the hanging transaction of an older client, and how an admin ends it. The introduction to transactions has consume-only,
+produce-only and consume-transform-produce.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.wire.test_tools import tool
 pytestmark = pytest.mark.wire
 
 ASK_FOR_STABLE_OFFSETS = {"confluent-kafka", "java"}
-"""Clients that wait for pending offsets (KIP-447); the others read again from the previous offset."""
+"""Clients that wait for pending offsets (KIP-447). Other clients read again from the previously committed offset."""
 
 Unique = Callable[[str], str]
 Closing = Callable[[Any], Any]
@@ -49,7 +49,9 @@ def restartable() -> Iterator[Broker]:
 
 
 @pytest.mark.entry("NET-05", "IDM-03")
-def test_deep_dive_1_a_send_fails_and_is_sent_again(client: Client, unique: Unique, closing: Closing) -> None:
+def test_deep_dive_1_send_with_a_lost_response_is_retried_without_a_duplicate(
+    client: Client, unique: Unique, closing: Closing
+) -> None:
     proxy = Proxy()
     with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
         proxy.stand_before(broker.bootstrap)
@@ -69,7 +71,9 @@ def test_deep_dive_1_a_send_fails_and_is_sent_again(client: Client, unique: Uniq
 
 
 @pytest.mark.entry("INI-03", "INI-07", "PIP-05")
-def test_deep_dive_2_the_producer_dies_and_is_made_again(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_deep_dive_2_next_producer_aborts_the_transaction_of_a_dead_one(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
     topic, name = unique("story"), unique("id")
     first = closing(client.producer(bootstrap, transactional_id=name))
     first.init()
@@ -85,7 +89,7 @@ def test_deep_dive_2_the_producer_dies_and_is_made_again(client: Client, bootstr
 
 
 @pytest.mark.entry("INI-06", "NET-03", "PIP-11")
-def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
+def test_deep_dive_3_producer_that_resumes_as_a_zombie_is_fenced(
     client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     topic, name = unique("story"), unique("id")
@@ -101,7 +105,8 @@ def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
         zombie.flush()
         zombie.commit()
     if client.name == "kafka-python":
-        # Its zombie, told that its epoch is stale, asks for the id without one, in the background, and so may fence the heir.
+        # After an error about its stale epoch, kafka-python's zombie requests a new producer id in the background, which may fence
+        # the heir.
         zombie.close()
         heir = closing(client.producer(bootstrap, transactional_id=name))
         heir.init()
@@ -112,10 +117,10 @@ def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
 
 
 @pytest.mark.entry("PIP-04")
-def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
+def test_deep_dive_4_consumer_that_dies_before_its_commit_reads_again(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
-    """The documented limit: what was done outside Kafka is done again."""
+    """The documented limit: side effects outside Kafka are repeated."""
     topic, group = unique("story"), unique("g")
     producer = closing(group_client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
@@ -132,10 +137,10 @@ def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
 
 @pytest.mark.entry("CRD-05", "IDM-17", "OFF-17")
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
-def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
+def test_deep_dive_5_6_7_restart_of_all_three_roles_loses_nothing(
     group_client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
 ) -> None:
-    """One broker has all three roles; it stops between the batches and the end."""
+    """One broker has all three roles. It stops between the batches and the commit."""
     source, target, group = unique("in"), unique("out"), unique("g")
     feeder = closing(group_client.producer(restartable.bootstrap))
     for n in range(4):
@@ -159,10 +164,10 @@ def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
 
 
 @pytest.mark.entry("OFF-04", "PIP-06")
-def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
+def test_kip_447_next_owner_of_a_partition_waits_for_pending_offsets(
     group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
-    """P2 has offset 10 pending and dies; C1 gets the partition, and must wait, then begin at 5 and not at 10."""
+    """Producer P2 dies with pending offset 10. Consumer C1 gets the partition, and must wait and then start at offset 5."""
     source, target, group = unique("in"), unique("out"), unique("g")
     feeder = closing(group_client.producer(bootstrap))
     for n in range(10):
@@ -231,8 +236,8 @@ def test_commit_flushes_buffered_records(client: Client, bootstrap: str, unique:
 
 @pytest.mark.entry("NET-01", "MRK-12", "PRD-18", "CRD-23")
 @pytest.mark.java
-def test_kip_890_a_hanging_transaction_is_found_and_ended_by_kafkas_own_tool() -> None:
-    """An older client whose late batch was not verified; the coordinator knows of no transaction, and readers are stuck."""
+def test_kip_890_kafkas_own_tool_finds_and_aborts_a_hanging_transaction() -> None:
+    """An older client's late batch was not verified. The coordinator does not know the transaction, and it blocks readers."""
     with Broker(settings={"transaction.max.timeout.ms": 1_000, "producer.id.expiration.ms": 60_000}) as broker:
         world = World(Wire(broker), "ottla", "")
         for command in (
@@ -256,7 +261,7 @@ def test_kip_890_a_hanging_transaction_is_found_and_ended_by_kafkas_own_tool() -
 
 @pytest.mark.entry("END-23")
 def test_failed_end_is_not_reported_as_a_commit(client: Client, unique: Unique, closing: Closing) -> None:
-    """The coordinator's log takes nothing: the client must say so, and the records stay unseen."""
+    """The coordinator's log refuses writes: the client must report an error, and the records stay invisible."""
     with Broker() as broker:
         world = World(Wire(broker), "ottla", "")
         producer = client.producer(broker.bootstrap, transactional_id="unlucky")

@@ -1,4 +1,4 @@
-"""Kafka Streams itself: a word count of several instances, exactly once, in a streams group (KIP-1071) and in a classic one."""
+"""A word count with Kafka Streams: several instances, exactly once, in a streams group (KIP-1071) and in a classic group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = Path(__file__).parent / "streams" / "WordCount.java"
 PARTITIONS = 4
 WORDS = ["once", "exactly", "and", "never", "twice", "lost", "again"]
 LINES = 200
-"""Of one stretch: before an instance comes, before one is killed, and after."""
+"""Number of lines in each phase: before an instance joins, before an instance is killed, and after the kill."""
 TIMEOUT_S = 90
 MOVING_S = 4
 SETTINGS = {"group.streams.session.timeout.ms": "3000", "group.streams.min.session.timeout.ms": "1000"}
@@ -40,14 +40,14 @@ def broker() -> Iterator[Broker]:
 
 
 class Counting(Instance):
-    """A process that counts words."""
+    """A process that runs the word count."""
 
     def has_tasks(self) -> bool:
         return self.says("tasks ") and re.search("tasks [1-9]", self.output.read_text()) is not None
 
 
 class Counts:
-    """What read_committed consumers find in the output: each word's counts, in their order."""
+    """The counts of each word that read_committed consumers get, in order."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counts", "isolation.level": "read_committed"})
@@ -65,7 +65,7 @@ class Counts:
 
 
 class Feed:
-    """Lines for the application, and what it has to count in them."""
+    """Writes lines for the application, and counts the expected words."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap})
@@ -83,7 +83,7 @@ class Feed:
 
 
 def feed_for_a_while(feed: Feed, counts: Counts) -> None:
-    """While tasks move."""
+    """Keep writing lines while tasks move to another instance."""
     until = time.monotonic() + MOVING_S
     while time.monotonic() < until:
         feed.send(20)

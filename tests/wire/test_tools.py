@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools against ottla, and against the files it wrote."""
+"""Apache Kafka's own tools against an ottla broker and against its files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def java() -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker of its own, whose files are dumped at the end."""
+    """A broker of this module, with small segments."""
     with Broker(data_dir=tmp_path_factory.mktemp("tools"), settings={"log.segment.bytes": 200_000}) as running:
         yield running
 
@@ -134,7 +134,7 @@ def test_records_are_deleted_and_log_directories_described(broker: Broker, tmp_p
 
 
 def aborted_and_committed(broker: Broker) -> None:
-    """Something in every kind of file: aborted and open transactions, offsets in transactions, several segments."""
+    """Write every kind of file content: aborted and open transactions, transactional offsets, and several segments."""
     from tests.wire.clients.confluent import Confluent
     from tests.wire.conftest import read
 
@@ -163,7 +163,7 @@ def dump(paths: list[Path], *options: str) -> str:
     said = kafka.tool(f"{TOOLS}.DumpLogSegments", *options, "--files", files)
     for complaint in ("Exception", "mismatch", "isvalid: false", "out of order"):
         assert complaint not in said, said[-3000:]
-    # The tool takes -1 for the offset before each file it is given.
+    # For each file, the tool starts with -1 as the previous offset.
     assert not re.search(r"^\s+\d+ is followed by", said, re.MULTILINE), said[-3000:]
     return said
 

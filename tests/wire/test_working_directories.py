@@ -1,4 +1,4 @@
-"""Handles whose process has files with the names of modules in its working directory, or changes that directory."""
+"""Handles in a process whose working directory contains files named like modules, or whose working directory changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAP = 'raise SystemExit("a module of the working directory was imported")\n'
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, which has no relation to the checkout."""
+    """A working directory outside of the checkout."""
     path = tmp_path / "work"
     path.mkdir()
     monkeypatch.chdir(path)
@@ -76,7 +76,7 @@ def test_relative_data_directory_stays_the_same(directory: Path, tmp_path: Path,
 
 
 def test_relative_path_of_a_setting_stays_the_same(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker resolves it, in the directory in which the handle was created."""
+    """The broker resolves the path in the directory in which the handle was created."""
     monkeypatch.setattr(Broker, "_module", "says_directory")
     (directory / "modules").mkdir()
     (directory / "modules" / "says_directory.py").write_text("import os, sys\nprint(os.getcwd(), file=sys.stderr)\n")

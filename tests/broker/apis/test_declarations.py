@@ -14,8 +14,8 @@ from tools import apis
 
 FOLDER = Path(handlers.__path__[0])
 ASKED_BY_ANYBODY = {17, 18, 36, 39, 40}
-"""SaslHandshake, ApiVersions and SaslAuthenticate come before a client can say who it is; a delegation token's own owner and
-renewers may renew and expire it, whatever the authorizer says."""
+"""APIs that need no authorization. SaslHandshake, ApiVersions and SaslAuthenticate are sent before a client is authenticated. The
+owner and the renewers of a delegation token may renew and expire it without any ACL."""
 
 
 def test_every_offered_api_has_one_declaration_in_its_own_file() -> None:
@@ -64,13 +64,13 @@ def test_declared_versions_are_offered(key: int) -> None:
 
 
 def test_api_documentation_page_is_up_to_date() -> None:
-    """`python -m tools.apis` rewrites it."""
+    """If this test fails, run `python -m tools.apis` to rewrite the page."""
     assert apis.TARGET.read_text() == apis.page()
     assert "|  |" not in apis.page(), "the head of a file does not say what the API does"
 
 
 def test_advertised_versions_are_those_of_apache_kafka() -> None:
-    # Asked of Apache Kafka 4.4.0.
+    # Response of Apache Kafka 4.4.0 to ApiVersions.
     kafka = {
         0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
         13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 5), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),

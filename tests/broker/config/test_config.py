@@ -1,4 +1,4 @@
-"""Settings: files, environment, assignments, and what is said about wrong ones."""
+"""Settings from files, environment variables and assignments, and the error messages for invalid settings."""
 
 from __future__ import annotations
 

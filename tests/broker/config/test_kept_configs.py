@@ -1,4 +1,4 @@
-"""Configs of groups and of client metrics: what Apache Kafka shows, what it refuses, and that they outlast a restart."""
+"""Configs of groups and of client metrics: descriptions and refusals equal Apache Kafka's, and configs survive a restart."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_group_configs_are_described_like_in_kafka(broker: SimulatedBroker) -> N
         assert str(config.read_only) == read_only
         assert config.config_type == int(kind)
         if name == "share.heartbeat.interval.ms":
-            # The broker's own setting is the default.
+            # A group's default is the value that the broker is configured with.
             assert (config.value, config.config_source) == ("6000", 4)
             continue
         if f"group.{name}" in OWN_DEFAULTS:
@@ -159,7 +159,7 @@ def test_number_of_configured_groups_is_limited(broker: SimulatedBroker, monkeyp
 
 
 def test_client_metrics_patterns_are_checked_in_bounded_time(meter: Meter, broker: SimulatedBroker) -> None:
-    """Python's own expressions may take seconds to compile."""
+    """Compiling these patterns with Python's `re` takes seconds; re2 compiles them in bounded time."""
     client = broker.connect()
     slow = "client_id=(?i)" + "[\\x00-\U0010ffff]" * 20
     patterns = ",".join(slow + str(n) for n in range(MAX_PATTERNS))

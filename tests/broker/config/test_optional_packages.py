@@ -1,4 +1,4 @@
-"""Packages that are not there for everybody: what goes without them, and what says so."""
+"""Optional packages: the broker's behaviour without each of them, and its error message for a missing package."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_without_uvloop_the_asyncio_loop_is_used(monkeypatch: pytest.MonkeyPatch
 
 
 def test_default_install_compiles_regular_expressions() -> None:
-    """Regular expressions in subscriptions are part of ``group.protocol=consumer``, so google-re2 is no extra."""
+    """`group.protocol=consumer` includes regular expressions in subscriptions, so google-re2 is not an optional dependency."""
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert any(dependency.startswith("google-re2") for dependency in project["dependencies"])
     assert "regex" not in project["optional-dependencies"]

@@ -34,7 +34,7 @@ def create(controller: SimulatedController, *replicas: list[int], name: str = "t
 
 
 def silence(controller: SimulatedController, *alive: Broker) -> None:
-    """Let the sessions of all other brokers end."""
+    """Let the sessions of all brokers except `alive` expire."""
     for _ in range(4):
         controller.sleep(SESSION_MS / 3)
         for broker in alive:

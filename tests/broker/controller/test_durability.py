@@ -1,4 +1,4 @@
-"""A controller with ``ottla.durability=power`` says nothing that a power cut may take back."""
+"""A controller with ``ottla.durability=power`` sends no response and no record that a power cut could revoke."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def creation(name: str) -> CreateTopicsRequest:
 
 
 def after_power_cut(fs: TracingFilesystem) -> MemoryFilesystem:
-    """The files without what was not synced."""
+    """Return the files as they are after a power cut: without unsynced writes."""
     disk = TornDisk()
     for op in fs.trace:
         disk.apply(op)

@@ -1,4 +1,4 @@
-"""Requests of a controller's own APIs that are as large as they may be: the loop is held for a moment only, and all is answered."""
+"""The largest allowed requests of a controller's own APIs are answered in full and hold the event loop only briefly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def brokers(controller: SimulatedController) -> list[Broker]:
 
 @pytest.fixture
 def decided(controller: SimulatedController, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record counts of the batches appended to the metadata log."""
+    """Record counts of the batches appended to the metadata log. The list grows during the test."""
     counts: list[int] = []
     execute = controller.server.controller.log.execute
 

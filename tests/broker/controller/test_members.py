@@ -1,4 +1,4 @@
-"""Brokers come to a controller, stay by their heartbeats, and leave or are fenced."""
+"""Brokers register with a controller, keep their session by heartbeats, and are fenced or unregistered."""
 
 from __future__ import annotations
 

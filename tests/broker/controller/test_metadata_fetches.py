@@ -1,4 +1,4 @@
-"""The cluster's metadata log as brokers fetch it."""
+"""How brokers fetch the cluster's metadata log from a controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics and their partitions as a controller decides on them: placed, led, in sync, moved."""
+"""A controller's decisions about topics and partitions: replica placement, leaders, in-sync replicas and reassignment."""
 
 from __future__ import annotations
 

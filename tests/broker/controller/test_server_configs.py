@@ -1,4 +1,4 @@
-"""Which configs a controller decides by: those of its own server, where neither the topic nor the cluster has one."""
+"""Configs for a controller's decisions: if neither topic nor cluster sets a config, the controller's own server does."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_topic_configs_are_checked_against_server_configs(controller: SimulatedC
 
 
 def test_new_log_has_the_controllers_min_insync_replicas_as_cluster_default(controller: SimulatedController) -> None:
-    """So that controller and brokers go by one value, whatever each was started with (ActivationRecordsGenerator)."""
+    """Controller and brokers then use the same value, whatever each of them was started with (ActivationRecordsGenerator)."""
     assert min_insync(controller) == "2"
     controller.restart()
     assert min_insync(controller) == "2"
@@ -108,7 +108,7 @@ def test_without_elr_there_is_no_cluster_min_insync_replicas() -> None:
 
 
 def test_cluster_min_insync_replicas_cannot_be_overridden_or_removed(controller: SimulatedController) -> None:
-    """The words are Apache Kafka's."""
+    """The expected messages are Apache Kafka's."""
     Broker(controller, 1).join()
     at_broker = (Code.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
     removed = (Code.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")

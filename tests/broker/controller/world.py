@@ -1,4 +1,4 @@
-"""A controller in a simulated world, and brokers that are nothing but their requests."""
+"""A controller in a simulated world, and brokers that consist only of the requests that they send to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def uuid(number: int) -> bytes:
 
 
 class Broker:
-    """A broker's side of its membership."""
+    """A simulated broker's requests to the controller: registration, heartbeats and metadata fetches."""
 
     def __init__(self, controller: SimulatedController, broker_id: int, rack: str | None = None) -> None:
         self.controller = controller
@@ -33,7 +33,7 @@ class Broker:
         self.incarnation = broker_id * 1_000
         self.epoch = -1
         self.client: SimulatedClient = controller.connect(f"broker-{broker_id}")
-        # What was fetched of the metadata.
+        # The metadata that this broker has fetched and applied.
         self.state = ClusterState(broker_id)
         self.end_offset = self.last_epoch = self.leader_epoch = 0
 
@@ -97,7 +97,7 @@ class Broker:
             self.take(partition)
 
     def join_again(self) -> None:
-        """Come back after having been fenced."""
+        """Catch up after having been fenced, and be unfenced by a heartbeat."""
         self.catch_up()
         assert not self.beat().is_fenced
         self.catch_up()

@@ -1,4 +1,4 @@
-"""A share coordinator that is loading or on another broker: members wait, and get no error that share consumers do not know."""
+"""While a share coordinator is loading or on another broker, members wait and get only errors that share consumers can handle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def absent(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, code: Code) -> None:
-    """Have the share coordinator refuse to read states until `monkeypatch` is undone."""
+    """Have the share coordinator refuse to read states with this error until `monkeypatch` is undone."""
 
     def refuse(key: ShareKey, leader_epoch: int) -> StateRead:
         raise KafkaError(code)

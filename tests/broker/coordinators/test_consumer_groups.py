@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) as clients ask for them: heartbeats, descriptions, listings, offsets, restarts."""
+"""Requests about consumer groups (KIP-848): heartbeats, descriptions, listings, offsets, and all of them after a restart."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_list_and_describe_show_the_group_type(client: SimulatedClient) -> None:
 def test_classic_join_of_a_consumer_group_checks_the_protocol_type(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert join(client, G, 9, kind="connect").error_code == Code.INCONSISTENT_GROUP_PROTOCOL
-    # A consumer of the classic protocol may join those that are there (group.consumer.migration.policy).
+    # A consumer with the classic protocol may join a group of the consumer protocol (group.consumer.migration.policy).
     assert join(client, G, 9).error_code == Code.MEMBER_ID_REQUIRED
     assert described(client).error_code == Code.NONE
     assert beat(client, "a", -1).member_epoch == -1

@@ -1,4 +1,4 @@
-"""Coordinators whose topics cannot be created on a full disk answer with retriable errors."""
+"""A coordinator whose internal topic cannot be created because the disk is full answers with retriable errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refuse_metadata(disk: FaultyFilesystem) -> None:
 def test_coordinator_is_unavailable_when_its_topic_cannot_be_created(
     broker: SimulatedBroker, disk: FaultyFilesystem, key_type: int, key: str
 ) -> None:
-    """Apache Kafka creates its topic in the background, and clients only get COORDINATOR_NOT_AVAILABLE."""
+    """Apache Kafka creates the coordinator's topic in the background, and clients only get COORDINATOR_NOT_AVAILABLE."""
     client = broker.connect()
     disk.refuse_everything()
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
@@ -56,7 +56,7 @@ def test_coordinator_is_unavailable_when_its_topic_cannot_be_created(
 
 
 def test_share_group_heartbeat_succeeds_when_states_cannot_be_initialized(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
-    """The heartbeat has taken effect. Share consumers give up on any error that is not a coordinator's."""
+    """The heartbeat has already been applied, and share consumers fail on any error that is not a coordinator error."""
     broker.with_coordinators()
     client = broker.connect()
     set_group(client, auto_offset_reset="earliest")

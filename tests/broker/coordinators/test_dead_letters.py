@@ -1,4 +1,4 @@
-"""Dead-letter topics of share groups (KIP-1191), through a whole broker: what the transcripts of SHR-67 to SHR-72 do not show."""
+"""Dead-letter topics of share groups (KIP-1191) through a whole broker, beyond the transcripts SHR-67 to SHR-72."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def letters(broker: SimulatedBroker, topic: str = "dlq.g", index: int = 0) -> list[tuple[int, bytes | None]]:
-    """The original offsets and the values of the dead letters in a partition of a dead-letter topic."""
+    """Return the original offset and the value of each dead letter in a partition of a dead-letter topic."""
     partition = broker.broker.partitions.known(topic, index)
     if partition is None or not partition.log.log_end_offset:
         return []
@@ -109,7 +109,7 @@ def test_dead_letter_is_written_after_a_restart(broker: SimulatedBroker) -> None
     with broker.connect() as client:
         produce(client, 3)
     assert a.acquire() == [(0, 2, 1)]
-    # The state "archiving" is logged, and the broker ends before the dead letter is written.
+    # The state "archiving" is logged, but the broker is killed before the dead letter is written.
     begun: list[object] = []
     broker.broker.share_partitions._begin_dead_letters = lambda shared, dead: begun.extend(dead)  # type: ignore[method-assign]
     a.acknowledge((0, 0, ACCEPT), (1, 1, REJECT))
@@ -193,7 +193,7 @@ def test_stop_before_the_dead_letter_archives_nothing(broker: SimulatedBroker) -
     broker.broker.share_partitions._write_all_dead_letters = kept  # type: ignore[method-assign]
     a.acknowledge((0, 0, REJECT))
     broker.sleep(1_000)
-    # A stop drops unfinished steps, and the interpreter then closes their generator.
+    # When a broker stops it drops its unfinished steps, and the interpreter then closes their generators.
     waiting.pop().close()
     broker.kill()
     broker.start()
@@ -204,7 +204,7 @@ def test_stop_before_the_dead_letter_archives_nothing(broker: SimulatedBroker) -
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_records_of_all_sizes_are_copied_up_to_a_limit(broker: SimulatedBroker, compression: int) -> None:
-    """Records above `LARGE_RECORD_BYTES` are read in pieces, and one above `COPIED_BYTES` gets a dead letter without a copy."""
+    """Records above `LARGE_RECORD_BYTES` are read in chunks. A record above `COPIED_BYTES` gets a dead letter without a copy."""
     begin(broker, **{COPIES: "true"})
     values = [
         b"small",
@@ -309,7 +309,7 @@ def test_dead_letters_lost_in_a_damaged_file_are_logged() -> None:
     path = "/data/dlq.g-0/00000000000000000000.log"
     fs.unopened[path] = Damaged(path, "Input/output error")
     with capture_logs() as logs:
-        # The answer belongs to the same round of syncs as the dead letter, so the connection is closed instead.
+        # The response waits for the same group of fsyncs as the dead letter, so the connection is closed without a response.
         with pytest.raises(Closed):
             a.acknowledge((0, 0, REJECT))
         broker.sleep(1_000)
@@ -341,7 +341,7 @@ def test_concurrent_dead_letters_create_a_large_topic_once() -> None:
 def test_expired_lock_is_archived_when_the_state_cannot_be_written(
     broker: SimulatedBroker, failures: int, delivered: list[tuple[int, int, int]]
 ) -> None:
-    """The dead letter is written. After a restart the record is delivered again only if its end could not be written either."""
+    """The dead letter is written. After a restart, the record is delivered again only if no write of its final state succeeded."""
     begin(broker, share_delivery_count_limit="2")
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -401,7 +401,7 @@ def test_topics_deleted_during_dead_letters_end_the_share_partition(broker: Simu
         produce(client, 3)
         assert a.acquire() == [(0, 2, 1)]
         a.acknowledge((0, 2, REJECT))
-        # One turn of the loop is not enough for the first dead letter.
+        # The first dead letter takes more than one turn of the event loop, so both topics are deleted before it is written.
         for topic in ("dlq.g", "t"):
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=1_000)
             assert client.call(request).responses[0].error_code == 0

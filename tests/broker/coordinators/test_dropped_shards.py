@@ -1,4 +1,4 @@
-"""A coordinator's topic is deleted, and perhaps made again, while something of it is still to come."""
+"""A coordinator's topic is deleted, and sometimes recreated, while work for its old log is still pending."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 def test_recreated_transaction_log_ignores_decisions_of_the_deleted_one(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World, refused: str, is_made_again: bool
 ) -> None:
-    """Neither markers that come again nor an outcome that could not be logged."""
+    """The pending work is a marker that is retried or an outcome that could not be logged."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     world.held.add("t")
@@ -88,7 +88,7 @@ def test_parked_group_requests_are_answered_when_the_coordinator_topic_is_delete
 
 
 def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offline(broker: SimulatedBroker, world: World) -> None:
-    """Changes of the group can no longer be written, so parked requests would never be answered."""
+    """Changes of the group can no longer be written, so parked requests would otherwise never be answered."""
     perform(world, "topic t")
     assert perform(world, "commit_offsets h t=5").startswith("NONE")
     first, second = broker.connect("one"), broker.connect("two")
@@ -105,7 +105,7 @@ def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offli
 
 
 def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_one(broker: SimulatedBroker, world: World) -> None:
-    """Offsets of a recreated topic stay, wherever the records of the old topic were in the old log."""
+    """Offsets in the recreated log are kept, even at offsets below the end of the old log."""
     perform(world, "topic t")
     groups = broker.broker.groups
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
@@ -126,9 +126,9 @@ def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_one(broker: 
 def test_batch_is_refused_when_the_transaction_log_is_offline(
     broker: SimulatedBroker, world: World, command: str, refused: str
 ) -> None:
-    """As far as memory goes the partition is part of the transaction already, so no record would be refused.
+    """Memory already lists the partition in the transaction, so only the state of the log can cause the refusal.
 
-    Of both APIs the first version has the client add partitions, the second adds them by itself.
+    In the lower version of each API the client adds the partitions itself; in the higher version the broker adds them implicitly.
     """
     for first in ("topic u", "A = init x", "add A u", "add_offsets A g"):
         perform(world, first)

@@ -1,4 +1,4 @@
-"""No request of groups and offsets may hold the loop for long, however much there is."""
+"""No request about groups or offsets holds the event loop for long, whatever the number of groups, members and offsets."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ GROUPS = 10_000
 PARTITIONS = 10_000
 MEMBERS = 1_000
 JOIN = Limit(lines=2_000, ms=5)
-"""However many members the group has."""
+"""Limit of one JoinGroup, whatever the number of members."""
 TICK = Limit(lines=200, ms=1)
-"""However many groups there are."""
+"""Limit of one periodic tick, whatever the number of groups."""
 WHOLE_GROUP = LOOP_HELD.with_lines(400 * MEMBERS)
-"""Limit for work that concerns every member of a group at once."""
+"""Limit of a step that concerns every member of a group at once."""
 MORE = LOOP_HELD.with_lines(150_000)
-"""Limit for work in portions that do not depend on the length of steps."""
+"""Limit of work in chunks of a fixed size, which the smaller steps of `LineMeter` do not reduce."""
 AT_LEAST = 3_000
-"""Fewer groups or partitions than this can be handled in one step."""
+"""Minimum number of groups or partitions: fewer would be handled in a single step."""
 
 
 class Measured:
-    """A broker with a large topic and a small one, whose every stretch on the loop is measured."""
+    """A broker with a large topic and a small one. It measures how long each callback holds the event loop."""
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
@@ -60,8 +60,8 @@ class Measured:
             client.call(CreateTopicsRequest(topics=topics, timeout_ms=1_000), 7)
 
     def ask(self, request: Any, version: int | None = None, *, limit: Limit = LOOP_HELD) -> Any:
-        """The response. Raises AssertionError where the broker held the loop for too long."""
-        # The first request of an API imports its modules.
+        """Return the response. Raises AssertionError if the broker held the event loop longer than `limit`."""
+        # Import the API's modules now, because the first request of an API would import them.
         assert declaration(api_key(request)).codec
         with self.broker.connect() as client:
             return self.broker.measure(lambda: client.call(request, version), limit, type(request).__name__)
@@ -70,7 +70,7 @@ class Measured:
 @pytest.fixture
 def measured(meter: Meter) -> Iterator[Measured]:
     made = Measured(meter)
-    # A collection of the whole test process's objects is no stretch of the broker's.
+    # A garbage collection of the whole test process would be measured as the broker's time.
     gc.disable()
     yield made
     gc.enable()
@@ -79,7 +79,7 @@ def measured(meter: Meter) -> Iterator[Measured]:
 
 
 def give_offsets(measured: Measured, groups: int, topic: str) -> list[str]:
-    """Groups that each have committed one offset."""
+    """Create groups with one committed offset each, and return their names."""
     coordinator = measured.broker.broker.groups
     names = [f"g{n}" for n in range(groups)]
     for name in names:
@@ -139,7 +139,7 @@ def test_creation_of_many_internal_topics_holds_the_loop_briefly(measured: Measu
 
 
 def test_joins_of_many_members_hold_the_loop_briefly(measured: Measured) -> None:
-    """Each joins a group of those before it, then all join again, and the leader gives out assignments."""
+    """Each member joins a growing group, then all rejoin, and the leader sends the assignments."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"s" * 50)]
     coordinator = measured.broker.broker.groups
     name = "g"
@@ -156,7 +156,7 @@ def test_joins_of_many_members_hold_the_loop_briefly(measured: Measured) -> None
         )
 
     def join(member: str) -> None:
-        # The response comes when all members have joined.
+        # The response is sent when all members have joined, so the member does not wait for it here.
         measured.broker.connect().send(joining(name, member), 3)
 
     measured.ask(joining("other", ""), 3)

@@ -1,4 +1,4 @@
-"""Groups after a start on a log that also holds records which only a newer broker knows."""
+"""Groups after a restart on a log that also has records of a type unknown to this broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.simulation.env import START_MS
 from tests.broker.handlers.test_group_answers import describe, join, sync
 
 KEY_OF_A_CONSUMER_GROUP = b"\0\3\0\1h"
-"""Version 3: ConsumerGroupMetadataKey of KIP-848, as a directory of Apache Kafka's may hold it."""
+"""Key version 3 is ConsumerGroupMetadataKey (KIP-848). A log directory of Apache Kafka may contain such records."""
 
 
 def test_unknown_record_type_does_not_break_group_effects() -> None:

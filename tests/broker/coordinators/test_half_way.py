@@ -1,4 +1,4 @@
-"""A change that is in the metadata log is made as a whole, whatever the disk says: no client sees half of it."""
+"""A change in the metadata log is applied completely whatever the disk refuses: no client sees half of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BROKER, TOPIC = 4, 2
 
 
 class Stubborn(MemoryFilesystem):
-    """Refuses to rename or write what a test names."""
+    """Refuses to rename or write paths that contain one of the strings in ``refuses``."""
 
     refuses: tuple[str, ...] = ()
 
@@ -192,7 +192,7 @@ def altered(client: SimulatedClient, kind: int, name: str, key: str, value: str)
 
 
 def test_unusable_broker_config_is_refused_before_it_is_logged(broker: SimulatedBroker) -> None:
-    """Once it is in the log, no later start would read it either."""
+    """A broker could no longer start with this value in its metadata log."""
     key = "max.connections.per.ip.overrides"
     with broker.connect() as client:
         end = broker.broker.cluster.features_epoch
@@ -231,7 +231,7 @@ def test_configs_change_while_a_partition_is_offline(broker: SimulatedBroker) ->
     assert {broker.broker.partitions.get("t", i).log.config.retention_ms for i in range(5)} == {5}
 
 
-# a stop that cannot write
+# a stop that cannot write its files
 
 
 @pytest.mark.parametrize("what", [".snapshot", "recovery-point", "replication-offset", "log-start", CLEAN_FILE])

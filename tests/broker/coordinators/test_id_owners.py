@@ -31,7 +31,7 @@ def simulated() -> Iterator[SimulatedBroker]:
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Line]]:
     with capture_logs() as captured:
-        # A logger that was used before does not see that logs are captured.
+        # A structlog logger that was used before caches its processors and bypasses `capture_logs`, so it is replaced.
         monkeypatch.setattr(takeovers, "log", __import__("structlog").get_logger("captured"))
         yield captured
 
@@ -89,7 +89,7 @@ def test_log_line_names_the_fenced_client_of_an_open_transaction(simulated: Simu
 
 
 class Holding:
-    """Sends markers when the test releases them."""
+    """Holds markers back until the test releases them."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -122,7 +122,7 @@ def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, 
         transport.let_go()
         sender._transport = transport.real
         assert client.receive(ended).error_code == 0
-    # The first producer goes on, and then a third one comes.
+    # The first producer continues with a new epoch, and then a third producer takes over the id.
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
     init(simulated, "third")
     (line,) = taken(lines)

@@ -1,4 +1,4 @@
-"""A power cut keeps a batch and takes the record that adds its partition: the next start adds the partition again."""
+"""A power cut keeps a batch but loses the record that adds its partition to the transaction: the restart adds it again."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 
 
 def power_cut(broker: SimulatedBroker, world: World, is_lost: Callable[[TxnMetadata], bool]) -> None:
-    """Start again without the newest records of the coordinator's log, from the first one in a row that ``is_lost``."""
+    """Restart without the trailing records of the coordinator's log for which ``is_lost`` holds."""
     broker.kill()
     world.forget_connection()
     fs = broker.fs
@@ -104,7 +104,7 @@ def test_lost_addition_of_several_partitions_is_recovered(broker: SimulatedBroke
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker: SimulatedBroker, world: World, ends: str) -> None:
-    """Its markers must not be sent again: one of them would end the following transaction."""
+    """The decided transaction's markers must not be sent again, because a repeated marker would end the following transaction."""
     for command in ("produce A t", "produce A u", f"{ends} A", "produce A t"):
         perform(world, command)
     power_cut(broker, world, is_ongoing_or_complete)
@@ -116,7 +116,7 @@ def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker
 
 
 def test_lost_addition_under_the_next_producer_id_is_recovered(broker: SimulatedBroker, world: World) -> None:
-    """The epochs of the first producer id are used up, so the next transaction has another id."""
+    """The first producer id has no epochs left, so the next transaction has another producer id."""
     for command in (f"A = forge x state=CompleteCommit epoch={EXHAUSTED_EPOCH} client=2", "kill", "produce A t"):
         perform(world, command)
     assert perform(world, "commit A") == "NONE p2 e0"
@@ -145,7 +145,7 @@ def test_lost_addition_of_a_further_partition_is_recovered(broker: SimulatedBrok
 
 
 def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: SimulatedBroker, world: World) -> None:
-    """The timeout starts again, and when it expires the last stable offset advances."""
+    """The timeout starts again after the restart. When it expires, the last stable offset advances."""
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
     broker.sleep(61_000)
@@ -156,7 +156,7 @@ def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: Simula
 
 @pytest.mark.smoke
 def test_on_a_full_disk_recovery_waits_for_space(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
-    """Until it knows all batches of the transaction, it neither continues nor ends it."""
+    """The coordinator neither continues nor ends the transaction until recovery has found all its batches."""
     for command in ("produce A t", "commit A", "produce A u"):
         perform(world, command)
     disk.refuses = lambda number, kind, path: STATE[0] in path and kind == "append"
@@ -180,7 +180,7 @@ def test_second_power_cut_is_recovered_again(broker: SimulatedBroker, world: Wor
 
 
 def test_decided_transaction_is_completed_and_not_extended(broker: SimulatedBroker, world: World) -> None:
-    """Even its own partitions are not counted as those of the next transaction."""
+    """Even its own partitions do not count as partitions of the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")
     broker.kill()

@@ -1,4 +1,4 @@
-"""No step of the housekeeping may hold the loop for long, however much there is to do."""
+"""No step of the periodic work holds the event loop for long, whatever the amount of work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def check_steps(meter: Meter, work: Callable[[int], Steps[object]], limit: Limit = LOOP_HELD) -> None:
-    """Raises AssertionError where a step holds the loop for too long each time that the work is done."""
+    """Run `work` several times. Raises AssertionError if every run has a step that exceeds `limit`."""
 
     def attempt(number: int) -> None:
         steps = work(number)

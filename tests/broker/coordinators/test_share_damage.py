@@ -1,4 +1,4 @@
-"""Share groups whose topic has damaged data: the fetch is answered with the damage, and the group gets the other records."""
+"""Share groups on a topic with damaged data: the fetch reports the damage, and the group still gets all other records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.storage.harm import HARMS, harmed
 
 BATCHES = 40
 LOST_BEHIND = {"zeros": 2}
-"""Batches after the damaged one without a copy: one is zeros, and the index has no entry for the other."""
+"""Number of batches after the damaged batch whose records cannot be copied, by kind of damage. "zeros" also overwrites the next
+batch, and the index has no entry for the batch after that."""
 CONFIGS = {"internal.segment.bytes": "2000", "index.interval.bytes": "200"}
 
 
@@ -49,7 +50,7 @@ def segments(fs: MemoryFilesystem) -> list[str]:
 
 
 def harm(broker: SimulatedBroker, fs: MemoryFilesystem, kind: str) -> tuple[int, int]:
-    """Damage a batch of a closed segment while the broker is stopped; returns the batch's first and last offset."""
+    """Damage a batch of a closed segment while the broker is stopped. Returns the first and last offset of the damaged batch."""
     broker.stop()
     path = segments(fs)[1]
     raw, _, header = harmed(bytes(fs.files[path]), kind, 5)
@@ -59,7 +60,7 @@ def harm(broker: SimulatedBroker, fs: MemoryFilesystem, kind: str) -> tuple[int,
 
 
 def drain(broker: SimulatedBroker, sharer: Sharer) -> tuple[set[int], list[int]]:
-    """Accept all records that the group is given; returns their offsets and the errors in between."""
+    """Acquire and accept records until none are left. Returns their offsets and the error codes of the fetches in between."""
     given: set[int] = set()
     errors: list[int] = []
     for _ in range(3 * BATCHES):
@@ -100,7 +101,7 @@ def test_dead_letters_of_a_damaged_batch_have_no_copies(broker: SimulatedBroker,
     while runs := a.acquire(max_records=1_000, batch_size=1_000):
         taken += [offset for first, last, _ in runs for offset in range(first, last + 1)]
     assert taken == list(range(5 * BATCHES))
-    # The state "archiving" is logged, and the broker ends before the dead letters are written.
+    # The state "archiving" is logged, but the broker is killed before the dead letters are written.
     broker.broker.share_partitions._begin_dead_letters = lambda shared, dead: None  # type: ignore[method-assign]
     a.acknowledge((0, 5 * BATCHES - 1, REJECT))
     first, last = harm(broker, fs, kind)

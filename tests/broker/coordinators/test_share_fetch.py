@@ -54,7 +54,7 @@ def test_a_member_joins_reads_and_acknowledges(broker: SimulatedBroker, client: 
     assert (first.error_code, first.member_epoch, first.heartbeat_interval_ms) == (0, 2, 500)
     assert first.assignment is not None
     assert first.assignment.topic_partitions == []
-    # The next target is computed a while after the first.
+    # The broker computes the next target assignment only after the assignment interval.
     broker.sleep(100)
     second = a.beat()
     assert second.assignment is not None
@@ -199,7 +199,7 @@ def test_waiting_fetch_gets_released_records(broker: SimulatedBroker, client: Si
 
 
 def test_nothing_is_acquired_for_a_session_that_has_ended(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """The session ends by a request on another connection; records acquired now could never be acknowledged."""
+    """Another connection's request ends the session. Records acquired after that could never be acknowledged."""
     a, elsewhere = Sharer(broker, "a").joined(), Sharer(broker, "a")
     a.acquire()
     sent = a.client.send(a.fetch_request(max_wait_ms=5_000), 2)
@@ -250,7 +250,7 @@ def test_records_of_open_and_aborted_transactions_are_not_acquired(broker: Simul
     producer.end(commit=False)
     producer.write(2)
     producer.end(commit=True)
-    # Control records are at 3 and 6: their offsets come along, and consumers acknowledge them as gaps.
+    # Offsets 3 and 6 are control records. They are acquired too, and consumers acknowledge them as gaps.
     assert a.acquire() == [(3, 6, 1)]
 
 
@@ -269,12 +269,12 @@ def test_restart_loads_acknowledged_state(broker: SimulatedBroker, client: Simul
     a.acknowledge((0, 1, ACCEPT), (2, 2, RELEASE), (3, 3, ACCEPT), (4, 4, REJECT))
     broker.restart(kill=kill)
     b = Sharer(broker, "b").joined()
-    # The lock on 5 is forgotten after a kill, and a stop releases nothing either: its delivery is not counted.
+    # Offset 5 was acquired but not acknowledged. Neither a kill nor a stop writes a release, so this delivery is not counted.
     assert b.acquire() == [(2, 2, 2), (5, 5, 1)]
 
 
 def test_stopped_broker_writes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """A stop closes connections, and their close callbacks run after the directory is closed."""
+    """When a broker stops it closes connections, and their close callbacks run after the log directory is closed."""
     a = Sharer(broker, "a").joined()
     produce(client, 2)
     a.acquire()

@@ -1,4 +1,4 @@
-"""Share groups as admins ask for them: descriptions, listings, offsets, deletion; and what a restart and a refused write leave."""
+"""Admin requests about share groups: descriptions, listings, offsets and deletion, also after a restart or a refused write."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_alter_offsets_moves_an_empty_group(broker: SimulatedBroker, client: Sim
     ]
     assert alter(client, "none", p0=3).responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert offsets(client, 0, topic="t") == [("t", 0, 3, 2)]
-    # The session continues, and its acquired records are released.
+    # The session continues. Its acquired records were released.
     assert a.acquire() == [(3, 4, 1)]
     assert alter(client, group="new", p0=4).error_code == 0
     assert offsets(client, group="new") == [("t", 0, 4, 1)]
@@ -195,7 +195,7 @@ def test_group_deletion_deletes_its_share_state(broker: SimulatedBroker, client:
 
 
 def test_group_deleted_during_initialization_leaves_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """States are initialized in steps, between which other requests run."""
+    """Share states are initialized in steps, and other requests run between the steps."""
     make_topic(client, "large", 500)
     shard, runtime = broker.broker.groups.shard("g")
     altered = runtime.execute(shard.shares.alter_offsets("g", [("large", dict.fromkeys(range(500), 0))]))
@@ -269,14 +269,14 @@ def test_unwritten_acknowledgement_is_not_confirmed(
         patched.setattr(broker.broker.share_states, "write", refused)
         assert a.acknowledge((0, 1, ACCEPT)).responses[0].partitions[0].error_code == Code.COORDINATOR_NOT_AVAILABLE
         broker.sleep(31_000)
-        # The lock is over, whether that could be written or not.
+        # The lock has expired, even though the expiry could not be written.
         assert a.acquire() == [(0, 1, 2)]
     assert a.acknowledge((0, 1, ACCEPT)).responses[0].partitions[0].error_code == 0
     assert SHARE_STATE_TOPIC in broker.broker.cluster.state.topics
 
 
 def test_share_state_lost_in_a_power_cut_is_initialized_again(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    """ "initialized" is in `__consumer_offsets`, and the state's only snapshot is not in `__share_group_state` any more."""
+    """`__consumer_offsets` says "initialized", but the only snapshot of the state is missing in `__share_group_state`."""
     a = joined(broker)
     produce(client, 3)
     assert a.acquire() == [(0, 2, 1)]

@@ -44,10 +44,10 @@ pytestmark = pytest.mark.full
 
 MANY = 10_000
 AT_LEAST = 3_000
-"""Fewer elements than this can be handled in one step."""
+"""Minimum number of elements: fewer would be handled in a single step."""
 PARTITIONS = 200
 JOIN_OF_MANY_TOPICS = LOOP_HELD.with_lines(250_000)
-"""The limit on a member's topics does not depend on the length of steps."""
+"""Limit of a heartbeat with the maximum number of topics. The smaller steps of `LineMeter` do not reduce this maximum."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def check_held(broker: MeasuredBroker, ask: Callable[[int], Any], limit: Limit = LOOP_HELD) -> None:
-    """Raises AssertionError if one of a few such requests holds the event loop for too long."""
+    """Send such a request a few times. Raises AssertionError if every attempt holds the event loop longer than `limit`."""
 
     def once(attempt: int) -> None:
         request = ask(attempt)
@@ -164,7 +164,7 @@ def test_share_fetch_of_many_partitions_holds_the_loop_briefly(broker: MeasuredB
 
 
 def test_acknowledging_records_one_by_one_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """Each in a batch of its own, and each with another type than the one before."""
+    """Each record is in a batch of its own and is acknowledged with another type than the record before it."""
     a, count = Sharer(broker, "a").joined(), broker.meter.size(2_000)
     with broker.connect() as client:
         for _ in range(count):
@@ -209,7 +209,7 @@ def test_acknowledgement_with_too_many_types_holds_the_loop_briefly(broker: Meas
 def test_large_dead_letter_copies_hold_the_loop_briefly(
     broker: MeasuredBroker, count: int, value_bytes: int, compression: int
 ) -> None:
-    """All in one batch, which is small where it is compressed."""
+    """All records are in one batch, which is small with compression."""
     with broker.connect() as client:
         make_topic(client, "dlq.g", 1)
         alter(client, TOPIC, "dlq.g", errors_deadletterqueue_group_enable="true")

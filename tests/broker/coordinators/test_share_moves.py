@@ -1,4 +1,4 @@
-"""Share partitions when their leader moves: what the old and the new leader do and what members receive."""
+"""The leader of a share partition changes: behaviour of the old and the new leader, and records that members receive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.broker.share_world import ACCEPT, Sharer, partition_of, produce, set_
 
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
-    """A broker of two, which leads the partition ``t-0`` and is the share coordinator."""
+    """One broker of a cluster of two. It leads partition ``t-0`` and is the share coordinator."""
     made = SimulatedBroker().start().with_coordinators()
     with made.connect() as client:
         make_topic(client, "t", 1)

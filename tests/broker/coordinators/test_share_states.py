@@ -1,4 +1,4 @@
-"""Share state through a whole broker: it survives a restart and a refused write, and goes with its topic."""
+"""Share state through a whole broker: it survives a restart and a refused write, and is deleted with its topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def broker(disk: FaultyFilesystem) -> Iterator[SimulatedBroker]:
 
 
 def share(broker: SimulatedBroker, topic: str = "t", group: str = "g", partition: int = 0) -> ShareKey:
-    """A share partition of a topic, both of which are there from then on."""
+    """Return the key of a share partition. The topic and the coordinator's topic are created if they are missing."""
     with broker.connect() as client:
         if topic not in broker.broker.cluster.state.topics:
             create(client, topic, 2)
@@ -130,7 +130,7 @@ def test_state_is_deleted_with_its_topic(broker: SimulatedBroker) -> None:
 
 
 def test_share_state_log_is_deleted_up_to_the_first_needed_offset(broker: SimulatedBroker) -> None:
-    """Also where one share partition is hardly ever written: it gets a new snapshot."""
+    """A rarely written share partition gets a new snapshot, so that the log's deletion need not wait for its old records."""
     busy, cold = share(broker, group="busy"), share(broker, group="cold")
     states = broker.broker.share_states
     for key in (cold, busy):
@@ -177,7 +177,7 @@ def test_deletion_of_many_topics_sweeps_once(broker: SimulatedBroker, monkeypatc
 
 
 def test_response_has_a_bounded_number_of_batches(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request may list one share partition as often as it has room."""
+    """A request may list the same share partition many times, so its size alone does not bound the response."""
     monkeypatch.setattr(read_share_group_state, "MAX_ANSWERED_BATCHES", 5)
     key = share(broker)
     broker.broker.share_states.initialize(key, 0, 0)

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071) as clients ask for them: heartbeats, internal topics, descriptions, listings, offsets, restarts."""
+"""Requests about streams groups (KIP-1071): heartbeats, internal topics, descriptions, listings, offsets, and after restarts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOT_STORED = 1
 
 
 def counting(replication_factor: int = 0, **configs: str) -> Topology:
-    """A topology that counts: it repartitions, and keeps its counts in a store."""
+    """Return the topology of a word count: a repartition topic, and a state store with a changelog topic."""
     listed = [KeyValue(key=name.replace("_", "."), value=value) for name, value in configs.items()]
     repartition = TopicInfo(name="app-repartition", partitions=3, replication_factor=replication_factor, topic_configs=listed)
     changelog = TopicInfo(name="app-changelog", replication_factor=replication_factor, topic_configs=listed)

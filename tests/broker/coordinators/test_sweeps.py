@@ -43,7 +43,7 @@ def refuse(disk: FaultyFilesystem, topic: str, partition: int) -> None:
 
 
 def two_ids(world: World) -> list[str]:
-    """Return two names with coordinators on different partitions."""
+    """Return two transactional ids whose coordinators lead different partitions."""
     transactions = world.broker.broker.transactions  # type: ignore[attr-defined]
     first = "x"
     other = next(n for n in "abcdefgh" if transactions.partition_of(f"sweep-{n}") != transactions.partition_of("sweep-x"))
@@ -88,7 +88,7 @@ def test_failed_session_expiry_does_not_block_others(broker: SimulatedBroker, di
     other = next(n for n in "abcdefgh" if groups.partition_of(f"sweep-{n}") != groups.partition_of("sweep-g"))
     for name, actor in (("g", "M"), (other, "N")):
         assert "generation 1" in perform(world, f"{actor} = join {name} session=6000")
-    # The verb's SyncGroup names no protocol and is refused: both groups are synced here.
+    # The scenario command `sync` names no protocol and would be refused, so SyncGroup is sent directly here.
     for name, actor in (("g", "M"), (other, "N")):
         member = world.actors[actor].member
         request = SyncGroupRequest(
@@ -158,7 +158,7 @@ def test_groups_that_no_member_joined_are_removed(broker: SimulatedBroker, world
     assert sum(len(s.group_ids()) for s in shards) == 500
     broker.sleep(7_000)
     assert sum(len(s.membership._deadlines) for s in shards) == 0
-    # As in Kafka, the sweep of expired offsets removes groups that are empty (offsets.retention.check.interval.ms).
+    # As in Kafka, the periodic removal of expired offsets also removes empty groups (offsets.retention.check.interval.ms).
     broker.sleep(600_000)
     assert sum(len(s.group_ids()) for s in shards) == 0
 
@@ -214,7 +214,7 @@ def test_offsets_of_a_deleted_topic_are_removed_once_the_log_is_writable(
 def test_markers_are_sent_although_completion_hit_a_bug(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The decision is logged, so a failure after it is retried, and the client gets the outcome."""
+    """The decision is already logged, so the failed completion is retried and the client gets the outcome."""
     transactions = broker.broker.transactions
     send = transactions._second_phase._markers._send
     failures = ["a bug"]

@@ -1,4 +1,4 @@
-"""Configs that are described and changed while the broker runs, held against what Apache Kafka answers."""
+"""Configs that are described and changed while the broker runs, compared with Apache Kafka's responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AS_WANTED_HERE = {
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 }
-"""Configs whose default differs in ottla, so that value, source and first synonym are its own."""
+"""Configs whose default differs in ottla on purpose. Their value, source and first synonym are not compared."""
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_every_config_is_described_like_in_kafka(client: SimulatedClient, kind: 
     assert ours.keys() == kafkas.keys()
     assert {n: ours[n] for n in ours if n not in AS_WANTED_HERE} == {n: kafkas[n] for n in kafkas if n not in AS_WANTED_HERE}
     for name in AS_WANTED_HERE & ours.keys():
-        # Kafka's default follows ottla's.
+        # The last synonym is Kafka's own default, also where ottla has another one.
         assert ours[name].split()[-1] == kafkas[name].split()[-1]
 
 
@@ -99,7 +99,7 @@ def test_documentation_is_included_on_request(client: SimulatedClient, kind: int
 
 
 def test_a_refused_change_is_not_written(simulated: SimulatedBroker, client: SimulatedClient) -> None:
-    """A value that the broker cannot live by used to be in the log before it was looked at, and no start came after it."""
+    """Regression test: this value was logged before it was validated, and the broker could no longer start."""
     before = simulated.broker.cluster.features_epoch
     wrong = AlterableConfig(name="max.connections.per.ip.overrides", config_operation=SET, value="nonsense")
     answer = client.call(

@@ -1,4 +1,4 @@
-"""A fetch that ends at a segment boundary does not wait, because more data is available in the next segment."""
+"""A fetch that reaches the end of a segment does not wait for more data, because the next segment already has some."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def broker() -> Iterator[SimulatedBroker]:
 
 
 def waited_ms(broker: SimulatedBroker, fetch_offset: int, min_bytes: int, isolation_level: int = 0) -> float:
-    """Return how long a response with records takes."""
+    """Return how long the response to a fetch takes, in simulated milliseconds. The response must have records."""
     with broker.connect() as client:
         topic_id = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
         asked = FetchPartition(0, fetch_offset=fetch_offset, partition_max_bytes=1 << 20)
@@ -57,7 +57,7 @@ def waited_ms(broker: SimulatedBroker, fetch_offset: int, min_bytes: int, isolat
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
 def test_fetch_in_an_older_segment_is_answered_at_once(broker: SimulatedBroker, isolation_level: int) -> None:
-    """DelayedFetch completes where the fetch offset is on an older segment than the end."""
+    """As in DelayedFetch, a fetch offset in an older segment than the log end completes the fetch."""
     assert waited_ms(broker, 0, 1 << 20, isolation_level) < WAIT_MS
 
 

@@ -1,4 +1,4 @@
-"""A fetch with the last fetched epoch is told the diverging epoch and its end offset (KIP-595)."""
+"""A fetch with the last fetched epoch gets the diverging epoch and its end offset (KIP-595)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.simulation.env import START_MS
 from tests.support.raw_client import create
 
 ENDS = (3, 5)
-"""End offsets of the partition's two leader epochs."""
+"""End offsets of the partition's two leader epochs, 0 and 1."""
 
 
 def write(client: SimulatedClient, count: int) -> None:
@@ -35,7 +35,7 @@ def write(client: SimulatedClient, count: int) -> None:
 
 @pytest.fixture
 def client() -> Iterator[SimulatedClient]:
-    """A client of a partition with records of two leader epochs, as in a directory of Apache Kafka."""
+    """A client of a broker with a partition that has records of two leader epochs."""
     broker = SimulatedBroker().start()
     with broker.connect() as client:
         create(client, "t", 2)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_future_epoch_or_unknown_offset_is_out_of_range(client: SimulatedClient,
 
 
 def test_fetch_with_an_old_leader_epoch_gets_the_current_leader(client: SimulatedClient) -> None:
-    """KIP-951; of an epoch that is not there yet Kafka tells nothing, because this broker may be the one that is behind."""
+    """KIP-951. For a newer epoch than its own, a broker returns no leader, as in Kafka: the broker itself may be behind."""
     for epoch, code, leader in (
         (0, Code.FENCED_LEADER_EPOCH, LeaderIdAndEpoch(leader_id=1, leader_epoch=1)),
         (2, Code.UNKNOWN_LEADER_EPOCH, None),
@@ -109,7 +109,7 @@ def test_session_returns_a_diverging_epoch_without_new_records(client: Simulated
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0), (11, Code.INVALID_REQUEST), (16, Code.INVALID_REQUEST)])
 def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: int, code: int) -> None:
-    """Read as if it were uncommitted, it would show what a transaction may take back."""
+    """If the broker treated an unknown level as read_uncommitted, the client would see records of open transactions."""
     asked = request(client, 0, -1, isolation_level=2)
     answer = client.call(asked, version)
     codes = [part.error_code for topic in answer.responses for part in topic.partitions]
@@ -118,7 +118,7 @@ def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: in
 
 
 def test_session_does_not_mix_topic_names_and_ids(client: SimulatedClient) -> None:
-    """By name or by id: with a mix the session could not match partitions (KIP-516)."""
+    """All requests of a session name topics either by name or by id; otherwise the session could not match partitions (KIP-516)."""
     for version, other in ((16, 12), (12, 16)):
         first = client.call(request(client, 5, -1, max_wait_ms=0, session_epoch=0), version)
         for _ in range(2):

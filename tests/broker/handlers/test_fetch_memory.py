@@ -1,4 +1,4 @@
-"""Records that fetches have read, or may read, are charged to the shared response budget."""
+"""Memory for records that fetches have read, or may still read, counts toward the shared response budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which a fetch answers its partitions, held against what Apache Kafka answers."""
+"""The order of partitions in a fetch response, compared with Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.raw_client import create
 
 
 class Fetching:
-    """A client that names partitions like ("a", 0) in any version; ``x`` is a topic that is not there."""
+    """A client that fetches partitions such as ("a", 0) with any version of Fetch. The topic ``x`` does not exist."""
 
     def __init__(self, client: SimulatedClient, version: int) -> None:
         self._client = client

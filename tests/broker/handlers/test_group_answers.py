@@ -237,7 +237,7 @@ def test_find_coordinator_messages_by_version(client: SimulatedClient) -> None:
 
 
 def test_group_requests_without_coordinator_topics_get_not_coordinator() -> None:
-    """FindCoordinator makes them, as in Kafka; no other request of a group or a transaction brings anything about."""
+    """As in Kafka, FindCoordinator creates the internal topics. No other request about groups or transactions creates them."""
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     with broker.connect() as client:
         client.call(

@@ -1,4 +1,4 @@
-"""Numbers that no client gives, below zero or far beyond the end. The answers are those of Apache Kafka 4.3.1."""
+"""Numbers that no correct client sends: negative, or far beyond the log end. The responses are Apache Kafka 4.3.1's."""
 
 from __future__ import annotations
 

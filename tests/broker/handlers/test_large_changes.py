@@ -1,4 +1,4 @@
-"""A change of thousands of partitions, as when a broker dies, is carried out in steps, and others have the loop in between."""
+"""A metadata change of thousands of partitions, as when a broker fails, is applied in steps, and other work runs between them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_many(broker: SimulatedBroker, leader: int = OTHER) -> None:
 
 
 def turns(broker: SimulatedBroker, calls: Recorded) -> list[list[tuple[Any, ...]]]:
-    """The calls of each turn of the event loop, until nothing is left."""
+    """Run the event loop until it is idle. Returns the recorded calls of each turn."""
     done = []
     while broker.env.scheduler.soon:
         broker.env.scheduler.turn()

@@ -1,4 +1,4 @@
-"""ListOffsets by timestamp: what is found, and what a hostile batch or request costs."""
+"""ListOffsets by timestamp: the offsets found, and the cost of malicious batches and requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def log_of(simulated: SimulatedBroker, index: int = 0) -> Log:
 
 
 def store(simulated: SimulatedBroker, raw: bytes | bytearray, index: int = 0) -> None:
-    """Into the log as it is, as a directory of Apache Kafka's may have it."""
+    """Append a batch to the log without validation. A log directory of Apache Kafka may contain such a batch."""
     raw = bytearray(raw)
     simulated.broker.partitions.get("t", index).append(raw, read_header(raw))
 
@@ -104,7 +104,7 @@ def test_unreadable_batch_is_reported(simulated: SimulatedBroker) -> None:
 
 @pytest.mark.smoke
 def test_stored_decompression_bomb_uses_little_memory(meter: Meter, simulated: SimulatedBroker) -> None:
-    """A directory of Apache Kafka's may hold what ottla would not have taken."""
+    """A log directory of Apache Kafka may contain a batch that ottla's validation would have refused."""
     bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)
     now_ms = simulated.now_ms()
     store(simulated, batch(compress(bomb, ZSTD), count=2, attributes=ZSTD, timestamp_ms=now_ms, max_timestamp_ms=now_ms + 5))

@@ -1,4 +1,4 @@
-"""The levels of the broker's log lines, which kafka-configs shows and changes (KIP-412)."""
+"""The levels of the broker's loggers, which kafka-configs describes and alters (KIP-412)."""
 
 from __future__ import annotations
 

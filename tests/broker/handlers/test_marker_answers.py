@@ -1,4 +1,4 @@
-"""Requests that wait for followers: nothing counts as written that may be lost with its leader."""
+"""Requests that wait for followers: no write is acknowledged that a change of the leader could lose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.broker.partition_world import FollowedPartitionWorld
 
 
 class HandlerPortsWorld(FollowedPartitionWorld):
-    """A partition with a follower, and the handlers' ports."""
+    """A partition with a follower, and the ports that request handlers need."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def test_marker_is_not_confirmed_when_the_leader_changes_before_the_last_step(is
     assert world.partition.log.log_end_offset == 1, "the first step has written the marker"
     world.partition.follow(2, 1)
     if is_regained:
-        # What was written in the first epoch may have been truncated in the second.
+        # Records of the first epoch may have been truncated before the second epoch began.
         world.lead(2)
     response = cast(Any, run(steps))
     assert response.markers[0].topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER

@@ -1,4 +1,4 @@
-"""OffsetFetch of many partitions: what one transaction commits is seen as a whole or not at all."""
+"""OffsetFetch of many partitions returns either all offsets that a transaction commits or none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce: which records are to blame, what is stored, and what a large request costs."""
+"""Produce: rejected records, appended batches, and the cost of large requests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
 
 
 def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:
-    """Return the handler's result: a response, or the steps to one."""
+    """Return the handler's result: a response, or steps that end with the response."""
     return produce.handle(simulated.broker, asked, RequestContext(version, "test", "", 1, "PLAINTEXT"))
 
 
@@ -137,7 +137,7 @@ def test_crc_of_a_large_batch_is_computed_once_in_a_thread(
 
 
 def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, simulated: SimulatedBroker) -> None:
-    """Thirty batches of 40 MiB each in a few KiB: one is looked at, the others are refused for what is left."""
+    """Thirty batches inflate from a few KiB to 40 MiB each. The first batch uses most of the limit, so 29 batches are refused."""
     make(simulated, "t", 30)
     bomb = batch(compress(record(value=bytes(40 * MIB)), ZSTD), attributes=ZSTD, timestamp_ms=simulated.now_ms())
 
@@ -154,7 +154,7 @@ def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, si
 
 @pytest.mark.smoke
 def test_a_large_request_is_handled_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
-    """Hundreds of batches of as many records as a batch may have: no step holds the loop."""
+    """No step of a request with 300 batches of 1,000 records each exceeds the limit."""
     make(simulated, "t", 300)
     raw = bytes(build_batch([(b"k", b"v" * 20)] * 1_000, simulated.now_ms()))
 
@@ -219,7 +219,7 @@ def test_decompression_waits_for_memory(simulated: SimulatedBroker) -> None:
 
 @pytest.mark.smoke
 def test_decompression_bomb_in_a_coordinator_log_does_not_prevent_the_start(simulated: SimulatedBroker) -> None:
-    """A client with the client id of the admin client may write there, as in Apache Kafka."""
+    """As in Apache Kafka, a client with the admin client's client id may write to a coordinator's log."""
     with simulated.connect("__admin_client") as client:
         client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
     log = log_of(simulated, "__consumer_offsets")
@@ -239,7 +239,7 @@ def test_decompressed_bytes_are_counted(simulated: SimulatedBroker) -> None:
 
 
 def test_log_start_offset_in_the_response_comes_from_the_log(simulated: SimulatedBroker) -> None:
-    """A refusal before the log is consulted contains no log start offset, as in Kafka."""
+    """A request that is refused before the log is consulted gets no log start offset, as in Kafka."""
     make(simulated, "t")
     good = bytes(build_batch([(b"k", b"v")], simulated.now_ms()))
     assert send(simulated, "t", good).log_start_offset == 0
@@ -257,7 +257,7 @@ def test_topic_without_partitions_is_left_out_of_the_response(simulated: Simulat
 
 
 def test_revalidated_batch_counts_once_toward_the_decompression_limit(simulated: SimulatedBroker) -> None:
-    """The topic's settings change while it is inflated; what it may inflate to is enough for one look only."""
+    """The topic's config changes during the validation. The limit would not be enough for inflating the batch twice."""
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
     steps = handled(simulated, request("t", {0: raw}))

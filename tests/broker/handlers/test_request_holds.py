@@ -1,4 +1,4 @@
-"""No request holds the event loop for long, however large it is; its response is the same as without steps."""
+"""No request holds the event loop for long, whatever its size, and handling it in steps does not change its response."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.full
 def broker(meter: Meter) -> Iterator[MeasuredBroker]:
     broker = MeasuredBroker(meter)
     broker.start()
-    # As `broker.process.running` sets the collector of a broker that serves.
+    # The same garbage collector settings as `broker.process.running` makes for a broker.
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -55,7 +55,7 @@ def broker(meter: Meter) -> Iterator[MeasuredBroker]:
 
 
 def answered(broker: MeasuredBroker, ask: Callable[[int], tuple[Any, int]], limit: Limit = LOOP_HELD) -> list[Any]:
-    """The responses to a few such requests. Raises AssertionError where each of them held the loop for too long."""
+    """Send such a request a few times, and return the responses. Raises AssertionError if every attempt exceeds `limit`."""
     answers, exceeded = [], []
     for attempt in range(broker.meter.attempts):
         answer = answered_once(broker, *ask(attempt))
@@ -66,7 +66,7 @@ def answered(broker: MeasuredBroker, ask: Callable[[int], tuple[Any, int]], limi
 
 
 def answered_once(broker: MeasuredBroker, request: Any, version: int) -> Any:
-    # The first request of an API imports its modules.
+    # Import the API's modules now, because the first request of an API would import them.
     assert declaration(api_key(request)).codec
     with broker.connect() as client:
         broker.meter.longest = 0.0
@@ -156,7 +156,7 @@ def test_transaction_with_many_partitions_holds_the_loop_briefly(broker: Measure
             exceeded.append(broker.meter.exceeds(LOOP_HELD))
             ends = {broker.broker.partitions.get("t", index).log.last_stable_offset for index in range(count)}
             assert ends == {attempt + 1}, "each has its marker by the time of the answer"
-        # A stop would write a snapshot for each.
+        # Without the topic, stopping the broker does not write a producer snapshot for each partition.
         client.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
     assert not all(exceeded), f"the loop was held for {exceeded}"
 
@@ -191,7 +191,7 @@ def test_requests_with_many_elements_hold_the_loop_briefly(broker: MeasuredBroke
 
 
 def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """As much of it as a write may have, between all that there is; then little of it, in very many writes."""
+    """The first request has the maximum number of batches, between existing ones. The second has thousands of tiny writes."""
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 7)
         key = ShareKey("g", broker.broker.cluster.state.topics["t"].topic_id, 0)
@@ -223,7 +223,7 @@ def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -
 
 
 def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """Measures the first heartbeat of its member, and the first one after a topic was created."""
+    """The test measures the first heartbeat of the group's member, and the first heartbeat after a topic was created."""
     slow, count = "(a?){1000}", 40
     names = [f"{'a' * 245}{number}" for number in range(count)]
     with broker.connect() as client:
@@ -247,7 +247,7 @@ def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) 
     assert {sum(len(t.partitions) for t in a.assignment.topic_partitions) for a in answers} == {count - 1}
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name=names[0], num_partitions=1, replication_factor=1)]), 7)
-    # group.consumer.assignment.interval.ms
+    # Let group.consumer.assignment.interval.ms pass.
     broker.env.advance(1_000)
     epoch = answers[0].member_epoch
     answers = answered(broker, lambda n: (ConsumerGroupHeartbeatRequest(group_id=f"g{n}", member_id="m", member_epoch=epoch), 1))
@@ -255,7 +255,7 @@ def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) 
 
 
 def test_assignment_for_many_members_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
-    """They join while the last target is too new for another, then one heartbeat has it computed for all of them."""
+    """Members join before the assignment interval has passed; then one heartbeat computes the target assignment for all of them."""
     members = partitions = broker.meter.size(1_000)
     with broker.connect() as client:
         client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)

@@ -1,4 +1,4 @@
-"""Requests with small responses are answered while unread responses of other clients use up the budget."""
+"""Requests with small responses are answered while other clients' unread responses use up the response budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BIG = 200
 
 
 class Hoarder:
-    """A client that takes no answers."""
+    """A client that does not read its responses."""
 
     peer = "hoarder"
 

@@ -1,4 +1,4 @@
-"""Responses to administration tools from a single broker without security, equal to those of Apache Kafka."""
+"""Responses of a single broker without security to administration tools, compared with Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def client(broker: SimulatedBroker) -> SimulatedClient:
 
 @pytest.mark.parametrize("unknown", range(5))
 def test_acls_are_reported_as_disabled(client: SimulatedClient, unknown: int) -> None:
-    """A filter of an unknown kind is a client's mistake, for which Apache Kafka closes the connection."""
+    """A filter of an unknown kind is an error of the client, so the connection is closed, as in Apache Kafka."""
     kinds = [1, 1, 1, 1, 1]
     kinds[unknown] = 0
     described = client.call(
@@ -174,7 +174,7 @@ def test_replicas_can_only_stay_in_their_log_directory(client: SimulatedClient) 
     unknown, elsewhere = Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LOG_DIR_NOT_FOUND
     assert moved((DATA_DIR, "a", [0, 2])) == [("a", [(0, 0), (2, unknown)])]
     assert moved((DATA_DIR, "b", [0]), ("/other", "a", [0])) == [("b", [(0, unknown)]), ("a", [(0, elsewhere)])]
-    # The last directory that a partition is named with is meant.
+    # If a request names several directories for a partition, the last one counts.
     assert moved((DATA_DIR, "a", [0]), ("/other", "a", [0])) == [("a", [(0, elsewhere)])]
     assert moved(("/other", "a", [0]), (DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
 

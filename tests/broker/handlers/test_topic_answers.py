@@ -1,4 +1,4 @@
-"""Requests about topics that are slightly wrong: the answers are Apache Kafka's, and what is refused has changed nothing."""
+"""Slightly wrong requests about topics: responses equal Apache Kafka's, and a refused request changes nothing."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_describe_cluster_refuses_other_endpoint_types(client: SimulatedClient, 
 def test_current_epoch_of_an_empty_partition_ends_at_the_log_end(
     client: SimulatedClient, epoch: int, expected: tuple[int, int]
 ) -> None:
-    # A consumer takes an end of -1 for a loss: it resets its position, or fails where it has no reset policy.
+    # A consumer treats an end offset of -1 as data loss: it resets its position, or fails if it has no reset policy.
     asked = [
         OffsetForLeaderTopic(
             topic="a", partitions=[OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=epoch)]
@@ -125,7 +125,7 @@ def test_current_epoch_of_an_empty_partition_ends_at_the_log_end(
 
 
 def test_describe_producers_refuses_unknown_partitions(client: SimulatedClient) -> None:
-    """Kafka has a message for a topic that it does not know, none for a partition, and checks the name first."""
+    """As in Kafka, the name is checked first. An unknown topic gets an error message; an unknown partition gets none."""
     asked = [
         ProducersTopic(name="a", partition_indexes=[0, 7]),
         ProducersTopic(name="none", partition_indexes=[0]),

@@ -1,4 +1,4 @@
-"""Metadata for topics that are named by their id, held against what Apache Kafka answers."""
+"""Metadata for topics that are named by their id, compared with Apache Kafka's responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: i
 
 @pytest.mark.parametrize("name", ["", None, "another", "t"])
 def test_name_next_to_a_topic_id_is_ignored(client: SimulatedClient, name: str | None) -> None:
-    """Java's Admin sends an empty name beside the id; an answer about the topic "" breaks it."""
+    """Java's Admin sends an empty name with the id, and fails if the response is about a topic with the name ""."""
     known = topic_id(client)
     assert asked(client, (known, name), (known, name)) == [(0, "t", known)]
     assert asked(client, (OTHER, name)) == [(100, None, OTHER)]

@@ -1,4 +1,4 @@
-"""HTTP requests over a socket: time limits of clients and responses to malformed requests."""
+"""HTTP requests over a socket: timeouts of slow clients, and responses to malformed requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATA = bytes(400_000)
 
 
 def test_slow_reader_gets_the_whole_response() -> None:
-    """The time-out is one of each send: all sends together may take longer."""
+    """The timeout applies to each send: all sends together may take longer."""
     sent = bytearray()
 
     class Slow:
@@ -47,7 +47,7 @@ def test_client_that_reads_nothing_is_disconnected() -> None:
 
 
 class Served:
-    """A server whose app returns what it was sent, or fails."""
+    """A server whose app returns the request's method and body, or fails."""
 
     def __init__(self) -> None:
         self.bugs = 0
@@ -77,7 +77,7 @@ class Served:
         return socket.create_connection(self.address, HANGS_S)
 
     def tell(self, *pieces: bytes, ends: bool = False, pause_s: float = 0.0) -> tuple[int, bytes]:
-        """Status and body of the answer to bytes that are sent one after the other."""
+        """Send `pieces` one after the other. Returns the status and body of the response."""
         with self.connect() as client:
             for piece in pieces:
                 client.sendall(piece)
@@ -152,7 +152,7 @@ def test_incomplete_request_body_times_out(served: Served, monkeypatch: pytest.M
 @pytest.mark.full
 @pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\nA: ", b"POST / HTTP/1.1\r\nContent-Length: 500\r\n\r\n"])
 def test_slowly_sent_request_times_out(served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
-    """However often a byte comes."""
+    """The timeout is for the whole request and is not extended by further bytes."""
     monkeypatch.setattr(http_requests, "REQUEST_TIMEOUT_S", 2 * SILENCE_S)
     with served.connect() as client:
         client.sendall(begun)

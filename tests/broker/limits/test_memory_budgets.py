@@ -1,4 +1,4 @@
-"""The memory budgets of all connections: which client waits, which continues and which is closed."""
+"""The memory budgets shared by all connections: which client waits, which client resumes and which client is closed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STALL_MS = 500
 
 
 class Client:
-    """A connection as the budgets see it."""
+    """A connection, with the interface that the budgets need."""
 
     def __init__(self, name: str) -> None:
         self.peer = name
@@ -111,12 +111,12 @@ class TestRequests:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         assert budget.ask(holder, LIMIT_BYTES)
         budget.charge(holder, LIMIT_BYTES)
-        # No client waited before, so this one may exceed the bound, up to the end of its frame.
+        # `first` is the first client to wait, so it may exceed the limit until the end of its frame.
         assert budget.ask(first, LIMIT_BYTES)
         assert not budget.ask(second, LIMIT_BYTES)
         env.advance(2 * CHECK_MS)
         assert second.went_on == 0
-        # Its frame is whole, and its request waits for an answer: it still holds the memory.
+        # The frame is complete and its request is being handled, so `first` still holds the memory.
         budget.charge(first, LIMIT_BYTES)
         env.advance(2 * CHECK_MS)
         assert second.went_on == 0
@@ -147,7 +147,8 @@ class TestRequests:
         third.on_going_on = lambda: budget.ask(third, LIMIT_BYTES)
         budget.charge(first, 0)
         env.advance(2 * CHECK_MS)
-        # The second has gone on, and asked for nothing: a hold of another kind stands. The third is the first now.
+        # `second` was resumed but is paused for another reason, so it requested no memory. `third` is now the first client in the
+        # queue.
         assert (second.went_on, third.went_on) == (1, 1)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 

@@ -1,4 +1,4 @@
-"""The process's descriptors: shared out, given back where there are none left, and never exceeded."""
+"""The process's file descriptors: shared out between files and connections, freed when they run out, and never exceeded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_oldest_open_file_is_closed_first(tmp_path: Path) -> None:
     for file in files:
         file.append(b"x")
     assert [file._fd >= 0 for file in files] == [False, False, True, True, True]
-    # One that was closed in between and opened again is the newest, and not the next to go.
+    # A file that was closed and reopened counts as the most recently opened file, so it is not closed next.
     files[2].close()
     files[2].append(b"x")
     files[0].append(b"x")

@@ -1,4 +1,4 @@
-"""Log lines on a stream that takes none, and on one that several processes share."""
+"""Log lines on a stream that cannot be written, and on a stream that several processes share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_full_disk_loses_only_log_lines() -> None:
 
 
 def test_log_line_and_newline_are_one_write() -> None:
-    """Several processes share one stream, and each write of theirs may come between two of another's."""
+    """Several processes share one stream, and separate writes of two processes may be interleaved."""
     writes: list[str] = []
 
     class Stream(io.StringIO):

@@ -1,4 +1,4 @@
-"""An error of an operation that is retried is logged once, and counted while it lasts."""
+"""An error of a retried operation is logged once, and then counted while it lasts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Retried:
         return self.now_ms
 
     def fail(self, for_ms: int, reason: str = "refused", **given: Any) -> None:
-        """Fail every 100 ms."""
+        """Report a failure every 100 ms for this long."""
         for _ in range(for_ms // 100):
             self.errors.failed("not_read", reason, **given)
             self.now_ms += 100
@@ -109,7 +109,7 @@ def test_round_that_is_broken_off_ends_no_error() -> None:
 
 
 def test_more_errors_than_are_remembered_are_no_flood() -> None:
-    """Two thousand groups whose log refuses: the first thousand are named, the others give one line, and then both their counts."""
+    """The first thousand of two thousand failing groups get a line each. The other thousand share a line. Counts follow later."""
     retried = Retried()
     for _ in range(60):
         for group in range(2 * MAX_ERRORS):

@@ -1,4 +1,4 @@
-"""Long work goes on step by step, in fair turns, and ends once."""
+"""Long work runs in steps that alternate fairly with other work, and completes exactly once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.simulation.memory_filesystem import MemoryFilesystem
 
 
 class Env(SimulatedEnv):
-    """Time moves when work says so; what runs aside ends when the test says so."""
+    """An environment whose clock advances only by ``spent_ms``, and in which the test completes work that runs in a thread."""
 
     def __init__(self) -> None:
         super().__init__(MemoryFilesystem(), random.Random(1), START_MS)
@@ -29,7 +29,7 @@ class Env(SimulatedEnv):
         self.aside.append((work, done))
 
     def turn(self) -> None:
-        """Run the calls that are due now, and not those that they schedule."""
+        """Run the callbacks that are due now, but not those that they schedule."""
         self.scheduler.turn()
 
 

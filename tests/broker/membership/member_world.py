@@ -1,4 +1,4 @@
-"""A controller and brokers under it, in one process and without sockets: all on one simulated environment."""
+"""A controller and its brokers in one process and without sockets, in one simulated environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class Member:
-    """One broker, with the interface that `SimulatedClient` needs."""
+    """A running broker, with the interface that `SimulatedClient` needs."""
 
     def __init__(self, env: SimulatedEnv, server: BrokerServer) -> None:
         self.env = env
@@ -36,12 +36,12 @@ class Member:
 
 class MemberWorld(LoopWorld):
     def __init__(self, settings: dict[str, str] | None = None, files: Mapping[str, bytes] | None = None) -> None:
-        """``files``: what is on the disk before anything starts, by path."""
+        """``files`` are on the disk before anything starts, by path."""
         super().__init__()
         for path, content in (files or {}).items():
             self.fs.write_file(path, content)
         self.settings = settings or {}
-        """Settings of all brokers; each has some of its own in addition."""
+        """Settings that all brokers share, in addition to the settings of each broker."""
         self._formatted = 0
         self.start_controller()
 
@@ -68,7 +68,7 @@ class MemberWorld(LoopWorld):
         }
 
     def format(self, node_id: int) -> None:
-        """Make a broker's directory, with an id that none has had before."""
+        """Format a broker's log directory with a new directory id."""
         path = f"/broker-{node_id}"
         self.fs.make_dir(path)
         self._formatted += 1
@@ -76,7 +76,7 @@ class MemberWorld(LoopWorld):
         write_identity(self.fs, path, DirectoryIdentity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
 
     def replace_disk(self, node_id: int) -> None:
-        """Give a broker that is down a new, empty disk."""
+        """Give a stopped broker a new, empty disk."""
         self.fs.remove_dir(f"/broker-{node_id}")
 
     def start(self, node_id: int) -> Member:
@@ -91,7 +91,7 @@ class MemberWorld(LoopWorld):
         self.bugs += member.server.unexpected_errors
 
     def kill(self, member: Member) -> None:
-        """End a broker without a word. Its timers go on, so that its work has to be stopped first."""
+        """End a broker without a controlled shutdown. Simulated timers would still fire, so its work is stopped first."""
         member.server._end_work()
         member.server.addresses.close()
         member.server.directory.abandon()
@@ -102,7 +102,7 @@ class MemberWorld(LoopWorld):
         self.bugs += self.controller.lifecycle.unexpected_errors
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let simulated time pass until the work has ended."""
+        """Let simulated time pass until the coroutine is done."""
         run(work, self.env)
 
     def sleep(self, ms: float) -> None:

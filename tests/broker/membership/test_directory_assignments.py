@@ -1,4 +1,4 @@
-"""A broker reports the directories of its replicas in batches, after its registration, until the controller acknowledges them."""
+"""After its registration a broker reports the directories of its replicas in batches until the controller acknowledges them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOST = PeerFailure(Failure.DISCONNECTED, "the connection was lost")
 
 
 class World:
-    """One broker, and a controller that answers when the test tells it to."""
+    """One broker, and a controller that responds when the test calls `answer`."""
 
     def __init__(self, partitions: int = 1, *, directory: bytes = OLD, is_registered: bool = True) -> None:
         self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
@@ -56,11 +56,11 @@ class World:
         )
 
     def send(self, message: Any, then: Then) -> None:
-        """Implements `replication.in_sync_changes.Controller`."""
+        """Implement `replication.in_sync_changes.Controller`."""
         self.requests.append((message, then))
 
     def check(self, *indexes: int, is_offline: bool = False) -> None:
-        """The metadata of these partitions was applied."""
+        """Report to the assignments that the metadata of these partitions was applied."""
         for index in indexes:
             log = SimpleNamespace(topic_id=TOPIC_ID, partition=index, is_offline=is_offline)
             self.assignments.check(cast(Any, SimpleNamespace(log=log)), self.state.topics["t"].partitions[index])
@@ -69,7 +69,7 @@ class World:
         self.state.topics["t"].partitions[index] = registration
 
     def answer(self, *codes: Code, error: Code = Code.NONE) -> None:
-        """Answer the oldest request, with an error for each of its partitions; NONE for those without one."""
+        """Answer the oldest request with one error code per partition; partitions without a given code get NONE."""
         request, then = self.requests.pop(0)
         indexes = self.named(request)
         padded = [*codes, *[Code.NONE] * (len(indexes) - len(codes))]
@@ -86,7 +86,7 @@ class World:
         return [partition.partition_index for partition in topic.partitions]
 
     def asked(self) -> list[list[int]]:
-        """The partitions of each request that is not answered yet, after what is due now."""
+        """Let callbacks run. Returns the partitions of each unanswered request."""
         self.env.advance(1)
         return [self.named(request) for request, _ in self.requests]
 
@@ -109,7 +109,7 @@ def test_replica_in_its_recorded_directory_is_not_assigned() -> None:
 
 
 def test_offline_replica_is_not_assigned() -> None:
-    """The controller would elect it."""
+    """The controller could elect an assigned replica, although it is offline."""
     world = World()
     world.check(0, is_offline=True)
     assert world.asked() == []

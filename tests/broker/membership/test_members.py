@@ -1,4 +1,4 @@
-"""Brokers under a controller of ottla's: how they join and leave, what is forwarded, and what the metadata gives them."""
+"""Brokers with an ottla controller: joining, leaving, forwarded requests, and the metadata that they receive."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_new_directory_is_not_reported_as_a_crash(world: MemberWorld) -> None:
 
 
 def test_previous_broker_epoch_distinguishes_a_clean_stop_from_a_crash(world: MemberWorld) -> None:
-    """A controller takes a broker that may have lost committed records out of the sets of those that have them (KIP-966)."""
+    """A broker that may have lost committed records is removed from the in-sync and eligible replicas (KIP-966)."""
     member = world.start(1)
     epoch = member.server.metadata.broker_epoch
     assert epoch > 0
@@ -253,9 +253,9 @@ def test_start_fails_without_a_controller(world: MemberWorld) -> None:
 def test_topic_is_created_soon_after_a_controller_change(
     world: MemberWorld, member: Member, client: SimulatedClient, after_ms: int
 ) -> None:
-    """The previous controller's machine failed silently, so connections to it seem open."""
+    """The previous controller's machine failed without closing connections, so brokers still consider them open."""
     assert created(client, "before").error_code == 0
-    # A transport that counts as closed takes nothing and says nothing.
+    # A transport that counts as closed drops all data and does not report the end of the connection.
     for connection in world.controller.connections._open:
         cast(Any, connection)._transport.is_closed = True
     world.run(world.controller.stop())
@@ -263,7 +263,7 @@ def test_topic_is_created_soon_after_a_controller_change(
     world.sleep(after_ms)
     began_ms = world.env.monotonic_ms()
     while created(client, "t").error_code != 0:
-        # As a client does after REQUEST_TIMED_OUT.
+        # A client retries like this after REQUEST_TIMED_OUT.
         world.sleep(100)
     assert world.env.monotonic_ms() - began_ms < 4_000
 
@@ -371,7 +371,7 @@ def test_broker_of_another_cluster_is_refused(world: MemberWorld) -> None:
 
 
 def test_second_broker_with_the_same_id_is_refused(world: MemberWorld, member: Member) -> None:
-    """The second one has a directory of its own, a copy of the first one's identity, and another port."""
+    """The second broker has its own directory with the same broker id, and another port."""
     settings = {**world.settings_of(1), "log.dirs": "/copy", "listeners": "PLAINTEXT://127.0.0.1:9199"}
     world.fs.make_dir("/copy")
     write_identity(world.fs, "/copy", DirectoryIdentity(cluster_id=CLUSTER_ID, node_id=1, directory_id=uuid_text(b"2" * 16)))
@@ -397,7 +397,7 @@ def test_failed_creation_of_a_coordinator_topic_is_retried_after_a_delay() -> No
 
 
 def test_broker_stops_on_lost_metadata_and_recovers_after_a_restart(world: MemberWorld) -> None:
-    """The controller's directory was restored from an older copy, so only this broker has the newer metadata."""
+    """The controller's directory is restored from an older copy, so only this broker has the newer metadata."""
     member = world.start(1)
     with member.connect() as client:
         assert created(client, "kept").error_code == Code.NONE
@@ -440,7 +440,7 @@ def test_coordinator_topic_has_the_brokers_min_insync_replicas(name: str, settin
 
 
 def test_auto_created_topic_has_the_brokers_defaults() -> None:
-    """As in Apache Kafka, where the broker names them, and not the controller (AutoTopicCreationManager)."""
+    """As in Apache Kafka, the broker sends its own defaults to the controller (AutoTopicCreationManager)."""
     world = MemberWorld({"num.partitions": "3", "default.replication.factor": "2"})
     members = [world.start(number) for number in (1, 2)]
     with members[0].connect() as client:
@@ -455,7 +455,7 @@ def test_auto_created_topic_has_the_brokers_defaults() -> None:
 
 
 def test_leader_uses_the_cluster_min_insync_replicas(world: MemberWorld) -> None:
-    """The controller uses the cluster's value to decide eligibility (KIP-966), so leaders must commit by the same value."""
+    """The controller decides by the cluster's value which replicas are eligible (KIP-966), so leaders must use the same value."""
     world.settings["min.insync.replicas"] = "2"
     member = world.start(1)
     with member.connect() as client:

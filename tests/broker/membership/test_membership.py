@@ -1,4 +1,4 @@
-"""A broker's membership in a simulated world: what it sends to a controller, and when."""
+"""A broker's registration, heartbeats and metadata fetches in a simulated world: which request it sends, and when."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def batch(base_offset: int, *values: bytes) -> bytes:
 
 
 class Connected(AcceptedConnection):
-    """The controller's side of one connection."""
+    """The controller's end of one connection."""
 
     def __init__(self, controller: Controller) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Connected(AcceptedConnection):
 
 
 class Controller:
-    """A controller that a test moves: what it answers, and what its log holds."""
+    """A controller whose responses and log the test sets."""
 
     def __init__(self, env: SimulatedEnv) -> None:
         self._env = env
@@ -136,7 +136,7 @@ class Controller:
         elif asked.fetch_offset == 0:
             partition = PartitionData(high_watermark=self.high_watermark, records=self.records)
         else:
-            # Nothing is new: a controller waits with its answer.
+            # There are no new records, so the controller does not answer yet.
             return None
         return FetchResponse(responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])])
 
@@ -209,7 +209,7 @@ class MembershipWorld(LoopWorld):
         return self
 
     def run(self) -> MembershipWorld:
-        """Run until the broker is in service."""
+        """Run until the broker is unfenced and serves."""
         self.start().membership.become_ready()
         self.advance(5_000)
         assert self.membership.is_serving
@@ -291,7 +291,7 @@ def test_broker_with_leadership_stops_when_the_controller_allows_it() -> None:
 
 
 def test_failed_heartbeat_does_not_end_a_controlled_shutdown() -> None:
-    """A controller that restarts meanwhile still moves the leaderships."""
+    """The controller restarts during the shutdown, and the new controller still moves the leaderships."""
     world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()
@@ -314,7 +314,7 @@ def test_shutdown_does_not_wait_for_an_unreachable_controller() -> None:
 
 
 def test_lost_metadata_is_reported_once() -> None:
-    """Records that were committed and applied cannot be undone one by one."""
+    """Committed and applied records cannot be rolled back, so the broker gives up."""
     world = MembershipWorld().run()
     world.controller.diverging = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=1)
     world.controller.records, world.controller.high_watermark = b"", 1
@@ -351,7 +351,7 @@ def test_non_contiguous_batches_are_fetched_again_after_a_delay() -> None:
 
 
 def test_record_that_cannot_be_applied_does_not_stop_the_metadata_fetch() -> None:
-    """Heartbeats go on, so the broker would stay in the cluster, and never learn that another one leads its partitions."""
+    """If the fetch stopped, heartbeats would keep the broker in the cluster, but it would not learn of new leaders."""
     world = MembershipWorld()
     world.refused = b"b"
     world.start()
@@ -361,7 +361,7 @@ def test_record_that_cannot_be_applied_does_not_stop_the_metadata_fetch() -> Non
 
 
 def with_snapshot(size_bytes: int = 60) -> MembershipWorld:
-    """A world whose controller has a snapshot of two batches, in pieces of this size, and its log from offset 900 on."""
+    """A world whose controller has a snapshot of two batches, sent in chunks of ``size_bytes``, and a log from offset 900 on."""
     world = MembershipWorld()
     controller = world.controller
     controller.snapshot = SnapshotId(end_offset=900, epoch=2)
@@ -466,7 +466,7 @@ def test_broker_of_another_cluster_gives_up_at_its_start() -> None:
 
 
 def test_running_broker_logs_a_cluster_id_mismatch_once() -> None:
-    """The controller's disk was lost, and a new controller starts its own cluster at the same address."""
+    """The controller's disk was lost, and a new controller with a new cluster runs at the same address."""
     world = MembershipWorld().run()
     world.controller.fetch_refused = Code.INCONSISTENT_CLUSTER_ID
     for transport in world.controller.connections:

@@ -1,4 +1,4 @@
-"""The copy of the cluster's metadata log that each broker keeps on its disk, as Apache Kafka's brokers do."""
+"""The copy of the cluster's metadata log that each broker keeps in its log directory, as Apache Kafka's brokers do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECTORY = "__cluster_metadata-0"
 
 
 class Copied:
-    """A replica with a copy, which a test may start again on the same files."""
+    """A metadata replica with a copy on disk. A test may restart it on the same files."""
 
     def __init__(self) -> None:
         self.fs = FaultyFilesystem()

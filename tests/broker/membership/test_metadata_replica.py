@@ -1,4 +1,4 @@
-"""Batches of the metadata log as an observer takes them, commits them and gives them up."""
+"""How an observer appends, commits and truncates batches of the metadata log."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_committed_records_are_never_truncated(observer: Observer) -> None:
 
 
 def test_batches_of_an_epoch_unknown_to_the_controller_are_truncated(observer: Observer) -> None:
-    """The controller's log may be longer in an earlier epoch, so that the offset alone cuts nothing."""
+    """The controller's log may have a larger end offset in an earlier epoch, so comparing offsets alone would truncate nothing."""
     observer.replica.append(batch(0, b"a", epoch=1) + batch(1, b"b", epoch=2))
     observer.replica.commit(1)
     observer.replica.truncate(60, 1)

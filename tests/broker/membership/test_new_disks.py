@@ -1,4 +1,4 @@
-"""A broker on a new, empty disk: the controller learns where its replicas are, and elects them again (KIP-858)."""
+"""A broker restarts on a new, empty disk: the controller learns the new directories and elects its replicas again (KIP-858)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write(members: dict[int, Member], broker: int, topic_id: bytes, index: int =
 
 
 def lose(world: MemberWorld, members: dict[int, Member], *numbers: int) -> None:
-    """Kill brokers, one after the other, each until the controller has fenced it."""
+    """Kill the brokers one after the other, and each time wait until the controller has fenced the broker."""
     for number in numbers:
         world.kill(members.pop(number))
         world.sleep(world.controller.controller.heartbeats.session_timeout_ms + 500)
@@ -98,7 +98,7 @@ def elect_uncleanly(client: SimulatedClient) -> Code:
 
 
 def test_partition_without_eligible_replica_needs_an_unclean_election(world: MemberWorld) -> None:
-    """The last leader does not come back, and each of the others has stopped uncleanly."""
+    """The last leader stays down, and both other brokers have stopped uncleanly."""
     members, topic_id = begin(world)
     lose(world, members, 1, 2, 3)
     last = partition(world).last_known_elr[0]

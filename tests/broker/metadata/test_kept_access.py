@@ -1,4 +1,4 @@
-"""Quotas and credentials: shown as they were set, also after a restart, a kill, a refused write, `graduate` and `adopt`."""
+"""Quotas and credentials are described as they were set, also after a restart, a kill, a refused write, `graduate` and `adopt`."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_quotas_are_filtered(
 
 
 def test_stored_credential_follows_rfc_5802() -> None:
-    """StoredKey is the hash of ClientKey; the salted password itself is not kept."""
+    """The StoredKey is the hash of the ClientKey. The salted password itself is not stored."""
     credentials, salted_password = ScramCredentials(), hashlib.pbkdf2_hmac("sha256", b"pencil", b"salt", 4096)
     (record,) = credentials.set("user", 1, b"salt", salted_password, 4096).records
     state = ClusterState(1)

@@ -1,4 +1,4 @@
-"""A broker applies metadata changes: which replicas it leads, follows, stops and removes, and in which order."""
+"""How a broker applies metadata changes: which replicas it leads, follows, stops and removes, and in which order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPIC, TOPIC_ID, OFFSETS_ID = "t", b"t" * 16, b"o" * 16
 
 
 class Recorded:
-    """Replaces the replication and a coordinator, and records each call."""
+    """Replaces the replication and a coordinator, and records each call to them."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         local = broker.broker.metadata.local_partitions
@@ -62,7 +62,7 @@ class Recorded:
 
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
-    """The broker with id 1 of two."""
+    """Broker 1 of a cluster of two."""
     made = SimulatedBroker().start()
     change(made, registration(OWN), registration(OTHER))
     yield made
@@ -211,7 +211,7 @@ def test_many_new_partitions_are_opened_in_the_background(broker: SimulatedBroke
 
 
 def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(broker: SimulatedBroker) -> None:
-    """The delta is gone after it was carried out: what is left out of it would be left out for good."""
+    """A delta is applied only once, so a change that is skipped would never be applied."""
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
     calls = Recorded(broker)
     lead, created = calls.lead, list[str]()

@@ -1,4 +1,4 @@
-"""Names that clients choose: none of them reaches a directory or a file that is the broker's own."""
+"""Names that clients choose never refer to a directory or file that belongs to the broker itself."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_client_requests_cannot_change_the_metadata_topic(broker: SimulatedBroke
 
 
 def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: SimulatedBroker) -> None:
-    """It wrote into the metadata log: other topics must be there after the start, and after another one."""
+    """Clients' records in that topic are in the broker's own metadata log. All other topics must survive two restarts."""
     with broker.connect() as client:
         assert created(client, "kept") == 0
         produce(client, "kept")
@@ -133,7 +133,7 @@ def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: Simulat
         shadow.next_producer_id = cluster.state.next_producer_id
         cluster.metadata_log.execute(Result(None, shadow.snapshot()))
         assert METADATA_TOPIC in cluster.state.topics
-        # A client's batch among the records of the metadata.
+        # A batch of a client between metadata records.
         broker.broker.metadata.log._runtime.partition.append_own(
             build_batch([(b"k", b"no metadata record"), (None, b""), (b"k", None)], START_MS)
         )

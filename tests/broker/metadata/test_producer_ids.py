@@ -1,4 +1,4 @@
-"""Producer ids out of blocks that a controller gives, at once or later."""
+"""Producer ids from blocks that a controller allocates, immediately or later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class Controller:
-    """Answers when the test tells it to."""
+    """A controller that answers when the test calls the stored callback."""
 
     def __init__(self) -> None:
         self.asked: list[Callable[[range | KafkaError], None]] = []
@@ -21,7 +21,7 @@ class Controller:
 
 
 def test_request_before_the_first_id_block_must_be_retried() -> None:
-    """The block is requested once, however many callers need an id meanwhile."""
+    """The block is requested only once, however many callers need an id before it arrives."""
     controller = Controller()
     ids = ProducerIds(controller)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Resets, restores and snapshots that are killed or refused at any operation: the data is the old or the new, and always whole."""
+"""Reset, restore and snapshot are killed or refused at any file operation: afterwards the data is completely old or new."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTES = f"{DATA_DIR}/notes.txt"
 """A file of another program in the data directory."""
 
 State = dict[str, list[bytes]]
-"""The values in each topic."""
+"""The record values of each topic."""
 OLD: State = {"old": [b"0", b"1", b"2"], "shared": [b"0"]}
 TAKEN: State = {"shared": [b"0", b"1"], "taken": [b"0"]}
 
@@ -49,7 +49,7 @@ OPERATIONS: dict[str, tuple[Operation, State]] = {
     "restore": (lambda world: world.serving.restore(SNAPSHOT), TAKEN),
     "snapshot": (lambda world: world.serving.snapshot("/another"), OLD),
 }
-"""Each operation, and the state after it."""
+"""The replacing operations, each with the state that it leaves."""
 
 
 def fill(world: ServingWorld, state: State) -> None:
@@ -70,7 +70,7 @@ def state_of(world: ServingWorld) -> State:
 
 @cache
 def files_of(seed: int) -> dict[str, bytes]:
-    """The files of a stopped broker with the data `OLD`, and of a snapshot with the data `TAKEN`."""
+    """Return the files of a stopped broker with the data `OLD` and of a snapshot with the data `TAKEN`."""
     world = ServingWorld(seed=seed)
     fill(world, TAKEN)
     world.run(world.serving.snapshot(SNAPSHOT))
@@ -81,7 +81,7 @@ def files_of(seed: int) -> dict[str, bytes]:
 
 
 def begun(durability: str = "process", *, seed: int = 1) -> ServingWorld:
-    """A broker with the data `OLD`, and a snapshot with the data `TAKEN`."""
+    """Start a broker with the data `OLD` on a disk that also has a snapshot with the data `TAKEN`."""
     fs = KillingFilesystem()
     for path, content in files_of(seed).items():
         fs.write_file(path, content)
@@ -91,7 +91,7 @@ def begun(durability: str = "process", *, seed: int = 1) -> ServingWorld:
 
 @pytest.fixture(autouse=True)
 def without_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each replacement collects garbage, which would take most of the time of these tests."""
+    """Skip the garbage collection after each replacement, which would take most of these tests' time."""
     monkeypatch.setattr(serving, "_collect_garbage", lambda: None)
 
 
@@ -147,7 +147,7 @@ def test_kill_at_any_operation_leaves_old_or_new_data(operation: str, durability
 @pytest.mark.heavy
 @pytest.mark.parametrize("operation", ["reset", "restore"])
 def test_power_cut_leaves_old_or_new_data(operation: str) -> None:
-    """With ``ottla.durability=power``, whichever unsynced writes have reached the disk."""
+    """With ``ottla.durability=power`` this holds for any set of unsynced writes that reach the disk."""
     run, new = OPERATIONS[operation]
     settings = {"ottla.durability": "power"}
     fs = TracingFilesystem(MemoryFilesystem(files_of(1)))
@@ -222,7 +222,7 @@ def test_disk_that_becomes_full_leaves_a_broker_with_old_or_new_data(operation: 
 
 
 def damage(world: ServingWorld) -> Iterator[tuple[str, bytes | None]]:
-    """Ways to damage the snapshot: the path of a file, and what becomes of its content."""
+    """Ways to damage the snapshot: the path of a file, and its new content or None for deletion."""
     rng = random.Random(1)
     paths = [path for path in world.fs.files if path.startswith(f"{SNAPSHOT}/")]
     for path in sorted(paths):
@@ -298,7 +298,7 @@ def test_directory_without_manifest_is_refused() -> None:
 
 
 def test_snapshot_on_which_no_broker_starts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its files are as they were taken, and only the start finds out."""
+    """The files are undamaged, so only the broker's start detects the problem."""
     world = begun()
     loads = iter((True, False))
     load = LocalMetadataLog.load

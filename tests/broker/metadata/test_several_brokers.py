@@ -1,4 +1,4 @@
-"""Responses of a broker whose metadata has several brokers: leaders, coordinators and requests for another broker."""
+"""Responses of a broker in a cluster of several: leaders, coordinators, and requests that belong to another broker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def topic(name: str, topic_id: bytes, leaders: tuple[int, ...]) -> list[LogRecor
 
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
-    """The broker with id 1 of four, as its metadata log says."""
+    """Broker 1 of a cluster of four; the other brokers exist only in its metadata log."""
     made = SimulatedBroker().start()
     others = [registration(OTHER), registration(FENCED, fenced=True), registration(ELSEWHERE, listener="INTERNAL")]
     records = [
@@ -82,7 +82,7 @@ def call(broker: SimulatedBroker, request: Any, version: int | None = None) -> A
 
 
 def group_of(partition: int) -> str:
-    """A group whose coordinator leads this partition of ``__consumer_offsets``."""
+    """Return a group whose coordinator leads this partition of ``__consumer_offsets``."""
     return next(f"g{number}" for number in range(100) if partition_for(f"g{number}", 3) == partition)
 
 

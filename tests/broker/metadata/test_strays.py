@@ -1,4 +1,4 @@
-"""Stray directories are named with the way back by all that asks about the broker, and make nothing worse than a warning."""
+"""Stray directories are reported, with the way to restore them, in every report about the broker, and cause only warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection without a socket, with a handler that the test supplies."""
+"""A connection without a socket, whose requests go to a handler that the test supplies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEARTBEAT = 12
 
 
 class Transport:
-    """Keeps what is written."""
+    """A transport that keeps the written bytes."""
 
     def __init__(self) -> None:
         self.written = bytearray()
@@ -76,7 +76,7 @@ def limits(**more: Any) -> Any:
 
 
 def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
-    """Return the bytes that the connection did not read: a socket gives nothing while reading is paused."""
+    """Feed data in chunks of these sizes, and return unread bytes: a socket delivers none while reading is paused."""
     transport: Any = connection._transport
     while data and not transport.is_paused and not transport.closed:
         buffer = connection.get_buffer(-1)
@@ -92,7 +92,7 @@ def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> D
 
 
 def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:
-    """Serve this in the place of every API."""
+    """Serve this declaration for every API key."""
     monkeypatch.setattr("ottla.broker.apis.registry.ApiRegistry.declaration", lambda registry, key: declaration)
 
 

@@ -1,4 +1,4 @@
-"""The order of answers, without a connection: whatever becomes ready first, they leave in the order of the requests."""
+"""The order of responses, without a connection: whatever completes first, responses are sent in the order of the requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_responses_are_sent_in_request_order(waits: list[bool], order: st.DataOb
     for number, slot in slots:
         answers.fill(slot, [b"%d;" % number])
         filled.add(number)
-        # All that are ready in front of the first that is not.
+        # All responses before the first pending response have been sent.
         ready = next((n for n in range(len(waits)) if n not in filled), len(waits))
         assert text(answers) == b"".join(b"%d;" % n for n in range(ready))
     assert text(answers) == b"".join(b"%d;" % n for n in range(len(waits)))
@@ -70,6 +70,6 @@ def test_pending_responses_are_abandoned_with_the_connection() -> None:
 def test_merged_pieces_are_the_same_bytes_in_few_buffers(parts: list[bytes]) -> None:
     joined = merged(list(parts), small_bytes=6)
     assert b"".join(joined) == b"".join(parts)
-    # No two adjacent buffers could be joined.
+    # No two adjacent buffers were small enough to be merged.
     is_large = [any(part is large for large in parts if len(large) >= 6) for part in joined]
     assert all(a or b for a, b in pairwise(is_large))

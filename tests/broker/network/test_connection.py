@@ -1,4 +1,4 @@
-"""Connections without sockets: frames in any pieces, order of answers, bugs that stay small."""
+"""Connections without sockets: requests split at any byte, the order of responses, and bugs that affect only one request."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_bug_in_a_step_fails_one_request(
 def test_request_of_a_disconnected_client_is_completed(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
-    """A producer with acks=0 may close right after its request."""
+    """A producer with acks=0 may close the connection right after its request."""
     connection, _ = connected
     done: list[int] = []
 

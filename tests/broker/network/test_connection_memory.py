@@ -1,4 +1,4 @@
-"""Memory held for a connection is charged, limits the connection, and is released with it."""
+"""Memory held for a connection counts toward the budgets, limits the connection, and is released when it closes."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_unsent_small_responses_are_charged(
 
 
 def test_paused_connection_does_not_count_as_stalled(connected: tuple[Connection, Transport], broker: Any) -> None:
-    """A part of a request is here, and the client takes no answers: the rest is not read, so it cannot go on."""
+    """The client reads no responses, so the broker stopped reading from it: the client cannot send the rest of its request."""
     connection, transport = connected
     budget = broker.connections.request_budget
     feed(connection, (1 << 20).to_bytes(4, "big") + bytes(100_000), iter(lambda: 1 << 16, None))

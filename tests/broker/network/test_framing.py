@@ -1,4 +1,4 @@
-"""Frames are read unchanged from any pieces, with no more memory than they need."""
+"""Frames are read unchanged from chunks of any size, and use no more memory than they need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def put(frames: Frames, data: bytes) -> int:
-    """Write as many bytes as fit into the buffer, and return their number."""
+    """Write as many bytes as fit into the receive buffer, and return their number."""
     room = frames.room()
     piece = data[: len(room)]
     room[: len(piece)] = piece
@@ -36,7 +36,7 @@ def put(frames: Frames, data: bytes) -> int:
 def test_connections_that_share_a_buffer_read_their_own_frames(
     payloads: list[bytes], pieces: list[int], takes: list[int], keeps: list[bool]
 ) -> None:
-    """Bytes arrive in any pieces, are taken at any moment, and another connection receives in between."""
+    """Chunks have any size, frames are read at any time, and another connection uses the shared buffer in between."""
     buffers = ReceiveBuffers()
     frames, other = Frames(buffers, MAX_FRAME_BYTES), Frames(buffers, MAX_FRAME_BYTES)
     data, taken, at = b"".join(map(framed, payloads)), [], 0

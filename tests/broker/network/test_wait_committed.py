@@ -1,4 +1,4 @@
-"""Responses of coordinators wait until the state they report is committed, however the request was handled."""
+"""A coordinator's response waits until the state that it reports is committed, however the request was handled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.partition_world import FollowedPartitionWorld
 
 
 class CoordinatorPartitionWorld(FollowedPartitionWorld):
-    """A coordinator's partition with a follower, and the responses that have left."""
+    """A coordinator's partition with a follower. ``answers`` are the responses that have been sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
         self.barrier.depend_on(self.partition)
 
     def leave(self, response: Any) -> None:
-        """Like a connection: send the response, or wait for a pending one."""
+        """Send the response as a connection does: immediately, or when a pending response completes."""
         left = once_committed(self.barrier, response, lambda code: code)
         if isinstance(left, Later):
             left.on_ready(self.answers.append)
@@ -140,7 +140,7 @@ def test_response_in_steps_waits_for_the_writes_of_every_step(*, fails: bool) ->
 
     handled = once_committed(world.barrier, steps(), lambda code: code)
     next(handled)
-    # Another request comes in between.
+    # Another request is handled between two steps of this one.
     world.barrier.take_dependencies()
     next(handled)
     with pytest.raises(StopIteration) as ended:

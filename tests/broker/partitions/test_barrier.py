@@ -21,7 +21,7 @@ from tests.support.world import LoopWorld
 
 
 class GateWorld(LoopWorld):
-    """A barrier over one small file, and what has left through it."""
+    """A world with a barrier over one small file. ``left`` records the responses and effects that the barrier has let through."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def test_effect_after_the_log_end_is_an_error() -> None:
 
 
 def test_effects_wait_for_the_high_watermark() -> None:
-    """On a partition with a follower, which fetches in pieces."""
+    """Each effect waits for its own offset on a partition whose follower fetches one batch at a time."""
     world = GateWorld()
     barrier, left = Barrier(None), list[str]()
     partition = Partition(world.env, world.log, barrier, DiskHealth(world.env, "/"), 1)
@@ -133,7 +133,7 @@ def test_stopped_barrier_sends_nothing() -> None:
 
 
 def test_number_of_responses_that_wait_for_a_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that never catches up must not fill the memory; refused clients retry."""
+    """A follower that never catches up must not let responses fill the memory. Clients that are refused retry."""
     monkeypatch.setattr(ottla.broker.partitions.barrier, "MAX_ANSWERS_A_LOG", 2)
     barrier, left = Barrier(None), list[tuple[int, bool]]()
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())

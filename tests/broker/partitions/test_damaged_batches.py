@@ -1,4 +1,4 @@
-"""A damaged batch in a closed segment: readers get an error there, and health, metrics and console name the place."""
+"""A damaged batch in a closed segment: reads there get an error, and health, metrics and console report its location."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def broker(fs: MemoryFilesystem) -> Iterator[SimulatedBroker]:
 
 
 def problems(client: SimulatedClient) -> list[tuple[int, str]]:
-    """Request the problems as `ottla health` does. Other clients would take them for directories."""
+    """Request the problems with the client id of `ottla health`. For other clients they would look like log directories."""
     asked = DescribeLogDirsRequest(topics=[])
     (directory,) = client.call(asked, 4).results
     client.client_id = HEALTH_CLIENT_ID
@@ -68,7 +68,7 @@ def test_damaged_batch_fails_reads_and_is_reported_by_health(broker: SimulatedBr
         assert fetched(client, TOPIC, offset - 1)[0] == 0
         for _ in range(2):
             assert fetched(client, TOPIC, offset) == (Code.CORRUPT_MESSAGE, 0)
-        # All records have one timestamp, so a look-up of a later one reads through every segment that may have it.
+        # All records have the same timestamp, so a look-up of a later one searches every segment that might contain it.
         assert listed(client, TOPIC, START_MS) == 0
         assert fetched(client, TOPIC, 5 * BATCHES - 1)[0] == 0
         assert produce(client, TOPIC) == 0

@@ -197,7 +197,7 @@ def test_parked_fetch_is_answered_when_its_partition_goes_offline(
 
 @pytest.mark.parametrize("harm", [cut, grow, remove])
 def test_changed_file_is_noticed_when_it_is_reopened(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    """With few descriptors a log's file is closed between two appends."""
+    """With few file descriptors, a log's file is closed between two appends and reopened."""
     assert isinstance(broker.fs, RealFilesystem)
     for file in list(broker.fs._open_files):
         file.close()
@@ -224,7 +224,7 @@ def test_read_error_takes_the_partition_offline(broker: SimulatedBroker, monkeyp
 
 
 def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """`ottla health` asks for the directory's state, with no partition."""
+    """`ottla health` describes the log directory without naming a partition."""
     asked = DescribeLogDirsRequest([])
     with broker.connect() as client:
         assert client.call(asked, 1).results[0].error_code == 0
@@ -239,7 +239,7 @@ def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: 
     "harm", [lambda path: (path / LOCK_FILE).unlink(), lambda path: path.rename(path.with_name("moved"))], ids=["lock", "directory"]
 )
 def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    """Another broker may own it, or the data may never be found: acknowledging would be wrong."""
+    """Another broker may own the directory, or its data may be lost for good, so no write may be acknowledged."""
     harm(tmp_path)
     with capture_logs() as lines:
         broker.sleep(5_000)
@@ -264,7 +264,7 @@ def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: P
 
 
 def test_background_work_continues_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """Retention, compaction, checkpoints and the stop; the next start takes what is whole."""
+    """Retention, compaction, checkpoints and the stop all work. The next start recovers the undamaged part."""
     cut(tmp_path / "bad-0" / FIRST)
     with broker.connect() as client:
         assert fetched(client, "bad", 20) == (OFFLINE, 0)
@@ -281,7 +281,7 @@ def test_background_work_continues_with_an_offline_partition(broker: SimulatedBr
     assert broker.broker.partitions.get("good", 0).log.log_end_offset == 25
 
 
-# at the start
+# files damaged before a start
 
 
 def link(path: Path) -> None:
@@ -318,7 +318,7 @@ def test_irregular_file_takes_the_partition_offline(
     if kill:
         broker.kill()
         if name.endswith(".snapshot"):
-            # Not read where the whole log is.
+            # An unclean start reads the whole log instead of the producer snapshot.
             broker.start()
             return
     else:
@@ -395,7 +395,7 @@ def test_invalid_partition_metadata_takes_the_partition_offline(broker: Simulate
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("size", [1, 7, 12, 34, 1 << 42])
 def test_index_of_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
-    """The last is a terabyte, of which nothing is written: reading it would take all memory."""
+    """The largest size is a sparse file of four terabytes, which does not fit into memory."""
     broker.stop()
     path = tmp_path / "bad-0" / FIRST.replace(".log", suffix)
     path.touch()
@@ -415,7 +415,7 @@ def test_foreign_file_names_are_ignored(broker: SimulatedBroker, tmp_path: Path)
 
 
 def test_offline_group_partition_does_not_report_missing_offsets(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """A consumer without committed offsets would start again."""
+    """A consumer whose group has no committed offsets would start again from the beginning or the end."""
     with broker.connect() as client:
         broker.with_coordinators()
         assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == 0
@@ -431,7 +431,7 @@ def test_offline_group_partition_does_not_report_missing_offsets(broker: Simulat
 
 
 def damage_a_header(path: Path, number: int) -> int:
-    """Give a batch of a log file an impossible length; its position in the file."""
+    """Set the length of a batch in a log file to an impossible value. Returns the batch's position in the file."""
     raw = bytearray(path.read_bytes())
     at = [position for position, _ in batches(bytes(raw))][number]
     raw[at + 8 : at + 12] = bytes(4)
@@ -440,7 +440,7 @@ def damage_a_header(path: Path, number: int) -> int:
 
 
 def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """A replay that ended there would give a committed group older offsets, or none."""
+    """If the replay ended at the damage, a group would get older offsets or none."""
     with broker.connect() as client:
         broker.with_coordinators()
         assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == 0
@@ -462,7 +462,7 @@ def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, 
 
 
 def test_broker_does_not_start_on_metadata_after_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
-    """Topics recorded after the damage would disappear, and their directories would be set aside."""
+    """Topics recorded after the damage would be lost, and their directories would be treated as stray directories."""
     broker.broker.metadata.log.log.roll(START_MS)
     broker.with_coordinators()
     broker.stop()
@@ -478,7 +478,7 @@ def test_broker_does_not_start_on_metadata_after_a_damaged_header(broker: Simula
         assert produce(client, "good") == 0
 
 
-# what belongs to the whole directory
+# problems of the whole log directory
 
 
 @pytest.mark.parametrize("name", [META_FILE, CLEAN_FILE, RECOVERY_POINTS, ".lock", f"__cluster_metadata-0/{FIRST}"])

@@ -1,6 +1,6 @@
 """Files next to the logs, damaged while a broker was stopped, are rebuilt or refused, or take the partition offline.
 
-Each is told. Nothing is answered otherwise than before, but with KAFKA_STORAGE_ERROR.
+Each kind of damage is logged. Responses stay the same, except for KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.part
 CONFIGS = "internal.segment.bytes=1500 index.interval.bytes=100 file.delete.delay.ms=1"
 OFFLINE = "KAFKA_STORAGE_ERROR"
 NOT_READ = (".kafka_cleanshutdown", "replication-offset-checkpoint", "ottla-aborted-checkpoint")
-"""Files of which no start needs what is in them. The last is there to tell of damage to others."""
+"""Files whose content no start depends on. ottla-aborted-checkpoint only reports damage to other files."""
 
 
 def perform_all(broker: SimulatedBroker, *commands: str) -> list[str]:
@@ -35,7 +35,7 @@ def perform_all(broker: SimulatedBroker, *commands: str) -> list[str]:
 
 @cache
 def closed() -> tuple[Mapping[str, bytes], list[str]]:
-    """The files of a clean stop, and what a start on them answers."""
+    """Return the files of a clean stop, and the responses of a broker that starts on them."""
     broker = SimulatedBroker(SETTINGS).start()
     story = []
     for round_number in range(12):
@@ -78,7 +78,7 @@ def flip(raw: bytes, rng: random.Random) -> bytes:
 
 
 def huge(raw: bytes, rng: random.Random) -> bytes:
-    """Eight bytes of 0x7f, or a number of nineteen digits in the place of the last one."""
+    """Overwrite eight bytes with 0x7f or, in a text file, replace the last number with eighteen nines."""
     if raw[-1:] == b"\n":
         lines = raw.split(b"\n")
         return b"\n".join([*lines[:-2], lines[-2].rpartition(b" ")[0] + b" " + b"9" * 18, b""])
@@ -95,7 +95,7 @@ def paths() -> list[str]:
 
 
 def is_needed(path: str) -> bool:
-    """Whether a start reads the file; of the producer snapshots only the newest is read."""
+    """Whether a start reads the file. Only the newest of the producer snapshots is read."""
     newest = max(p for p in closed()[0] if "/t-0/" in p and p.endswith(".snapshot"))
     return not path.endswith(NOT_READ) and (path == newest or not path.endswith(".snapshot"))
 
@@ -107,7 +107,7 @@ def test_damaged_file_never_changes_a_response(harm: Callable[[bytes, random.Ran
     files, healthy = closed()
     for path in paths():
         for seed in range(12 if harm is flip else 2):
-            # One digit for another, in a number or a name that nothing else tells, is as good as the right one.
+            # A changed digit cannot be detected in a number or a name that is recorded nowhere else.
             if harm is flip and path.endswith(("log-start-offset-checkpoint", "meta.properties")):
                 continue
             fs = MemoryFilesystem(files)
@@ -128,10 +128,10 @@ def check(fs: MemoryFilesystem, path: str, healthy: list[str], case: str, *, is_
     assert events or not is_told, case
     for answer, right in zip(answers, healthy, strict=True):
         if path.endswith("log-start-offset-checkpoint"):
-            # Deleted records are visible again, which is reported.
+            # Deleted records become visible again, and the broker logs this.
             assert answer == right or events & {"checkpoint_ignored", "log_rebuilt"}, case
         elif answer != right:
-            # A reader gets as far as the damage.
+            # A read returns records up to the damage.
             assert answer in (OFFLINE, "NOT_COORDINATOR", "nothing") or right.startswith(answer), case
             assert "partition_went_offline" in events, case
     broker.close()

@@ -1,4 +1,4 @@
-"""Files that were damaged while the broker was stopped: nothing of them is cut, taken for forgotten, or given out again."""
+"""Files damaged while the broker was stopped: no start truncates them, forgets their records, or allocates their ids again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIELDS = {
     "record count": 60,
     "records": 64,
 }
-"""Bytes of a batch. Those of the offset, and the leader epoch behind the length, are not covered by the CRC."""
+"""Positions of bytes in a batch. The CRC does not cover the base offset, the length and the leader epoch."""
 NUMBERS = {"first": 0, "middle": 3, "last": -1}
 PLACES = [
     pytest.param(number, field, id=f"{name} of the {which}")
@@ -63,7 +63,7 @@ def closed_directory() -> Mapping[str, bytes]:
 
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
-    """A broker that is not started yet."""
+    """A broker on the closed directory. The test starts it."""
     simulated = SimulatedBroker(SETTINGS, fs=MemoryFilesystem(closed_directory()))
     yield simulated
     simulated.close()
@@ -78,7 +78,7 @@ def told(broker: SimulatedBroker, *commands: str) -> list[str]:
 
 
 def log_of(broker: SimulatedBroker, topic: str) -> tuple[str, bytearray]:
-    """The one log file of a topic that holds something."""
+    """Return the path and the content of a topic's only non-empty log file."""
     assert isinstance(broker.fs, MemoryFilesystem)
     ((path, raw),) = [
         (path, raw) for path, raw in broker.fs.files.items() if f"/{topic}-" in path and path.endswith(".log") and raw
@@ -93,7 +93,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
 @pytest.mark.parametrize(("number", "field"), PLACES)
 @pytest.mark.entry("STO-28")
 def test_damaged_metadata_prevents_the_start(broker: SimulatedBroker, number: int, field: int) -> None:
-    """Truncated there, topics would disappear and producer ids would be allocated twice."""
+    """If the log were truncated at the damage, topics would be lost and producer ids would be allocated twice."""
     path, raw = log_of(broker, METADATA_TOPIC)
     whole = bytes(raw)
     flip(raw, number, field)
@@ -181,7 +181,7 @@ def log_files(broker: SimulatedBroker) -> list[tuple[str, bytearray]]:
 
 @pytest.mark.entry("STO-30")
 def test_producer_ids_found_in_logs_are_not_reused() -> None:
-    """A power cut may take the end of the metadata log, and with it a block of ids that was allotted."""
+    """A power cut may lose the end of the metadata log, and with it the record of an allocated block of ids."""
     broker = SimulatedBroker(SETTINGS).start()
     told(broker, "topic t", "A = init x", "produce A t", "commit A")
     broker.kill()
@@ -190,11 +190,11 @@ def test_producer_ids_found_in_logs_are_not_reused() -> None:
     allotted = next(
         position
         for position, header in batches(stored)
-        # Frame version, record type and record version are one byte each.
+        # The record's version, its type and the type's version take one byte each.
         for record in read_records(stored[position : position + header.size_bytes])
         if record.value is not None and record.value[1] == producer_ids_record.RECORD_TYPE
     )
-    # The first bytes of the batch came to the disk.
+    # Only the first bytes of the batch reached the disk.
     del raw[allotted + 20 :]
     with capture_logs() as lines:
         broker.start()

@@ -1,4 +1,4 @@
-"""Group commit: one round of syncs for all that wait, in the right order, and no success after a failure."""
+"""Group commit: one group of fsyncs serves all waiting responses, in the right order, and a failed fsync acknowledges nothing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World
 
 AFTER_VERSION_1 = ("topic t", "topic u", "A = init x", "add A u v=3", "produce A u v=11", "commit A v=4")
-"""A client whose first transaction was of version 1, so that its next one, of version 2, has the same epoch."""
+"""Commands after which a client's first transaction used version 1. The next transaction, of version 2, has the same epoch."""
 
 
 class Slow(MemoryFilesystem):
-    """Remembers what was synced, and may refuse."""
+    """A filesystem that records which files were synced, and can let syncs fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Slow(MemoryFilesystem):
         self.fails = False
         self.unopened: dict[str, OSError] = {}
         self.shortages = 0
-        """Number of further opens that fail for lack of a descriptor."""
+        """Number of further syncs that fail because no file descriptor is free."""
         self.spared = 0
 
     def spare_descriptors(self, count: int) -> None:
@@ -98,7 +98,7 @@ def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, f
 def test_partition_addition_is_synced_before_the_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
-    """Else a start that does not know the end of the former transaction could send its markers to batches of the latter."""
+    """Otherwise a restart that has lost the first transaction's end could write its markers after the second one's batches."""
     for first in AFTER_VERSION_1:
         perform(world, first)
     partitions = world.broker.broker.partitions  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def test_partition_addition_is_synced_before_the_first_batch_is_written(
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_offsets_of_a_topic_deleted_during_the_sync_are_not_committed(world: World, is_made_again: bool) -> None:
-    """They wait for the record that adds the group to the transaction. Another topic of the name must not get them."""
+    """The offsets wait for the record that adds the group. A new topic with the same name must not get them."""
     for command in (*AFTER_VERSION_1, "commit_offsets g u=1"):
         perform(world, command)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
@@ -168,7 +168,7 @@ def test_one_sync_round_serves_all_waiting_responses(world: World) -> None:
 
 
 class Still(SimulatedEnv):
-    """Runs callbacks only when the test tells it to."""
+    """An environment that runs callbacks only while ``is_still`` is False."""
 
     is_still = True
 
@@ -179,7 +179,7 @@ class Still(SimulatedEnv):
 
 @pytest.mark.parametrize("command", ["produce A t", "produce_all A t,t/1"])
 def test_batch_waits_for_the_sync_of_an_addition_left_by_a_kill(world: World, fs: Slow, command: str) -> None:
-    """The retry of a batch after a kill: its partition is part of the transaction already, and the disk does not have that yet."""
+    """A batch is retried after a kill. Its partition is already part of the transaction, but that record is not yet synced."""
     for preparation in ("topic t partitions=2", "A = init x"):
         perform(world, preparation)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
@@ -201,7 +201,7 @@ def test_batch_waits_for_the_sync_of_an_addition_left_by_a_kill(world: World, fs
 
 
 def test_decision_during_a_start_gets_its_markers_once(world: World) -> None:
-    """A start sends the markers of what was decided before it, once that is on the disk; clients come meanwhile."""
+    """A starting broker sends markers for logged decisions once they are synced. Here a client ends the transaction before that."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
@@ -221,7 +221,7 @@ def test_decision_during_a_start_gets_its_markers_once(world: World) -> None:
 @pytest.mark.entry("STO-18", "STO-05")
 @pytest.mark.parametrize("turns", range(6))
 def test_sync_round_that_ends_after_the_stop_has_no_effect(world: World, fs: Slow, turns: int) -> None:
-    """The directory is closed, and may be another broker's: no marker is written, no further round begins."""
+    """The log directory is closed and another broker may own it, so no marker is written and no further sync begins."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
@@ -256,7 +256,7 @@ def test_after_a_failed_sync_no_write_is_acknowledged(world: World, fs: Slow) ->
 
 @pytest.mark.entry("STO-20")
 def test_records_of_a_failed_sync_are_not_readable(world: World, fs: Slow) -> None:
-    """A power cut may remove the record, so a client must not have read it. Other logs stay readable."""
+    """A power cut may remove the record, so no client may read it. Other logs remain readable."""
     for command in ("topic t", "topic u", "A = init", "produce A t", "produce A u"):
         perform(world, command)
     fs.fails = True
@@ -279,7 +279,7 @@ def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(f
 
 
 def test_file_is_synced_later_when_no_descriptor_is_free(world: World, fs: Slow) -> None:
-    """Nothing was tried, so nothing is lost: the answer waits, and the directory goes on."""
+    """No fsync was attempted, so no data is lost: the response waits, and the log directory stays online."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     fs.synced.clear()
@@ -311,7 +311,7 @@ def test_topic_can_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch:
 
 @pytest.mark.entry("STO-20")
 def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
-    """With ``durability=process`` no response waits for the sync; a later successful sync would hide the loss."""
+    """With ``durability=process`` no response waits for the sync, and a later successful sync would hide the loss."""
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
@@ -345,7 +345,7 @@ def test_checkpoint_is_retried_when_no_descriptor_is_free(fs: Slow) -> None:
 
 
 def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
-    """A broker whose topics ``t`` and ``u`` each have a closed segment."""
+    """Return a broker whose topics ``t`` and ``u`` have a closed segment each, and a world for commands."""
     broker = SimulatedBroker({key.replace("_", "."): value for key, value in settings.items()}, fs=fs).start()
     world = World(broker, "ottla", "")
     small = "internal.segment.bytes=200 cleanup.policy=compact min.cleanable.dirty.ratio=0"
@@ -358,7 +358,7 @@ def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
 
 @pytest.mark.entry("STO-20")
 def test_failed_sync_before_compaction_fails_the_directory(fs: Slow) -> None:
-    """The next sync of the same files would succeed: the system has dropped what it could not write."""
+    """A second sync of the same files would succeed, because the kernel has dropped the pages that it could not write."""
     broker, world = settled(fs, log_cleaner_backoff_ms="1000")
     fs.fails = True
     broker.sleep(1_500)
@@ -436,7 +436,7 @@ def test_group_commit_drops_a_deleted_log(world: World) -> None:
 
 
 def test_recreated_topic_waits_for_checkpoints_without_the_old_one(world: World, fs: Slow) -> None:
-    """A power cut would bring back the old log's start, and hide what the new one holds below it."""
+    """After a power cut the old log start offset would apply to the new log, and hide the new records below it."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     with world.broker.connect() as client:  # type: ignore[attr-defined]

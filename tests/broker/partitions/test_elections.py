@@ -1,4 +1,4 @@
-"""A coordinator partition changes its leader: which state is loaded or dropped and what clients receive meanwhile."""
+"""The leader of a coordinator's partition changes: which state is loaded or dropped, and which responses clients get meanwhile."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SETTINGS = {
 
 
 class HeldStepping:
-    """Replaces the broker's scheduler for loads of one coordinator: nothing is loaded until the test allows it."""
+    """Replaces the broker's scheduler for one coordinator: nothing is loaded until the test calls `let_go`."""
 
     def __init__(self, stepping: Stepping) -> None:
         self._stepping = stepping
@@ -67,7 +67,7 @@ class HeldStepping:
 
 
 class Replicas(SoleReplicas):
-    """Leads without followers, or with one that has fetched nothing yet."""
+    """Makes this broker the leader, alone or with a follower that has not fetched yet."""
 
     has_follower = False
     now_ms = 0
@@ -86,7 +86,7 @@ class Replicas(SoleReplicas):
 
 
 class Node:
-    """One broker of two, whose metadata the test changes."""
+    """One broker of a cluster of two. The test changes its metadata."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         self.broker = broker
@@ -121,11 +121,11 @@ class Node:
         return self.server.cluster.state.topics[topic].partitions[0].leader_epoch
 
     def lose(self, topic: str) -> None:
-        """The other broker is elected for the topic's only partition."""
+        """Elect the other broker as leader of the topic's only partition."""
         self.elect(topic, OTHER)
 
     def win(self, topic: str, *, has_follower: bool = False) -> int:
-        """This broker is elected; returns the leader epoch. A follower, where there is one, has fetched nothing yet."""
+        """Elect this broker, and return the leader epoch. With ``has_follower`` there is a follower that has not fetched yet."""
         self.replicas.has_follower, self.replicas.now_ms = has_follower, self.broker.env.steady_ms()
         return self.elect(topic, OWN)
 
@@ -266,7 +266,7 @@ def test_parked_group_requests_are_answered_when_another_broker_becomes_coordina
 
 
 def test_reelection_of_the_same_broker_keeps_its_groups(node: Node) -> None:
-    """A leader epoch that begins with the same leader loses nothing, so members that wait go on waiting (CoordinatorRuntime)."""
+    """A new leader epoch with the same leader loses no state, so waiting members continue to wait (CoordinatorRuntime)."""
     first = node.broker.connect("one")
     assert first.call(joining(), 3).error_code == Code.NONE
     shard = node.server.groups.shards()[0]
@@ -293,7 +293,7 @@ def test_share_state_moves_with_its_coordinator(node: Node) -> None:
 
 
 def committed_without_markers(disk: FaultyFilesystem, world: World) -> None:
-    """A transaction of x on t whose outcome is decided, and whose marker the disk refuses."""
+    """Commit a transaction of `x` on `t` whose marker the disk refuses."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
     world.held.add("t")
@@ -302,7 +302,7 @@ def committed_without_markers(disk: FaultyFilesystem, world: World) -> None:
 
 
 def test_newly_elected_coordinator_completes_decisions_in_its_epoch(node: Node, disk: FaultyFilesystem, world: World) -> None:
-    """Rule CRD-14: the new coordinator sends the markers, and those of the old one are refused."""
+    """Rule CRD-14: the new coordinator sends the markers, and markers of the old coordinator are refused."""
     committed_without_markers(disk, world)
     log = node.server.partitions.get("t", 0).log
     (metadata,) = node.server.transactions.shards()[0].prepared()
@@ -333,7 +333,7 @@ def test_reelected_coordinator_resends_markers_in_the_new_epoch(node: Node, disk
 
 
 def test_loaded_decision_sends_markers_after_it_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
-    """A Prepare record above the high watermark may still be lost, and then the transaction is open."""
+    """A Prepare record above the high watermark may still be lost, and the transaction would then be open again."""
     committed_without_markers(disk, world)
     log, data_log = node.server.partitions.get(TRANSACTION_TOPIC, 0).log, node.server.partitions.get("t", 0).log
     node.lose(TRANSACTION_TOPIC)
@@ -350,7 +350,7 @@ def test_loaded_decision_sends_markers_after_it_is_committed(node: Node, disk: F
 @pytest.mark.parametrize("asks", ["init", "describe", "group"])
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
-    """Neither for the client that wrote the decision nor for clients that read the state."""
+    """Neither the client that wrote the decision nor a client that reads the state gets a response before the commit."""
     perform(world, "topic t")
     perform(world, "A = init x")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
@@ -382,7 +382,7 @@ def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, as
 
 
 def test_result_of_a_dropped_shard_is_refused(node: Node, world: World) -> None:
-    """Also where this broker is elected again: the shard of before knows nothing of what came between."""
+    """The old shard lacks records written while another broker led, so its results are refused even after a re-election."""
     perform(world, "A = init x")
     shard, runtime = node.server.transactions._shard("x")
     node.lose(TRANSACTION_TOPIC)
@@ -395,7 +395,7 @@ def test_result_of_a_dropped_shard_is_refused(node: Node, world: World) -> None:
     assert node.server.transactions.runtime_of(shard) is None
 
 
-# a load, step by step
+# loading in steps
 
 
 def long_log() -> Log:

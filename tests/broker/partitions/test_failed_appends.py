@@ -1,8 +1,8 @@
-"""Each append of a random history is refused once, on a whole broker: it has changed nothing, and a retry makes up for it.
+"""Each append of a random history is refused once on a whole broker: nothing changes, and a retry of the request succeeds.
 
-The pure half is tests/coordinator/test_failed_appends.py. Here the shell is under test: handlers, the coordinators on their
-logs, and the metadata of the cluster. A history is played once on a disk that takes everything. Then it is played anew for every
-append that it made, and the disk refuses that one.
+tests/coordinator/test_failed_appends.py tests the coordinators' state machines alone. This module tests the code around them:
+handlers, coordinators with their logs, and cluster metadata. A history runs once without refused appends. Then it runs again once
+per append, and each run refuses a different append.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTINGS = {
 }
 LENGTH = 24
 REFUSALS = {
-    # What each API may answer where a log did not take its record; a client comes again upon each of them.
+    # Retriable error codes that each API may return if its append is refused.
     "init": {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"},
     "add": {"NOT_COORDINATOR"},
     "add_offsets": {"NOT_COORDINATOR"},
@@ -53,11 +53,12 @@ REFUSALS = {
     "marker": {"KAFKA_STORAGE_ERROR"},
 }
 AN_ID_MAY_BE_LOST = {("producer ids",), ("next producer id",), ("log", *METADATA[1:])}
-"""A block of producer ids is logged before the record that uses an id of it. Where that one is refused an id is never used."""
+"""Differences that are allowed: a block of producer ids is logged before the record that uses an id. If that record is refused, the
+id is never used."""
 
 
 def history(seed: int) -> Iterator[str]:
-    """Commands whose choice does not depend on any answer."""
+    """Commands that do not depend on any response."""
     rng = random.Random(seed)
     yield from ("topic t partitions=2", "topic u", "A = init x", "B = init y", "join", "sync", "commit_offsets h t=1")
     names, made = iter("abcdefghijklmnopq"), ["t"]
@@ -77,14 +78,14 @@ def history(seed: int) -> Iterator[str]:
             yield f"{rng.choice(['commit', 'commit', 'abort'])} {actor} v={5 if newer else 4}"
         elif which == 8:
             yield f"{actor} = init {'x' if actor == 'A' else 'y'}"
-            # An open transaction is aborted first, and the second one gets in.
+            # The first InitProducerId aborts an open transaction, and the second one succeeds.
             yield f"{actor} = init {'x' if actor == 'A' else 'y'}"
         elif which == 9:
             yield rng.choice([f"commit_offsets h {where}={rng.randrange(99)}", "delete_offsets h t", "delete_group h"])
         elif which == 10:
             yield rng.choice(["leave", "wait 40000", f"marker {actor} {where} abort"])
         elif which == 11:
-            # The static member has restarted: it takes its own place over, without a rebalance where there is a generation.
+            # The static member rejoins after a restart, which causes no rebalance if the group has a generation.
             yield from rng.choice([("join", "sync"), ("join",)])
         elif which == 12:
             made.append(next(names))
@@ -131,11 +132,12 @@ wait 200
 streams b
 streams b tells
 """
-"""A static classic group is beside it. A topic that could not be made comes with the next heartbeat, so epochs may differ."""
+"""Commands of streams group members and of a static member of a classic group. If an internal topic cannot be created, the next
+heartbeat creates it, so epochs may differ."""
 
 
 class Play:
-    """One broker that plays a history. ``refused`` is the number of the append that its disk refuses."""
+    """One broker that runs a history. Its disk refuses the append with the number ``refused``."""
 
     def __init__(self, refused: int | None = None) -> None:
         self.disk = FaultyFilesystem()
@@ -149,7 +151,7 @@ class Play:
         self.streams_answers: dict[str, StreamsGroupHeartbeatResponse] = {}
 
     def perform(self, command: str) -> str:
-        """Perform the command once, without the retries that scenarios have for an unavailable coordinator."""
+        """Run the command once, without the retries that scenarios make if a coordinator is not available."""
         if command in ("join", "sync", "leave"):
             return str(getattr(self, command)())
         if command.startswith("streams"):
@@ -157,7 +159,7 @@ class Play:
         return perform(self.world, command if command.startswith(("topic", "wait")) else f"{command} once")
 
     def join(self) -> str:
-        """The only member of its group, which is static: each time it has forgotten its id."""
+        """Send JoinGroup for the group's only member, which is static and sends no member id."""
         request = JoinGroupRequest(
             group_id="fail-g",
             session_timeout_ms=30_000,
@@ -183,7 +185,7 @@ class Play:
         return f"{name_of(answer.error_code)}{' assigned' * bool(answer.assignment)}"
 
     def streams(self, member: str, how: str = "") -> str:
-        """A heartbeat of a streams group member that owns the tasks of its last response."""
+        """Send a heartbeat of a streams group member that owns the tasks of its last response."""
         known = StreamsGroupHeartbeatResponse() if how == "join" else self.streams_answers[member]
         request = StreamsGroupHeartbeatRequest(
             group_id="fail-app",
@@ -217,14 +219,14 @@ class Play:
         return refuses
 
     def answer(self, command: str) -> str:
-        """Return the final response. If the command's only append was refused, nothing may have changed."""
+        """Return the final response. If the command made a single append and it was refused, nothing may have changed."""
         before, appends, was_refused = live(self.broker.broker), self.appends, self.was_refused
         first_answer = self.perform(command)
         if was_refused or not self.was_refused:
             return first_answer
         verb = command.rpartition(" = ")[2].partition(" ")[0]
         if verb in REFUSALS and first_answer.partition(" ")[0] not in REFUSALS[verb]:
-            # Refused was a marker, a completion or what time brought about: this is made up for without the client.
+            # The refused append was a marker, a completion or periodic work, which the broker retries without the client.
             assert first_answer == "" or first_answer.startswith("NONE") or self.appends > appends + 1, (command, first_answer)
             return first_answer
         if self.appends == appends + 1:
@@ -234,7 +236,7 @@ class Play:
         return self.perform(command)
 
     def end(self) -> State:
-        """The state when all is quiet; a kill and a start must bring it back from the logs alone."""
+        """Return the state when no work is pending. After a kill and a restart, the logs must restore the same state."""
         self.broker.sleep(80_000)
         self.world.forget_connection()
         before, unsettled = durable(self.broker.broker), moving(self.broker.broker)

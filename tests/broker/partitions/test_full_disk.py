@@ -94,7 +94,7 @@ def test_duplicate_batch_is_acknowledged_on_a_full_disk(broker: SimulatedBroker,
 
 
 def test_duplicate_batch_counts_as_received_but_not_as_appended(broker: SimulatedBroker, world: World) -> None:
-    """ReplicaManager.appendRecordsToLeader marks its meters for duplicates as well."""
+    """As in ReplicaManager.appendRecordsToLeader, duplicates count toward received bytes and messages."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     partition = broker.broker.partitions.get("full-t", 0)
@@ -149,7 +149,7 @@ def test_full_disk_and_recovery_are_logged_once_each(
 
 
 def test_file_too_large_error_clears_after_a_write_to_the_same_partition(broker: SimulatedBroker) -> None:
-    """A probe fits where one large file may not grow: it says nothing of that file."""
+    """A probe file is small, so its success does not show that a large file may grow."""
     health = DiskHealth(broker.env, "/data")
     health.refused("t-0", OSError(errno.EFBIG, "File too large"))
     broker.sleep(30_000)

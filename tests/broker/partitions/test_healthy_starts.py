@@ -1,4 +1,4 @@
-"""Starts after a crash, a full disk or changed settings serve every partition and report no damage."""
+"""Starts after a crash, on a full disk, or with other settings serve every partition and report no damage."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
         is_adopted = "t" in broker.broker.cluster.state.topics
         broker.abandon()
         if not is_adopted:
-            # The copied data was removed, and nothing is appended to it.
+            # The interrupted adoption was undone: the copied data is removed, so adopting again starts from an empty directory.
             carry_out(state, "/data", plan, identity, NOW_MS, lambda *_: None)
             broker, _ = started(state, log_dirs="/data")
             assert broker.broker.partitions.get("t", 0).log.log_end_offset == 7
@@ -118,7 +118,7 @@ def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
 
 
 def compacted_once(disk: FaultyFilesystem) -> None:
-    """A clean stop of a broker whose topic was compacted, down to an empty first segment, and is compacted no more."""
+    """Leave the files of a clean stop. The topic's first segment is empty after compaction, which is then disabled."""
     broker, world = started(disk, log_cleaner_backoff_ms="500")
     perform(world, "topic t cleanup.policy=compact internal.segment.bytes=400 min.cleanable.dirty.ratio=0.01")
     perform(world, "A = init")
@@ -131,7 +131,7 @@ def compacted_once(disk: FaultyFilesystem) -> None:
 
 
 def points_without(disk: FaultyFilesystem, point: str) -> bytes:
-    """The checkpoint of recovery points after somebody has set that of the compacted topic."""
+    """Set the recovery point of the compacted topic to `point`, and return the changed checkpoint file."""
     points = read_offsets(disk, f"/data/{RECOVERY_POINTS}")
     assert points["t", 0] == 30
     write_offsets(disk, f"/data/{RECOVERY_POINTS}", points | {("t", 0): int(point)})
@@ -154,7 +154,7 @@ def test_compaction_gaps_without_a_recovery_point_are_not_losses(kept: str, clea
         broker, world = started(disk)
         assert broker.broker.partitions.get("t", 0).log.log_end_offset == 30
         assert broker.broker.partitions.get("t", 0).log.segments[-1].size_bytes > 0
-        # The checkpoints are written before a disk that refuses to sync lets any recovery point move.
+        # These commands write the checkpoints, but no sync has succeeded that could advance a recovery point.
         perform(world, "topic u")
         perform(world, "delete u")
         perform(world, "topic u")
@@ -166,7 +166,7 @@ def test_compaction_gaps_of_another_broker_are_adopted() -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     plan = plan_adoption(disk, "/data", ["t"], iter(lambda: random.Random(1).randbytes(16), None))
-    # The partitions of a copy without the cluster's metadata: nothing says that the topic was compacted.
+    # The copied partitions come without cluster metadata, so nothing shows that the topic was compacted.
     plan.configs["t"].clear()
     carry_out(disk, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
     for _ in range(2):
@@ -220,7 +220,7 @@ def test_damaged_aborted_transaction_checksum_rebuilds_the_index() -> None:
 
 
 MADE_UP = [LARGEST_ALLOTTED_PRODUCER_ID + 1, 2**63 - 1]
-"""Producer ids that a client sends without having asked for one. Kafka takes the first batch of an id that it does not know."""
+"""Producer ids that a client sends without InitProducerId. Kafka accepts the first batch of an unknown producer id."""
 
 
 @pytest.mark.parametrize("producer_id", MADE_UP)
@@ -257,7 +257,7 @@ def test_batches_of_an_adopted_topic_are_not_reported_as_lost(producer_id: int, 
 @pytest.mark.entry("STO-06", "STO-10")
 @pytest.mark.parametrize("clean", [True, False])
 def test_rebuilt_index_keeps_producer_state(clean: bool) -> None:
-    """What a producer wrote is deleted, so that the snapshot is all that knows it. Its retry is recognised all the same."""
+    """Retention deleted the producer's batch, so only the snapshot has its state. A retry is still recognized as a duplicate."""
     disk = FaultyFilesystem()
     broker, world = started(disk, log_retention_check_interval_ms="1000")
     for command in ("topic t internal.segment.bytes=500 retention.bytes=2000", "A = init", "B = init"):
@@ -313,7 +313,7 @@ def test_outdated_recovery_point_does_not_take_a_log_offline() -> None:
 
 
 def test_feature_levels_survive_a_restart() -> None:
-    """A directory at the feature levels of Apache Kafka 4.3 keeps them until they are upgraded."""
+    """A log directory with the feature levels of Apache Kafka 4.3 keeps them until they are upgraded."""
     fs = MemoryFilesystem()
     first = SimulatedBroker(features={"metadata.version": 30, "transaction.version": 1}, fs=fs).start()
     assert first.broker.cluster.state.features["metadata.version"] == 30

@@ -1,4 +1,4 @@
-"""Prepare before markers before Complete: a step out of order is noticed where it is made."""
+"""A transaction writes Prepare, then its markers, then Complete: a wrong order is detected at the step that causes it."""
 
 from __future__ import annotations
 

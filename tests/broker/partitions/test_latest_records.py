@@ -170,7 +170,7 @@ def test_superseded_records_are_skipped_for_any_read_size(piece: int, monkeypatc
 
 @pytest.mark.entry("STO-28")
 def test_segment_with_offsets_outside_its_range_is_damaged() -> None:
-    """Of the first segment no earlier one says where it must begin, only its name. The file is an older one's."""
+    """Only the file's name shows where the first segment must begin. Its content is replaced with an older segment's."""
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=2_000))
     while len(log.segments) < 4:
         log.append_own(build_batch([(b"\0\0\0\1a", b"value")], NOW_MS), NOW_MS)
@@ -215,7 +215,7 @@ def test_previous_record_is_used_when_the_newest_is_undecodable() -> None:
 def test_previous_batch_is_used_when_the_newest_is_undecodable() -> None:
     record = to_record(TxnMetadata("a", 7, 3, 1_000, TxnState.EMPTY, frozenset(), -1, NOW_MS), flexible=True)
     broken = single(record)
-    # The value says that it is longer than the batch.
+    # The value's length field exceeds the batch.
     broken[66 + 5] = 0x7E
     renew_crc(broken)
     log = log_of(single(record), broken)

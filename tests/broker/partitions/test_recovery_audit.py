@@ -1,4 +1,4 @@
-"""A start after a crash names the transactions that lost a part, in the log and as a metric."""
+"""A start after a crash logs the transactions that lost a part, and reports their number as a metric."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def crashed(*commands: str) -> MemoryFilesystem:
 
 
 def cut(fs: MemoryFilesystem, directory: str, count: int) -> None:
-    """The last batches did not come to the disk."""
+    """Remove the last `count` batches from a log, as if they had never reached the disk."""
     (path,) = [p for p in fs.files if f"/{directory}/" in p and p.endswith(".log")]
     raw = fs.files[path]
     del raw[[at for at, _ in batches(raw)][-count] :]
@@ -70,9 +70,9 @@ def test_lost_offsets_are_reported() -> None:
 @pytest.mark.parametrize(
     ("records", "wanted"),
     [
-        # The Complete record is lost, so missing markers are written again.
+        # The Complete record is lost, so the coordinator writes the markers again.
         (1, set()),
-        # Prepare too: the partitions know more than the coordinator.
+        # The Prepare record is lost too, so the partitions have an outcome that the coordinator does not know.
         (2, {("whole", "t", 0), ("whole", "t", 1)}),
     ],
 )

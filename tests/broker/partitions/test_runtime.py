@@ -18,7 +18,7 @@ from tests.support.world import simulated_env
 
 
 class Wake(Effect, frozen=True):
-    """An effect that no handler knows."""
+    """An effect for which no handler is registered."""
 
 
 def test_refused_effect_is_not_treated_as_a_refused_append() -> None:

@@ -1,4 +1,4 @@
-"""Which connection a request to another broker takes, as brokers register, move, are fenced and go."""
+"""The connection for a request to another broker while brokers register, change their address, are fenced and unregister."""
 
 from __future__ import annotations
 

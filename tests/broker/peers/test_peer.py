@@ -1,4 +1,4 @@
-"""A connection to another broker in a simulated world: slow, lost, foreign and overloaded peers."""
+"""A connection to another broker in a simulated world: slow, lost, unknown and overloaded peers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OFFERED = ((METADATA, 0, 12), (API_VERSIONS_KEY, 0, 4))
 
 
 class Accepted(AcceptedConnection):
-    """The other side of one connection: keeps requests, and answers when a test says so."""
+    """The peer's end of one connection. It stores requests and answers when the test calls `answer`."""
 
     def __init__(self, host: Host) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Accepted(AcceptedConnection):
 
 
 class Host:
-    """A host that listens, and what it offers."""
+    """A listening peer, with the API versions that it offers."""
 
     def __init__(self, env: SimulatedEnv) -> None:
         self.env = env
@@ -138,7 +138,7 @@ def test_requests_share_one_connection_and_wait_for_api_versions(world: PeerWorl
     world.host.answers_greetings = True
     world.host.greeted(accepted, 4)
     world.settle()
-    # The peer was asked in version 5; what it says in version 4 is read as the answer in the same format.
+    # The request has ApiVersions version 5 and the response version 4; both responses have the same format.
     assert [key for key, _, _ in accepted.requests] == [API_VERSIONS_KEY, METADATA, METADATA, METADATA]
     for at in (-3, -2, -1):
         accepted.answer(MetadataResponse(controller_id=at), at=at)

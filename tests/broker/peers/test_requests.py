@@ -12,7 +12,7 @@ def request(deadline_ms: float = 100.0, size_bytes: int = 10) -> Request:
 
 
 def sent(requests: Requests) -> int:
-    """Send the next request; returns its correlation id."""
+    """Send the next request and return its correlation id."""
     taken = requests.next()
     assert taken is not None
     correlation_id = requests.correlation_id()

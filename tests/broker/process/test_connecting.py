@@ -1,4 +1,4 @@
-"""An `Env` listens and connects: on this machine and in a simulated world alike."""
+"""An `Env` listens and connects in the same way on real sockets and in a simulated world."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGE = bytes(range(256)) * 1_000
 
 
 class Peer(asyncio.BufferedProtocol):
-    """Keeps what arrives, and sends it back where it is the one that was called."""
+    """A protocol that stores received bytes, and sends them back if it `echoes`."""
 
     def __init__(self, *, echoes: bool = False) -> None:
         self._echoes = echoes
@@ -43,7 +43,7 @@ class Peer(asyncio.BufferedProtocol):
 
 
 class Dialled:
-    """One attempt to connect."""
+    """One attempt to connect, with its result."""
 
     def __init__(self, env: Env, port: int) -> None:
         self.peer = Peer()
@@ -65,7 +65,7 @@ class Dialled:
 
 
 async def dial(env: Env, port: int) -> Dialled:
-    """Connect, or be refused."""
+    """Connect to a port, and wait until the attempt has succeeded or failed."""
     dialled = Dialled(env, port)
     assert not dialled.is_over
     while not dialled.is_over:
@@ -80,7 +80,7 @@ async def turn(env: Env) -> None:
 
 
 async def turns(env: Env, peer: Peer, count: int) -> None:
-    """Wait until so many bytes have arrived."""
+    """Wait until `count` bytes have arrived."""
     while len(peer.arrived) < count:
         await turn(env)
 
@@ -158,6 +158,6 @@ def test_simulated_broker_answers_over_the_simulated_network() -> None:
 
 
 async def test_invalid_port_is_reported_as_an_error() -> None:
-    """It comes from another broker's registration."""
+    """A registration of another broker may contain an invalid port."""
     dialled = await dial(RealEnv(), 70_000)
     assert dialled.error is not None

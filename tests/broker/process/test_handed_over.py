@@ -15,7 +15,7 @@ from tests.scenarios.world import World
 
 @pytest.fixture
 def disk() -> MemoryFilesystem:
-    """Handed over in place."""
+    """A log directory that was handed over to Apache Kafka in place."""
     broker = SimulatedBroker().start()
     world = World(broker, "ottla", "")
     for command in ("topic t", "N = init", "produce N t"):
@@ -62,7 +62,7 @@ def test_directory_used_by_apache_kafka_is_refused(disk: MemoryFilesystem) -> No
 
 
 def test_directory_of_an_interrupted_hand_over_is_served(disk: MemoryFilesystem) -> None:
-    """A hand-over that was cut off."""
+    """The hand-over was interrupted before the metadata directory was moved away."""
     disk.rename(f"{DATA_DIR}.ottla-metadata", f"{DATA_DIR}/{METADATA_DIRECTORY}")
     broker = SimulatedBroker(fs=disk).start()
     assert "t" in broker.broker.cluster.state.topics

@@ -23,7 +23,7 @@ READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
 
 
 def test_second_broker_keeps_the_ready_file_of_the_first(tmp_path: Path) -> None:
-    """It has the same command line and is refused by the lock; health keeps asking the first broker."""
+    """The second broker has the same command line and fails because of the directory's lock. The first one stays ready."""
     data, path = tmp_path / "data", tmp_path / "ready.json"
     data.mkdir()
     path.write_text(READY)
@@ -99,7 +99,7 @@ def test_missing_directory_is_reported_before_the_start(tmp_path: Path) -> None:
 
 
 def test_ready_file_works_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As some network file systems and container mounts."""
+    """Some network filesystems and container mounts do not support file locks."""
 
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")

@@ -1,4 +1,4 @@
-"""Another broker in the place of the one before: what it has of it, and what not."""
+"""A broker is replaced by a new broker in the same process, which keeps only some of the old broker's state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_reset_removes_everything_except_the_cluster_id(world: ServingWorld) -> 
 
 
 def test_work_of_the_previous_broker_does_not_continue(world: ServingWorld) -> None:
-    """Its timers fire later, and its clients are cut off; neither may write into its successor's files."""
+    """The old broker's timers still fire, and its clients are disconnected. Neither may write into the new broker's files."""
     client = world.connect()
     make_topic(client, "t")
     producer_id(client, "shop")

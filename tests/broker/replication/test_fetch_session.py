@@ -12,7 +12,7 @@ TOPIC = b"t" * 16
 
 
 def wanted(**offsets: int) -> dict[TopicIdPartition, FetchPartition]:
-    """Partitions by number, as `p0=5` names them."""
+    """Return fetched partitions by number: `p0=5` is partition 0 at offset 5."""
     numbers = {int(name[1:]): offset for name, offset in offsets.items()}
     return {(TOPIC, index): FetchPartition(partition=index, fetch_offset=offset) for index, offset in numbers.items()}
 
@@ -52,7 +52,7 @@ def test_refused_session_starts_again(code: Code, session_id: int) -> None:
     session.answered(FetchResponse(session_id=7))
     named(session, p0=0)
     assert not session.answered(FetchResponse(error_code=code))
-    # The leader closes a session that it still has when a whole request with its id comes.
+    # A full request with a known session id makes the leader close that session.
     assert (session.session_id, session.epoch) == (session_id, 0)
     assert named(session, p0=0) == ([0], [])
 

@@ -23,7 +23,7 @@ from tests.support.world import LoopWorld
 
 
 class FollowerWorld(LoopWorld):
-    """A broker that follows partitions of one leader, and the requests that it has sent there."""
+    """A broker that follows partitions of one leader, with the requests that it has sent to the leader."""
 
     def __init__(self, carry_out: Callable[[Partition, Following, Any], Any], partitions: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def test_bug_in_one_partition_stops_only_that_one() -> None:
 
 
 def test_partition_whose_response_was_not_used_is_fetched_again() -> None:
-    """A session's responses omit what was sent before: a high watermark that the follower did not use would be lost."""
+    """A session's response omits unchanged fields, so a high watermark that the follower dropped would not be sent again."""
     follower = FollowerWorld(lambda *_: None, 1)
     follower.answer(0, session_id=9, high_watermark=0)
     assert follower.named(1) == []

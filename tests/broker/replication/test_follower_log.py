@@ -1,4 +1,4 @@
-"""Records that a follower's log appends from its leader, and which of them are synced."""
+"""Records that a follower appends from its leader, and which of its segments are synced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.world import simulated_env
 
 
 class Synced(MemoryFilesystem):
-    """Remembers which files were synced."""
+    """A filesystem that records which files were synced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Synced(MemoryFilesystem):
 
 
 def test_every_written_segment_is_synced_before_the_next_fetch() -> None:
-    """The leader takes what is below the next fetch's offset for safe, so that no segment may be left out."""
+    """The leader assumes that all records before the fetch offset are durable, so every segment must be synced."""
     fs = Synced()
     env = cast(Any, simulated_env(fs))
     barrier = Barrier(GroupCommit(env, Stepping(env, lambda: None), lambda error: None, lambda path, error: None))

@@ -1,4 +1,4 @@
-"""Two brokers in one process, on one network and clock, whose metadata a test changes on both."""
+"""Two brokers in one process, on one network and clock. A test changes the metadata of both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LISTENER, PORT = "PLAINTEXT", 9092
 
 
 class ClusterWorld:
-    """Partition 0 of `TOPIC` is led by the first broker, partition 1 by the second; both coordinators are on the first one."""
+    """The first broker leads partition 0 of `TOPIC` and has both coordinators. The second broker leads partition 1."""
 
     def __init__(self, transaction_version: int = 2) -> None:
         self.scheduler, self.network = Scheduler(START_MS), Network()
@@ -72,7 +72,7 @@ class ClusterWorld:
         return broker.start()
 
     def _join(self, broker_id: int) -> None:
-        """Have the coordinators of a broker ask the other one."""
+        """Connect a broker's coordinators to the other broker."""
         server = self.brokers[broker_id].broker
         peers = self.peers[broker_id] = BrokerPeers(
             cast(PeerEnv, server.env),
@@ -111,7 +111,7 @@ class ClusterWorld:
     # metadata
 
     def change(self, records: list[LogRecord], *broker_ids: int) -> None:
-        """Both brokers learn of a change, or those that are named."""
+        """Apply records to the metadata of the brokers with these ids, or of both brokers."""
         for broker_id in broker_ids or self.brokers:
             server = self.brokers[broker_id].broker
             server.cluster.metadata_log.execute(Result(None, records))
@@ -122,7 +122,7 @@ class ClusterWorld:
         self.change([metadata_record(partition_change_record, change)], *broker_ids)
 
     def replicate(self, topic: str, index: int, leader: int) -> None:
-        """Copy the leader's log to the other broker, as a follower that has caught up would."""
+        """Copy the leader's log to the other broker, as a follower would that has caught up."""
         source, target = self.log(leader, topic, index), self.log(ONE + TWO - leader, topic, index)
         for header, raw in all_batches(source):
             if header.base_offset >= target.log_end_offset:
@@ -198,7 +198,7 @@ class ClusterWorld:
         return label
 
     def is_stable(self, index: int, leader: int | None = None) -> bool:
-        """Whether no transaction is pending in a partition."""
+        """Whether a partition has no pending transaction."""
         log = self.log((ONE, TWO)[index] if leader is None else leader, TOPIC, index)
         return log.last_stable_offset == log.log_end_offset
 
@@ -211,7 +211,7 @@ class ClusterWorld:
 
 
 Intercept = Callable[[Any], bool]
-"""Gets a message to the other broker; returns whether it is held back."""
+"""Called with a message to the other broker. Returns whether the message is held."""
 
 
 class HeldPeer:

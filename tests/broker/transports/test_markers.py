@@ -1,4 +1,4 @@
-"""Markers sent to other brokers while leaders and coordinators move, are slow or stop."""
+"""Markers sent to other brokers while leaders and coordinators change, are slow or stop."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_unanswered_markers_are_sent_again(world: ClusterWorld, kind: Failure) -
 
 
 def refuse(held: HeldPeer, code: int) -> None:
-    """The answer of the other broker to the markers that are held."""
+    """Let the other broker answer the held markers with this error code."""
     ((_, message, _, _),) = held.held
     result = WritableTxnMarkerPartitionResult(partition_index=1, error_code=code)
     topic = WritableTxnMarkerTopicResult(name=TOPIC, partitions=[result])
@@ -93,7 +93,7 @@ def refuse(held: HeldPeer, code: int) -> None:
     ],
 )
 def test_refusal_of_a_replaced_coordinator_is_logged_as_a_warning(world: ClusterWorld, code: Code, level: str) -> None:
-    """The next coordinator has ended the transaction, and the producer may have begun another one with a newer epoch."""
+    """With these codes another coordinator has completed the transaction, and the producer may have begun a new one."""
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -149,7 +149,7 @@ def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(wo
 
 
 def test_partition_without_leader_is_not_treated_as_deleted(world: ClusterWorld) -> None:
-    """Apache Kafka 4.3.1 completes such a transaction, and its marker is never written."""
+    """Unlike here, Apache Kafka 4.3.1 completes such a transaction and never writes its marker."""
     producer = begun(world, 1)
     world.elect(TOPIC, 1, -1)
     assert world.end(producer).error_code == Code.NONE
@@ -161,7 +161,7 @@ def test_partition_without_leader_is_not_treated_as_deleted(world: ClusterWorld)
 
 
 def test_newly_elected_coordinator_completes_decided_transactions(world: ClusterWorld) -> None:
-    """The coordinator loses its partition between Prepare and the markers; the next one sends them, with its own epoch."""
+    """The coordinator's leader changes between Prepare and the markers. The new coordinator sends them with its own epoch."""
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -202,7 +202,7 @@ def test_markers_for_one_broker_are_batched_while_a_request_is_in_flight(world: 
 
 
 def test_number_of_queued_markers_is_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beyond it are sent again later, as those that were not answered in time."""
+    """Markers beyond the bound get REQUEST_TIMED_OUT, and the coordinator sends them again later."""
     monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
     transport = world.brokers[ONE].broker.transactions._second_phase._markers._transport
     held = HeldPeer(world, ONE)

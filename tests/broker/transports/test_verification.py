@@ -26,7 +26,8 @@ from ottla.protocol.messages.txn_offset_commit import (
 from tests.broker.transports.cluster_world import IDS, ONE, TOPIC, TWO, ClusterWorld, HeldPeer
 
 VERIFIED, ADDED = 11, 12
-"""Versions of Produce: of the first a batch's partition has to be part of the transaction, of the second it becomes one."""
+"""Versions of Produce. With `VERIFIED` the batch's partition must already be part of the transaction; `ADDED` adds it
+implicitly."""
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def begun(world: ClusterWorld, version: int) -> Any:
 
 
 def sent(world: ClusterWorld, producer: Any, version: int) -> tuple[Any, tuple[int, int]]:
-    """A batch on its way to the second broker, whose question to the coordinator is held back."""
+    """Produce to the second broker, whose verification request is held. Returns the client and the request that it waits for."""
     client = world.brokers[TWO].connect()
     return client, client.send(world.batch(producer, 1, version), version)
 
@@ -147,7 +148,7 @@ def test_former_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
 def test_batch_is_refused_when_its_transaction_ends_during_verification(world: ClusterWorld, version: int) -> None:
-    """The response was right when it was sent, but the batch would follow the marker and never be ended."""
+    """The verification was valid when it was sent, but the batch would be appended after the marker and never be committed."""
     producer, held = begun(world, version), HeldPeer(world, TWO)
     client, batch = sent(world, producer, version)
     ((broker_id, message, then, options),) = held.held
@@ -213,7 +214,7 @@ def all_batches_of_a_request(world: ClusterWorld, producer: Any, version: int, *
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
 def test_one_verification_request_covers_all_partitions_of_a_produce(world: ClusterWorld, version: int) -> None:
-    """And the coordinator adds them by one record."""
+    """With `ADDED` the coordinator adds all partitions with a single record."""
     for index in (0, 1):
         world.elect(TOPIC, index, TWO)
     producer, held = begun(world, version), HeldPeer(world, TWO)
@@ -270,7 +271,7 @@ def test_local_coordinator_adds_all_partitions_with_one_record(world: ClusterWor
 
 
 def test_fenced_producer_and_new_owner_are_verified_separately(world: ClusterWorld) -> None:
-    """A request lists a transactional id once, so two producers with the same id are verified separately."""
+    """AddPartitionsToTxn names a transactional id once, so two producers with the same id need two requests."""
     old, new = world.init(), world.init()
     other = world.init(transactional_id="y")
     held = HeldPeer(world, TWO)

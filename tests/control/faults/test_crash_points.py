@@ -1,6 +1,6 @@
-"""A transaction is stopped at each point of its way to the end: the process dies there, it waits there, or the step is refused.
+"""A transaction is interrupted at each fault point of its completion: the broker is killed, waits, or refuses the step.
 
-Whatever happens, the transaction ends as a whole: its records in all partitions and the offsets of its group, or none of them.
+In every case the transaction ends as a whole: all its records and the offsets of its group are committed, or none of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEGUN = (
     "add_offsets A g",
     "offsets A g t=5",
 )
-"""A transaction with two partitions and offsets: three markers, of which that of `__consumer_offsets` is the first."""
+"""A transaction on two partitions and with offsets. It gets three markers, and the first one is in `__consumer_offsets`."""
 COMMITTED = "a1 / a2 / 5"
 NOTHING = "nothing / nothing / nothing"
 
@@ -39,7 +39,7 @@ def test_decided_transaction_is_completed_after_a_crash(faulty: Faulty, point: P
     with faulty.killed():
         faulty.do(f"{end} A")
     assert outcome(faulty) == (COMMITTED if end == "commit" else NOTHING)
-    # The client got no response, and asks again.
+    # The client got no response, so it retries.
     assert faulty.do(f"{end} A stay once").startswith("NONE")
     assert faulty.do("describe x").startswith("CompleteCommit" if end == "commit" else "CompleteAbort")
 
@@ -56,8 +56,8 @@ def test_unlogged_decision_leaves_the_transaction_open_after_a_crash(faulty: Fau
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_crash_between_markers_leaves_some_written(faulty: Faulty, written: int) -> None:
-    """Until the next start has written the others; then each partition has exactly one marker."""
+def test_remaining_markers_are_written_after_a_crash_between_markers(faulty: Faulty, written: int) -> None:
+    """After the restart the coordinator writes the missing markers, and the transaction is visible completely."""
     faulty.do(*BEGUN)
     hit = faulty.add(kill="between-markers", after_markers=written)
     with faulty.killed():
@@ -65,7 +65,7 @@ def test_crash_between_markers_leaves_some_written(faulty: Faulty, written: int)
     assert hit.newest_hits[0].markers_written == written
     assert outcome(faulty) == COMMITTED
     markers = sum(faulty.do(f"log {topic}").count("commit") for topic in "tu")
-    # The coordinator writes them all again, and the ones that were there are known as such.
+    # The coordinator writes all markers again. Repeated markers are harmless.
     assert markers >= 2
 
 
@@ -93,7 +93,7 @@ def test_a_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     faulty.broker.sleep(1_000)
     assert held.hits == 1
     assert faulty.do("describe x").startswith("Ongoing")
-    # A retry waits as well, and a new producer gets a retriable error.
+    # A retry waits too. A new producer gets a retriable error.
     again = faulty.send("commit A nosettle")
     assert held.hits == 1
     assert faulty.do("B = init x once nosettle") == "CONCURRENT_TRANSACTIONS"
@@ -130,7 +130,7 @@ def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None
 
 
 def test_one_partition_can_be_left_without_its_marker(faulty: Faulty) -> None:
-    """A reader of committed data is held back in that partition alone."""
+    """Only in this partition, read-committed consumers do not get past the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", topic="f-u", after_markers=2)
     faulty.do("commit A nosettle once")
@@ -169,7 +169,7 @@ def test_fault_does_not_affect_other_transactions(faulty: Faulty) -> None:
     assert (held.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
 
 
-def test_two_faults_hold_one_after_the_other(faulty: Faulty) -> None:
+def test_second_fault_holds_after_the_first_is_removed(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     first, second = (faulty.faults.add(Fault(hold="before-complete")) for _ in range(2))
     faulty.do("commit A nosettle")
@@ -190,7 +190,7 @@ def test_held_transaction_of_a_deleted_topic_completes(faulty: Faulty) -> None:
 
 @pytest.mark.parametrize("point", list(Point))
 def test_faults_work_with_durability_power(point: Point) -> None:
-    """With ``ottla.durability=power`` decisions and markers follow syncs, and the fault points are between them."""
+    """With ``ottla.durability=power`` decisions and markers are written after fsyncs, and the fault points are between them."""
     faulty = Faulty(ottla_durability="power")
     faulty.do(*BEGUN)
     held = faulty.add(hold=point.value)
@@ -232,8 +232,8 @@ def test_held_decision_is_dropped_when_the_broker_stops(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_broker_stops_while_a_transaction_is_held(faulty: Faulty) -> None:
-    """And the next start, which has no faults, ends it."""
+def test_held_transaction_completes_after_a_restart(faulty: Faulty) -> None:
+    """After the restart there are no faults, and the coordinator completes the transaction."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-complete")
     faulty.do("commit A nosettle", "restart")

@@ -1,4 +1,4 @@
-"""Each way to hit on a request of every API, in its oldest and its newest version, on a whole broker."""
+"""Each kind of fault on a request of every API, in its oldest and its newest version, on a whole broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWERED: list[dict[str, Any]] = [
 SILENT: list[dict[str, Any]] = [{"drop_answer": True}, {"drop_request": True}]
 CLOSED: list[dict[str, Any]] = [{"cut": "before"}, {"cut": "after"}]
 UNANSWERED = {0}
-"""Produce with acks=0 has no response, as here."""
+"""Produce has no response, because these requests have acks=0."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def broker() -> Iterator[Faulty]:
 
 
 def heard(client: SimulatedClient, request: Any, version: int, *, is_answered: bool) -> bool:
-    """Whether the request is answered before the next one."""
+    """Send the request and an ApiVersions request after it. Returns whether the second one is answered."""
     sent = client.send(request, version)
     after = client.send(ApiVersionsRequest(), 0)
     if is_answered:

@@ -1,4 +1,4 @@
-"""Faults as people write them: in JSON, YAML and Python, and one line for each that cannot be."""
+"""Faults in the notations that users write: JSON, YAML and Python. Each invalid fault gets a one-line error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.control.faults.parsing import MAX_TEXT_BYTES
 from ottla.control.faults.registry import Fault, FaultError, parse_faults
 
 MAX_LINE = 400
-"""No error repeats all of a long value."""
+"""Maximum length of an error message, which never repeats a long value completely."""
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"api": "EndTx", "drop_answer": True}, "unknown API 'EndTx'; did you mean EndTxn"),
@@ -111,7 +111,7 @@ def test_invalid_fault_is_reported_in_one_line(given: dict[str, Any], says: str)
         pytest.param("[" * 60_000, "neither JSON nor YAML", marks=pytest.mark.smoke),
         (" " * (MAX_TEXT_BYTES + 1), "bytes; at most"),
         ("!!python/object/apply:os.getcwd []", "neither JSON nor YAML"),
-        # Each of these fails in another part of the library that reads YAML.
+        # Each of these fails in another function of the YAML library.
         ("api: 2001-13-45", "neither JSON nor YAML: month must be in 1..12"),
         ("api: 2001-01-01 00:00:00 +99:99", "neither JSON nor YAML: offset must be"),
         (f"api: {'9' * 5_000}", "neither JSON nor YAML: Exceeds the limit"),
@@ -119,7 +119,7 @@ def test_invalid_fault_is_reported_in_one_line(given: dict[str, Any], says: str)
         ("api: !!bool maybe", "neither JSON nor YAML"),
         ('api: !!int ""', "neither JSON nor YAML"),
         ("api: !!timestamp soon", "neither JSON nor YAML"),
-        # These are JSON and YAML, but no fault has such values, and no answer could name them.
+        # These are valid JSON or YAML, but no fault can have such values.
         (f'{{"api": {"9" * 5_000}}}', "a number is too large; the numbers of a fault are at most"),
         ('{"delay_ms": 1e400}', "a number is too large; the numbers of a fault are at most"),
         ('{"api": "Fetch", "delay_ms": 5, "nth": 1' + "0" * 30 + "}", "a number is too large; the numbers of a fault are at most"),
@@ -190,7 +190,7 @@ def test_default_number_of_hits_depends_on_the_fault(given: dict[str, Any], limi
 
 @pytest.mark.smoke
 def test_every_kafka_error_is_accepted_by_name_and_number() -> None:
-    """Held against a client that has its own list."""
+    """The list is compared with the independent list of kafka-python."""
     from kafka import errors
 
     from ottla.control.faults.api_names import ERRORS

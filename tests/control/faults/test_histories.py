@@ -1,4 +1,4 @@
-"""Transactions in a row, each under some fault, from a client that tries again as producers do: each is committed exactly once."""
+"""Consecutive transactions with a fault each, from a client that retries as producers do: each is committed exactly once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def some_fault(rng: random.Random) -> dict[str, Any]:
 
 
 def committed(faulty: Faulty, version: int) -> str:
-    """The answer to EndTxn, asked for until there is one. What a fault holds goes on after a while."""
+    """Retry EndTxn until it succeeds, and return its last response. Faults that still hold the transaction are then removed."""
     for _ in range(ATTEMPTS):
         try:
             answer = faulty.do(f"commit A v={version} nosettle once")

@@ -1,4 +1,4 @@
-"""Which requests trigger a fault, and what its handle shows: without a broker."""
+"""Which requests trigger a fault, and what its handle reports. These tests run without a broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.simulation.client import api_key, newest
 
 @dataclass
 class Known:
-    """Topics by id, and what a fetch session holds."""
+    """Topic names by topic id, and the partitions of a fetch session."""
 
     names: dict[bytes, str] = field(default_factory=dict)
     session: list[tuple[bytes, str, int]] = field(default_factory=list)
@@ -132,7 +132,7 @@ def test_probabilities_0_and_1_hit_none_and_all() -> None:
 
 
 def test_first_added_fault_wins_until_it_is_spent() -> None:
-    """As in kfake, where control functions of one key are tried in turn."""
+    """As in kfake, control functions for the same key are tried in the order in which they were added."""
     faults = Faults()
     for cut in ("before", "after"):
         faults.add(Fault(api="EndTxn", cut=cut))
@@ -152,7 +152,7 @@ def test_observing_and_delaying_faults_do_not_block_others() -> None:
     assert (seen.hits, slow.hits) == (1, 1)
 
 
-def test_no_api_is_watched_without_faults() -> None:
+def test_no_api_is_intercepted_without_faults() -> None:
     faults = Faults()
     assert not faults.watched_keys and not faults.watched_points
     one, all_, point = (
@@ -253,7 +253,7 @@ def test_held_transaction_is_counted_once() -> None:
 
 @pytest.mark.smoke
 def test_kill_fault_ends_the_process_like_sigkill() -> None:
-    """No exit handler runs."""
+    """The process ends without running exit handlers."""
     program = "import atexit; from ottla.control.faults.registry import kill_process as kill; atexit.register(print, 1); kill()"
     ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert (ended.returncode, ended.stdout) == (137, b"")
@@ -261,7 +261,7 @@ def test_kill_fault_ends_the_process_like_sigkill() -> None:
 
 @pytest.mark.parametrize("key", sorted(SERVED))
 def test_every_api_can_be_refused(key: int) -> None:
-    """Whatever is missing in the request: the answer can be written in every version."""
+    """The error response can be encoded in every version, whatever fields the request lacks."""
     from ottla.protocol.codec import api, response_parts
 
     request = request_type(key)()

@@ -1,4 +1,4 @@
-"""Faults on requests to a whole broker: errors, delays, cuts, dropped responses and throttles."""
+"""Faults on requests to a whole broker: errors, delays, closed connections, dropped responses and throttling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CODE = int(Code.NOT_LEADER_OR_FOLLOWER)
 
 
 def produced(*places: str, acks: int = -1, size: int = 1) -> ProduceRequest:
-    """``t/1``: a record for each."""
+    """Return a produce request with one record for each place: ``t/1`` is partition 1 of topic t."""
     batch = bytes(build_batch([(None, b"v" * size)], START_MS))
     topics: dict[str, list[PartitionProduceData]] = {}
     for place in places:
@@ -121,7 +121,7 @@ def test_fetch_error_is_set_per_partition(faulty: Faulty, version: int) -> None:
 
 
 def test_fetch_error_reaches_unlisted_partitions_of_a_session(faulty: Faulty) -> None:
-    """And at once, also where there is no data to wake it."""
+    """The response is immediate, although no new data completes the fetch."""
     faulty.do("topic t partitions=2")
     with faulty.broker.connect() as client:
         opened = client.call(fetched(0, 1, session=(0, 0)), 12)
@@ -207,7 +207,7 @@ def test_marker_error_is_set_on_its_partition(faulty: Faulty) -> None:
     assert [faulty.do(f"log {t}").count("abort") for t in "tu"] == [1, 0]
 
 
-def test_given_response_replaces_the_brokers(faulty: Faulty) -> None:
+def test_configured_response_replaces_the_brokers(faulty: Faulty) -> None:
     answer = {"coordinators": [{"key": "g", "node_id": 9, "host": "elsewhere", "port": 1}]}
     faulty.add(api="FindCoordinator", group="g", answer=answer)
     with faulty.broker.connect() as client:
@@ -216,7 +216,7 @@ def test_given_response_replaces_the_brokers(faulty: Faulty) -> None:
         assert client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0].host != "elsewhere"
 
 
-def test_given_fetch_response_is_sent(faulty: Faulty) -> None:
+def test_configured_fetch_response_is_sent(faulty: Faulty) -> None:
     topics = [{"topic": "t", "partitions": [{"partition_index": 3, "error_code": "OFFSET_OUT_OF_RANGE", "records": "AAE="}]}]
     faulty.add(api="Fetch", answer={"responses": topics})
     with faulty.broker.connect() as client:
@@ -278,7 +278,7 @@ def test_a_request_is_dropped_without_an_effect(faulty: Faulty) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_client_retries_end_txn_after_a_dropped_response(faulty: Faulty, version: int) -> None:
-    """As producers do after a timeout: they retry on another connection, and the transaction is committed once."""
+    """After a timeout a producer retries on another connection, and the transaction is committed once."""
     faulty.do(
         "topic t", "A = init x", "add A t v=3" if version == 4 else "Z = copy A", f"produce A t v={11 if version == 4 else 12}"
     )
@@ -301,7 +301,7 @@ def test_client_retries_end_txn_after_a_dropped_response(faulty: Faulty, version
     assert faulty.do("read t") == "a1 a2"
 
 
-# time
+# delays
 
 
 def answered_after_ms(faulty: Faulty, client: Any, sent: Any) -> int:
@@ -360,7 +360,7 @@ def test_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
 
 
 def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Faulty) -> None:
-    """As in Kafka, a received request is executed, so a produce can arrive after the client's next one."""
+    """As in Kafka, a received request is executed even if its client disconnects, perhaps after the client's next request."""
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
     faulty.add(api="Produce", delay_answer_ms=500)
@@ -424,7 +424,7 @@ def test_disconnect_of_a_frozen_client_discards_its_requests(faulty: Faulty) -> 
 
 
 def test_throttle_time_is_returned_and_enforced(faulty: Faulty) -> None:
-    """KIP-219: the answer leaves at once, and the connection is not read for as long as it says."""
+    """KIP-219: the response is sent immediately, and the connection is muted for the throttle time."""
     faulty.do("topic t")
     faulty.add(api="Produce", throttle_ms=700)
     with faulty.broker.connect() as client:
@@ -455,10 +455,10 @@ def test_kill_fault_ends_the_process_before_or_after_a_request(faulty: Faulty, m
     assert faulty.do("log t").count("data") == stored
 
 
-# large requests, which are decoded beside the loop
+# large requests, which are decoded in a thread
 
 
-def test_a_large_request_is_hit_like_a_small_one(faulty: Faulty) -> None:
+def test_large_request_triggers_faults_like_a_small_one(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     faulty.add(api="AddPartitionsToTxn", error=ERROR, delay_ms=100)
     topics = [AddPartitionsToTxnTopic(name="f-t", partitions=list(range(5_000)))]
@@ -471,11 +471,11 @@ def test_a_large_request_is_hit_like_a_small_one(faulty: Faulty) -> None:
         client.call(request, 3)
 
 
-# nothing
+# faults that do not match
 
 
 def test_faults_for_other_requests_change_nothing(faulty: Faulty) -> None:
-    """The same commands on a broker with faults that never match and on one without faults."""
+    """The same commands give the same responses with faults that never match and without faults."""
     faulty.do("topic z")
     faulty.faults.add(Fault(client_id="another", error=ERROR, times=None))
     faulty.faults.add(Fault(topic="another", cut="before", times=None))

@@ -1,4 +1,4 @@
-"""Faults on a real event loop and over sockets: what a client at the other end sees."""
+"""Faults on a real event loop and over sockets, as the client at the other end experiences them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Served:
-    """A broker on this event loop, and its faults. Clients block, so they run in threads."""
+    """A broker on this event loop, and its faults. Clients use blocking calls, so they run in threads."""
 
     def __init__(self, server: BrokerServer, faults: Faults) -> None:
         self.server, self.faults = server, faults
@@ -55,7 +55,7 @@ def metadata(client: RawClient) -> Any:
     return client.call(MetadataRequest([]), 9)
 
 
-async def test_a_connection_is_cut(served: Served) -> None:
+async def test_cut_fault_closes_the_connection_once(served: Served) -> None:
     added = served.faults.add(Fault(api="Metadata", cut="after"))
     with pytest.raises(Closed):
         await served.ask(metadata)
@@ -84,7 +84,7 @@ async def test_frozen_client_continues_when_released(served: Served) -> None:
     assert (await asking).brokers
 
 
-async def test_delay_lasts_for_the_given_time(served: Served) -> None:
+async def test_delay_lasts_for_the_configured_time(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", delay_ms=60))
     served.faults.add(Fault(api="Metadata", delay_answer_ms=60))
 
@@ -98,7 +98,7 @@ async def test_delay_lasts_for_the_given_time(served: Served) -> None:
 
 
 async def test_stock_producer_commits_once_after_dropped_responses(served: Served) -> None:
-    """The first batch is refused, and the response to the first EndTxn is dropped. The client retries both."""
+    """The first batch is refused, and the response to the first EndTxn is dropped. The client retries both requests."""
     refused = served.faults.add(Fault(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER"))
     lost = served.faults.add(Fault(api="EndTxn", transactional_id="checkout-*", fields={"committed": True}, drop_answer=True))
     ends = served.faults.add(Fault(api="EndTxn", observe=True))
@@ -120,5 +120,5 @@ async def test_stock_producer_commits_once_after_dropped_responses(served: Serve
     assert (refused.hits, lost.hits) == (1, 1)
     assert ends.hits >= 1
     (log,) = [log for log in served.server.directory.logs.values() if log.topic == "orders"]
-    # A record and one marker.
+    # One record and one marker.
     assert (log.log_end_offset, log.last_stable_offset) == (2, 2)

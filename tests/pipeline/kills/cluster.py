@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on loopback: a master and workers, as the installed pyspark brings them."""
+"""A standalone Spark cluster on the loopback interface: a master and workers of the installed pyspark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UP_S = 60
 
 
 class Cluster:
-    """One core and one executor a worker."""
+    """A cluster whose workers have one core and one executor each."""
 
     def __init__(self, directory: Path, workers: int = 2) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ class Cluster:
         self._kill()
 
     def _kill(self) -> None:
-        # Those first whose parents are the others: nobody else's executors are to die with ours.
+        # Kill executors first, while they are still children of the workers: only this cluster's executors may be killed.
         for pid in executors():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -91,12 +91,12 @@ def until(holds: Callable[[], bool], otherwise: str, seconds: float) -> None:
 
 
 def executors() -> list[int]:
-    """Processes that run tasks, of this test's cluster."""
+    """Return the process ids of this cluster's executors."""
     return _processes("CoarseGrainedExecutorBackend")
 
 
 def python_workers() -> list[int]:
-    """Those that a daemon of Spark has forked."""
+    """Return the process ids of Python workers, which a daemon of Spark forks."""
     daemons = set(_processes("pyspark.daemon"))
     return [pid for pid in daemons if _parent(pid) in daemons]
 
@@ -112,7 +112,7 @@ def _processes(word: str) -> list[int]:
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether this process has started it, or one that it has started."""
+    """Whether the process is a descendant of this process."""
     while pid > 1 and pid != os.getpid():
         pid = _parent(pid)
     return pid == os.getpid()

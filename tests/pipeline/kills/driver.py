@@ -1,4 +1,4 @@
-"""A driver that dies: the shop by either sink, in a process of its own, SIGKILLed with its JVM where it is told to.
+"""Run the shop with either sink in its own process, and kill the process and its JVM at a given point with SIGKILL.
 
 ``python -m tests.pipeline.kills.driver BOOTSTRAP CHECKPOINT SINK POINT`` with SINK ``exactly-once`` or ``spark``.
 """
@@ -25,7 +25,7 @@ from ottla.spark.sink.transaction import SharedTransaction
 from tools import kafka
 
 GATHERS = "KILLED_DRIVER_GATHERS"
-"""1 in the environment: batches are small, also where a point is given."""
+"""Environment variable: with the value 1 the driver gathers small batches, even if a kill point is given."""
 POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")
 BATCH_RECORDS = 1_000
 STARTED = "started"
@@ -37,7 +37,7 @@ def die() -> None:
 
 
 def die_once_written(bootstrap: str) -> None:
-    """As soon as anything has come into the outputs that was not there."""
+    """Die as soon as a record is appended to the invoices."""
 
     def watch() -> None:
         cluster = ClusterClient(Connecting(bootstrap))
@@ -57,10 +57,10 @@ def die_once_written(bootstrap: str) -> None:
 
 
 def arm(point: str, bootstrap: str) -> None:
-    """Die in the second batch of this life, so that each life gets something done."""
+    """Die at the point in this process's second batch, so that each run makes progress."""
     batches = 0
     if os.environ.get(GATHERS) != "1" and (point or "SPARK_MASTER" in os.environ):
-        # By tasks that share the transaction. Those drivers that are killed at random gather a batch.
+        # Let tasks write every batch. Only drivers that are killed at random times gather batches.
         gathering.MAX_OFFSETS = 0
     whole, small = RowWriter.whole, RowWriter.small
     mark, end = SharedTransaction.mark, SharedTransaction.end
@@ -102,7 +102,7 @@ def arm(point: str, bootstrap: str) -> None:
 def main(bootstrap: str, checkpoint: str, sink: str, point: str) -> int:
     master = os.environ.get("SPARK_MASTER", "local[2]")
     spark = session("ottla-kills", master=master, ivy_home=kafka.cache_dir() / "ivy")
-    # Small pieces, so that a task takes its time.
+    # Small Arrow batches make a task long enough to be killed inside it.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
     options = StreamOptions(bootstrap, "shop", checkpoint, "run", BATCH_RECORDS)
     if sink == "spark":

@@ -1,4 +1,4 @@
-"""A shop whose driver is killed: topics, purchases, lives of the driver, and looks at what is committed."""
+"""A shop whose driver is killed: its topics and purchases, runs of the driver, and checks of the committed records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class Shopping:
-    """``workload`` says how many purchases there are."""
+    """The shop. ``workload`` determines its purchases."""
 
     bootstrap: str
     checkpoint: Path
@@ -46,7 +46,7 @@ class Shopping:
         fill(self.bootstrap, PURCHASES, purchases(self.workload))
 
     def start(self, point: str = "") -> subprocess.Popen[str]:
-        """A life of the driver; when this returns, its stream runs."""
+        """Start the driver. Returns its process when the stream is running."""
         environment = {**os.environ, **(self.environment or quick_java.environment())}
         arguments = [self.bootstrap, str(self.checkpoint), self.sink, point]
         command = [sys.executable, "-m", "tests.pipeline.kills.driver", *arguments]
@@ -59,7 +59,7 @@ class Shopping:
         return life
 
     def live(self, point: str = "", *, within_s: float = LIFE_S) -> int:
-        """A life to its end; how it ended."""
+        """Run the driver until it exits, and return its exit code."""
         with self.start(point) as life:
             return life.wait(within_s)
 
@@ -72,7 +72,7 @@ class Shopping:
                 return life.wait(60)
 
     def ids(self, topic: str) -> Counter[int]:
-        """Purchases of what a committed reader gets now."""
+        """Return how often each purchase id is in a topic, as a read-committed consumer sees it."""
         return Counter(json.loads(value)["purchase"] for value in self.values(topic))
 
     def values(self, topic: str) -> list[bytes]:
@@ -91,9 +91,9 @@ class Shopping:
         return committed_values
 
     def agreed_outputs(self) -> Counter[int]:
-        """Both outputs say the same at every look; a transaction whose markers are on their way may take a moment.
+        """Return the purchases in the outputs, after checking that both outputs agree. Retries while markers are pending.
 
-        While the job goes on, shipments are between the invoices of just before and of just after.
+        While the job runs, the shipments must be between the invoices read before them and those read after them.
         """
         deadline = time.monotonic() + SETTLED_S
         while True:

@@ -1,4 +1,4 @@
-"""A standalone cluster: executors and Python workers die in the middle of it, and each purchase is handled once."""
+"""Executors and Python workers of a standalone cluster are killed in the middle of a batch: each purchase is handled once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.kafka import ApacheKafka, Unavailable
 pytestmark = [pytest.mark.wire, pytest.mark.nightly, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 WORKLOAD = Workload(20_000, malformed_share=0.02)
-"""Twenty batches: both kills come in the first of them. A job that is done before the second kill fails the test."""
+"""Twenty batches. Both kills happen during the first batches, and the test fails if the job is done before the second kill."""
 ATTACKS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1",
@@ -37,7 +37,7 @@ ATTACKS = {
     "spark.task.maxFailures": "8",
     "spark.stage.maxConsecutiveAttempts": "8",
 }
-"""Executors come and go by themselves, shuffled rows are lost with them, and Spark runs tasks and stages again as it likes."""
+"""Settings under which executors start and stop by themselves, shuffle files are lost, and Spark repeats tasks and stages."""
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def kill_executors_and_workers(
 
         with shopping.start() as life:
             for victims in (executors, python_workers):
-                # Not before a batch is whole, and then in the middle of one.
+                # Wait until a batch is committed, and then until the next batch is partly written.
                 until(lambda: shopping.agreed_outputs().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
                 before = written()
                 until(lambda before=before: written() > before or life.poll() is not None, "nothing is written", LIFE_S)  # type: ignore[misc]

@@ -1,7 +1,7 @@
-"""The driver is SIGKILLed, at every point of a batch and at random: each purchase is handled once, and both outputs agree.
+"""The driver is killed with SIGKILL at every point of a batch and at random times: each purchase is handled once in both outputs.
 
-Spark's own sink beside it must show duplicates under the same kills, or these tests prove nothing.
-``ROUNDS=30`` kills at so many random moments.
+Under the same kills, Spark's own sink must write duplicates; otherwise these tests would prove nothing. ``ROUNDS=30`` sets the
+number of kills at random times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 WORKLOAD = Workload(9_000, malformed_share=0.02)
 LONGEST_LIFE_S = 8.0
-"""A first batch takes seconds, each of the next a fraction of one: killed by then, a life ends anywhere in its first few."""
+"""Upper bound, in seconds, on random kill times, so that a kill hits one of the first few batches of a run."""
 
 
 def die_at_every_point(shopping: Shopping) -> None:
@@ -49,7 +49,7 @@ def die_at_every_point(shopping: Shopping) -> None:
 def test_driver_killed_at_every_point_of_a_batch_duplicates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: str
 ) -> None:
-    """A batch that the tasks write, and a small one, which the driver gathers."""
+    """A batch is written by tasks, or it is small and gathered by the driver."""
     monkeypatch.setenv(GATHERS, gathers)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -83,7 +83,7 @@ def test_driver_killed_at_random_times_duplicates_nothing(tmp_path: Path) -> Non
             killed += ended != 0
             shopping.agreed_outputs()
         assert killed == ROUNDS, "the job was done before it could be killed"
-        # What is left is the more the more rounds there were.
+        # With more kills there are more purchases, so more of them remain for the last run.
         assert shopping.live(within_s=LIFE_S * max(1, ROUNDS / 6)) == 0
         shopping.check_exactly_once()
 

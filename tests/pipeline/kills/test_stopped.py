@@ -1,4 +1,4 @@
-"""A stopped job, while starting or inside a batch, leaves no transaction that others must wait for."""
+"""A job that is stopped while it starts or during a batch leaves no transaction open that blocks readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support import quick_java
 pytestmark = [pytest.mark.full, pytest.mark.wire]
 
 ROWS = {"tasks": 400_000, "driver": 100_000}
-"""Enough that a batch of all of them is not over when the signal comes."""
+"""Number of purchases: a single batch of all of them is still being written when the signal arrives."""
 STARTS_WITHIN_S = 240
 ENDS_WITHIN_S = 60
 
@@ -52,7 +52,7 @@ def test_stopped_job_leaves_no_transaction_open(sink: str, number: signal.Signal
 
 
 def jvm_of(job: subprocess.Popen[str]) -> int:
-    """The process of Spark's JVM, which the job has started."""
+    """Return the process id of Spark's JVM, which is a child of the job."""
     children = " ".join(path.read_text() for path in Path(f"/proc/{job.pid}/task").glob("*/children")).split()
     (jvm,) = (int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n")
     return jvm
@@ -81,7 +81,7 @@ def test_stopped_job_with_a_dead_jvm_leaves_no_transaction_open(tmp_path: Path) 
 
 
 def has_children(group: int) -> bool:
-    """Whether a process has begun another in its process group: the job is starting Spark's JVM."""
+    """Whether the process group's leader has a child process, which means that the job is starting Spark's JVM."""
     with contextlib.suppress(OSError):
         return bool(Path(f"/proc/{group}/task/{group}/children").read_text().split())
     return False
@@ -98,7 +98,7 @@ def has_gone(group: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("point", ["jvm", "stream"])
 def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Signals, tmp_path: Path) -> None:
-    """While Spark's JVM starts, and as soon as the stream has its checkpoint, when its first batch may be under way."""
+    """The signal arrives while Spark's JVM starts, or when the checkpoint exists and the first batch may be running."""
     checkpoint = tmp_path / "checkpoint"
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
@@ -133,7 +133,7 @@ def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Sign
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", ["export", "audit"])
 def test_stopped_reading_job_ends_cleanly(name: str, number: signal.Signals, tmp_path: Path) -> None:
-    """As soon as an export has its plan, and an audit its Spark session."""
+    """The signal arrives when the export has written its plan, or when the audit has a Spark session."""
     scratch, target = tmp_path / "scratch", tmp_path / "parquet"
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)

@@ -1,4 +1,4 @@
-"""The shop by spark-submit on a standalone cluster, as a user starts it: its driver and its executors are killed."""
+"""The shop runs by spark-submit on a standalone cluster, as users start it, while its driver and its executors are killed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_killed_spark_submit_job_resumes(tmp_path: Path) -> None:
             return sum(end for _, end in wire.ranges(INVOICES).values())
 
         def live(kill: Callable[[subprocess.Popen[bytes]], None] | None) -> int:
-            """A life of the job; killed, where it is to be, as soon as it has written something."""
+            """Run the job until it ends, and return its exit code. ``kill`` is called when the job has written something."""
             before = written()
             with (tmp_path / "submit.log").open("a") as log:
                 job = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

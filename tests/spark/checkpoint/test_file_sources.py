@@ -1,4 +1,4 @@
-"""The files that a batch has read, from Spark's checkpoint: the same number may refer to other files."""
+"""The digest of a batch's input files, read from Spark's checkpoint: the same batch number may refer to other files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = 'v1\n{"batchWatermarkMs":0}\n'
 
 
 def log(*entries: tuple[str, int]) -> str:
-    """Path and number of each file, as FileStreamSourceLog writes them."""
+    """Return a log file as FileStreamSourceLog writes it, from each file's path and number."""
     return "v1\n" + "\n".join(json.dumps({"path": path, "timestamp": 5, "batchId": number}) for path, number in entries)
 
 
@@ -35,7 +35,7 @@ def test_changed_files_change_the_digest() -> None:
 
 
 def test_batch_includes_all_file_logs_since_the_previous_one() -> None:
-    """Spark notes files before it plans a batch: a start that dies in between leaves a number to the next one."""
+    """Spark logs files before it plans a batch. If the driver dies in between, the next batch covers several log files."""
     files = {f"sources/0/{n}": log((f"f{n}", n)) for n in range(3)}
     assert digest(files, at(2), at(1)) != digest(files, at(2), at(0)) != digest(files, at(2))
     assert digest(files, at(1), at(1)) == ""

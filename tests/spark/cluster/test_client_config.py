@@ -1,4 +1,4 @@
-"""Kafka's names of what a connection needs, as Spark's options have them."""
+"""The names of Spark's options for a connection equal Kafka's names of its client settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_security_protocol_selects_tls_and_sasl() -> None:
     assert Connecting.parse({**SCRAM, "kafka.security.protocol": "SASL_PLAINTEXT"}).protocol == "SASL_PLAINTEXT"
 
 
-def test_user_is_given_by_jaas_or_by_name_and_password() -> None:
+def test_user_is_set_by_jaas_or_by_name_and_password() -> None:
     by_module = Connecting.parse(SCRAM)
     assert by_module.sasl == Sasl("SCRAM-SHA-512", "alice", Secret(PASSWORD))
     by_name = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.username": "alice", "kafka.sasl.password": PASSWORD}

@@ -1,4 +1,4 @@
-"""Connections that are secured and authenticated, to brokers that are what they seem, and to others."""
+"""Encrypted and authenticated connections, to genuine brokers and to other servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def certificate(authority: trustme.CA) -> trustme.LeafCert:
 
 
 def connecting(address: Address, authority: trustme.CA | None = None, **options: str) -> Connecting:
-    """Options are given without their prefix, with dots as two underscores."""
+    """Return the settings of a connection. Option names have no prefix `kafka.`, and two underscores for each dot."""
     given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
     if authority is not None:
         given["kafka.ssl.truststore.certificates"] = authority.cert_pem.bytes().decode()
@@ -78,7 +78,7 @@ def request() -> InitProducerIdRequest:
 
 
 def refused(call: Callable[[], Any]) -> str:
-    """Return the error shown to a user, in one line."""
+    """Check that the call raises a one-line PipelineError without the password, and return its message."""
     with pytest.raises(PipelineError) as error:
         call()
     line = str(error.value)
@@ -295,7 +295,7 @@ def test_unknown_error_code_is_reported_by_number() -> None:
 
 
 def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], Any]:
-    """A broker that knows no more than that; it is asked in ``seen``."""
+    """Return a broker that supports only these versions. Names of its requests are appended to ``seen``."""
 
     def answer(name: str, sent: Any) -> Any:
         seen.append((name, 0))
@@ -332,7 +332,7 @@ def test_old_broker_is_asked_in_supported_versions() -> None:
 
 
 def test_api_versions_falls_back_to_version_0() -> None:
-    """It answers in version 0 that it does not know ours, and goes on listening (KIP-511)."""
+    """The broker answers in version 0 that it does not support the client's version, and keeps the connection open (KIP-511)."""
     seen: list[int] = []
 
     def serve(connection: socket.socket) -> None:

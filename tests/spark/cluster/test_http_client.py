@@ -1,4 +1,4 @@
-"""Servers that answer otherwise than they should, to a client that carries a secret."""
+"""Unexpected responses of HTTP servers to a client that sends a secret."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_error_status_is_returned_as_a_response() -> None:
 @pytest.mark.wire
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status: int) -> None:
-    """The headers are meant only for the host that was named."""
+    """The headers contain a secret and are meant only for the configured host."""
     seen: list[bytes] = []
     with listening(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen)) as (_, port):
         to = f"http://me:hush@127.0.0.1:{port}/"

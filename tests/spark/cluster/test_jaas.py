@@ -1,4 +1,4 @@
-"""Login modules as Kafka's own documentation writes them, and as people do."""
+"""JAAS login modules in the notation of Kafka's documentation, and in other notations that users write."""
 
 from __future__ import annotations
 

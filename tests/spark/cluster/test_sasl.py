@@ -1,4 +1,4 @@
-"""The conversations of SASL, by the examples of their RFCs and with brokers that do not keep to them."""
+"""SASL exchanges: the examples of the RFCs, and brokers that violate the protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ottla.spark.cluster.sasl import Conversation, SaslFailure, oauthbearer, pla
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
-"""RFC 7677, 3."""
+"""The example of RFC 7677, section 3."""
 
 
 def hold(conversation: Conversation, *answers: bytes) -> list[bytes]:
-    """What the client says; a conversation that wants more answers is not over."""
+    """Run the exchange with these server messages, and return the client's messages. The exchange must end with the last one."""
     said = [next(conversation)]
     for answer in answers[:-1]:
         said.append(conversation.send(answer))
@@ -40,7 +40,7 @@ def test_scram_matches_the_example_of_its_rfc() -> None:
 
 
 def server(mechanism: str, password: str, conversation: Conversation, salt: bytes, iterations: int) -> None:
-    """A broker that checks the proof as RFC 5802 says and answers with its own."""
+    """Act as a broker that verifies the client's proof as in RFC 5802 and answers with its own signature."""
     digest = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
     bare = next(conversation).decode().removeprefix("n,,")
     nonce = bare.partition(",r=")[2] + "more"

@@ -1,4 +1,4 @@
-"""Kafka's names become librdkafka's, which knows them all."""
+"""Kafka's setting names are translated to librdkafka's."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def settings(protocol: str, **options: Any) -> dict[str, Any]:
     return settings_of(Connecting.parse({f"kafka.{name}": value for name, value in given.items()}))
 
 
-def test_settings_for_a_plaintext_cluster() -> None:
+def test_plaintext_needs_only_the_bootstrap_servers() -> None:
     assert settings("PLAINTEXT") == {"bootstrap.servers": "h:1", "security.protocol": "plaintext"}
 
 
-def test_settings_for_names_and_passwords() -> None:
+def test_user_name_and_password_become_librdkafka_settings() -> None:
     given = settings("SASL_PLAINTEXT", **SCRAM)
     assert (given["security.protocol"], given["sasl.username"], given["sasl.password"]) == ("sasl_plaintext", "u", "p")
     Consumer({**given, "group.id": "g", "log_level": 0}).close()
 
 
-def test_settings_for_mutual_tls() -> None:
+def test_pem_stores_become_librdkafka_settings() -> None:
     authority = trustme.CA()
     own = pem_of(authority.issue_cert("client"), "secret")
     stores = {

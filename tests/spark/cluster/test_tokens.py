@@ -76,7 +76,7 @@ def test_invalid_result_of_a_token_function_is_refused(function: Any, line: str)
 
 @contextlib.contextmanager
 def endpoint(answer: Callable[[str, str], tuple[int, bytes]]) -> Iterator[TokenEndpoint]:
-    """Gives what ``answer`` says to a form and an Authorization header."""
+    """Run a token endpoint. It returns the result of ``answer`` for a request's form and Authorization header."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

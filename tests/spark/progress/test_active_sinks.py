@@ -1,4 +1,4 @@
-"""Coordination between the sinks of one process. No Spark, no broker."""
+"""Coordination between the sinks of one process, without Spark and a broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_swallowed_failure_refuses_later_batches() -> None:
     for batch in (2, 3):
         with pytest.raises(PipelineError, match=r"batch 1 was not written \(no such topic\), and the function .* did not raise"):
             notes.check_failed(SINK, "q", batch)
-    # Another stream, another sink, and the batch itself: Spark runs it again if its error was raised.
+    # Another stream or another sink is not refused. The same batch is not either, because Spark repeats a batch whose error was
+    # raised.
     notes.check_failed(SINK, "another", 2)
     notes.check_failed(("h:1", "another"), "q", 2)
     notes.check_failed(SINK, "q", 1)

@@ -1,4 +1,4 @@
-"""Lost, outdated, exchanged or expired progress data: a stream continues exactly once or explains why it stops."""
+"""Lost, outdated, swapped or expired progress data: a stream either continues exactly once, or stops with an explanation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-11"),
-    # Beside the other tests that share a Spark session: these take as long as all of them.
+    # These tests take as long as all other tests with a shared Spark session together, so they run in another worker.
     pytest.mark.xdist_group("bookkeeping"),
 ]
 
@@ -51,7 +51,7 @@ BATCH_RECORDS = 100
 FIRST = 3 * BATCH_RECORDS
 KEPT = {"retention.ms": "-1"}
 BY_GROUPS, BY_NAMES = 8, 9
-"""Versions of OffsetFetch and of OffsetCommit: topics by their names."""
+"""Versions of OffsetFetch and OffsetCommit in which topics have names."""
 REFUSALS = (
     "came from another checkpoint",
     "it is unknown which batches were committed",
@@ -64,7 +64,7 @@ REFUSALS = (
     "deleted and created again since",
     "no longer has the offsets of",
 )
-"""Parts of the messages with which a stream stops."""
+"""Parts of the error messages with which a stream stops."""
 
 
 class GroupOffset(NamedTuple):
@@ -76,7 +76,7 @@ class GroupOffset(NamedTuple):
 
 @dataclass
 class Stream:
-    """``history`` has the group's offsets after each batch."""
+    """A stream that a test damages and restarts. ``history`` has the group's offsets after each batch."""
 
     spark: Any
     bootstrap: str
@@ -99,7 +99,7 @@ class Stream:
         self.sent += count
 
     def run(self, batch_records: int = BATCH_RECORDS) -> None:
-        """Raises what ends the stream."""
+        """Run the stream until it has read all input. Raises the error that stops it."""
         settings = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.source, "startingOffsets": "earliest"}
         settings |= {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": str(batch_records)}
         frame = self.spark.readStream.format("kafka").options(**settings).load().selectExpr("value")
@@ -120,7 +120,7 @@ class Stream:
         ]
 
     def commit(self, offsets: list[GroupOffset]) -> None:
-        """Commit like a tool, with ottla's own messages: confluent-kafka reads past the end of metadata."""
+        """Commit offsets as an admin tool does. Uses ottla's own client, because confluent-kafka reads past the end of metadata."""
         topics = [
             OffsetCommitRequestTopic(
                 name=at.topic,
@@ -139,19 +139,19 @@ class Stream:
         )
 
     def _asked_until_ready(self, request: Any, version: int, codes: Callable[[Any], list[int]]) -> Any:
-        """Asked again while the coordinator loads, as it may on Apache Kafka."""
+        """Send a request, and retry while the coordinator is loading, which happens with Apache Kafka."""
         with RawClient(self.bootstrap) as client:
             answer = oracle.ready(client, request, version, codes)
         assert set(codes(answer)) <= {Code.NONE}, oracle.names(codes(answer))
         return answer
 
     def values(self) -> Counter[int]:
-        """Return the offsets that a separate consumer sees as committed."""
+        """Return how often each committed value is in the output."""
         with KafkaClient(self.bootstrap) as cluster:
             return Counter(int(record.value or b"") for record in cluster.records(self.target))
 
     def forget_batches(self, count: int) -> None:
-        """The checkpoint of some batches ago."""
+        """Reset the checkpoint by `count` batches."""
         for number in sorted((int(p.name) for p in (self.checkpoint / "offsets").iterdir() if p.name.isdecimal()), reverse=True)[
             :count
         ]:
@@ -165,7 +165,7 @@ def lose_checkpoint(stream: Stream) -> None:
 
 
 def swap_checkpoint(stream: Stream) -> None:
-    """Another stream's, of the same topics: it has its own id."""
+    """Replace the checkpoint with another stream's, which reads the same topic but has its own id."""
     lose_checkpoint(stream)
     mine, stream.transactional_id = stream.transactional_id, f"{stream.transactional_id}-other"
     target, stream.target = stream.target, f"{stream.target}-other"
@@ -185,7 +185,7 @@ def swap_mark(stream: Stream) -> None:
 
 
 def strip_mark(stream: Stream) -> None:
-    """A tool has reset the group's offsets, which then belong to no stream."""
+    """Reset the group's offsets as an admin tool does, so that they no longer belong to a stream."""
     (offset,) = stream.history[-1]
     stream.commit([offset._replace(metadata="")])
 
@@ -201,7 +201,7 @@ def recreate(topic: str) -> Callable[[Stream], None]:
         name = getattr(stream, topic)
         with KafkaClient(stream.bootstrap, timeout_s=oracle.LIMIT_S) as cluster:
             cluster.delete_topic(name)
-            # Apache Kafka deletes a little later than it says.
+            # Apache Kafka completes the deletion after its response.
             with RawClient(stream.bootstrap) as client:
                 oracle.topic_gone(client, name)
             cluster.create_topic(name, partitions=1 if topic == "source" else 2, configs=KEPT)
@@ -214,12 +214,12 @@ def other_id(stream: Stream) -> None:
 
 
 def expire(stream: Stream) -> None:
-    """The group's offsets and the transactional id both go after seven days."""
+    """Let the group's offsets and the transactional id expire, which both happens after seven days."""
     stream.clock.advance("8d")
 
 
 def recreate_with(kept: int) -> Callable[[Stream], None]:
-    """The input as a broker has it that was elected uncleanly: its last records are gone, others come in their places."""
+    """Return damage like an unclean election's: the input loses its last records, and new records get their offsets."""
 
     def rewound(stream: Stream) -> None:
         recreate("source")(stream)
@@ -230,7 +230,7 @@ def recreate_with(kept: int) -> Callable[[Stream], None]:
 
 
 def expire_records(stream: Stream) -> None:
-    """Retention removes all that is there, and what comes before the stream is started again."""
+    """Let retention remove all records, including some that arrived before the stream was restarted."""
     stream.feed(50)
     admin = AdminClient({"bootstrap.servers": stream.bootstrap})
     for future in admin.delete_records([TopicPartition(stream.source, 0, -1)]).values():
@@ -244,7 +244,7 @@ def expire_read_records(stream: Stream) -> None:
 
 
 def lose_mark(stream: Stream) -> None:
-    """The offset that carries the progress record is deleted; the group still has another, from a tool."""
+    """Delete the offset that carries the progress record. The group still has an offset that a tool committed."""
     other = f"{stream.source}-tool"
     with KafkaClient(stream.bootstrap) as cluster:
         cluster.create_topic(other, partitions=1)
@@ -256,7 +256,7 @@ def lose_mark(stream: Stream) -> None:
 
 
 def swap_group(stream: Stream) -> None:
-    """Another stream's offsets, as a tool copies them from group to group."""
+    """Copy another stream's offsets into the group, as an admin tool can do."""
     mine, stream.transactional_id = stream.transactional_id, f"{stream.transactional_id}-other"
     target, stream.target = stream.target, f"{stream.target}-other"
     checkpoint = stream.directory / "cp"
@@ -272,13 +272,13 @@ def swap_group(stream: Stream) -> None:
 
 
 def lose_group_and_commit(stream: Stream) -> None:
-    """Spark runs a committed batch again, and the group is deleted."""
+    """Make Spark repeat a committed batch, and delete the group."""
     shutil.rmtree(stream.checkpoint / "commits")
     lose_group(stream)
 
 
 def lose_id(stream: Stream) -> None:
-    """The cluster expires it; no API deletes one. The group's offsets are restored as a careful admin would."""
+    """Let the transactional id expire, because no API deletes one, and restore the group's offsets."""
     offsets = stream.history[-1]
     stream.clock.advance("8d")
     stream.commit(offsets)
@@ -330,7 +330,7 @@ MATRIX: dict[str, dict[str, Damage | str]] = {
         EXPIRED: "the mark expired: both go after the same seven days, or the id lost",
     },
 }
-"""Damage done to a stream, or why it is impossible."""
+"""Ways to damage a stream's data, or the reason why this damage is impossible."""
 DAMAGES: dict[str, Damage] = {
     "nothing": lambda stream: None,
     "Spark's commit of the last batch lost": lambda stream: shutil.rmtree(stream.checkpoint / "commits"),
@@ -353,7 +353,8 @@ HARMLESS = (
     "transactional id lost",
     "transactional id swapped",
 )
-"""What a stream goes on after: the progress topic has what the group has lost, and a new batch was not written before."""
+"""Damage after which a stream continues, because the progress topic still has the progress, or the new batch was not written
+before."""
 ON_KAFKA = (
     "checkpoint lost",
     "checkpoint one batch back",
@@ -364,7 +365,8 @@ ON_KAFKA = (
     "transactional id swapped",
 )
 AFTERWARDS = {"nothing new": (0, BATCH_RECORDS), "more input": (350, BATCH_RECORDS), "other batches": (350, 1_000)}
-"""How much comes, and how large a batch is then. More than there was, so that a topic made anew has all offsets of the old one."""
+"""New input records and the batch size after the damage. "more input" exceeds the old input, so that a recreated topic has all
+offsets of the old topic."""
 GROUP_ALONE = "ottla, without a progress topic"
 IN_GROUP = {
     "nothing": True,
@@ -375,7 +377,7 @@ IN_GROUP = {
     "checkpoint one batch back": False,
     "input swapped": False,
 }
-"""Damage done to a stream with progress only in the group, and whether the stream continues."""
+"""Damage to a stream whose progress is only in the group, and whether the stream continues."""
 CELLS = [
     *(("ottla", damage) for damage in DAMAGES),
     *((GROUP_ALONE, damage) for damage in IN_GROUP),
@@ -385,7 +387,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Callable[[str], tuple[str, Any]]]:
-    """The address of a cluster of each kind, and its clock."""
+    """Return a function that starts a cluster of a kind, and returns its address and its clock."""
     started: dict[str, tuple[str, Any]] = {}
     stops: list[Callable[[], Any]] = []
 
@@ -413,7 +415,7 @@ def test_damage_matrix_is_complete() -> None:
 
 @pytest.mark.parametrize(("kind", "damage"), CELLS)
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
-def test_damaged_bookkeeping_writes_once_or_is_refused(
+def test_damaged_stream_writes_once_or_stops(
     spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
 ) -> None:
     bootstrap, clock = clusters("ottla" if kind == GROUP_ALONE else kind)

@@ -1,4 +1,4 @@
-"""How the progress record of the last batch decides about the next one, without a broker."""
+"""How the progress record of the last batch decides whether the next batch is written, without a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDS = parse_input(OFFSETS, 4)
 
 @dataclass
 class FakeTransaction:
-    """Committed transactions are in ``committed``, the newest last; ``ends`` has the outcome of each."""
+    """Records committed progress in ``committed``, newest last, and in ``ends`` whether each transaction was committed."""
 
     committed: list[Mark] = field(default_factory=list)
     ends: list[bool] = field(default_factory=list)
@@ -80,7 +80,7 @@ def test_batch_committed_by_an_older_version_is_recognized() -> None:
 
 
 def test_replanned_batch_with_more_input_is_refused() -> None:
-    """Spark planned the batch again with more input: skipping it would lose the additional input."""
+    """Spark planned the batch again with more input. If it were skipped, the additional input would be lost."""
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
     with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, but the checkpoint has it up to \{"t":\{"0":12\}\}'):
@@ -89,14 +89,14 @@ def test_replanned_batch_with_more_input_is_refused() -> None:
 
 
 def test_committed_batch_with_other_files_is_refused() -> None:
-    """A checkpoint that was set back counts on from there, whatever it reads."""
+    """After a checkpoint was reset, the same batch number may refer to other files."""
     files = InputEnds('{"logOffset":1}', {("t", 0): 4}, content="one", at="t")
     last = Mark("q", 4, "before", files.text, content="one")
     assert stream(FakeTransaction([last])).write("q", 4, written, files).is_replay
     other = msgspec.structs.replace(files, content="another")
     with pytest.raises(PipelineError, match="batch 4 was committed, but the checkpoint has other files for it"):
         stream(FakeTransaction([last])).write("q", 4, written, other)
-    # Marks of before files were noted say nothing of them.
+    # Progress records of older versions have no digest of files, so files cannot be compared.
     assert stream(FakeTransaction([Mark("q", 4, "before", files.text)])).write("q", 4, written, other).is_replay
 
 
@@ -130,7 +130,7 @@ def test_batch_input_is_parsed_from_the_checkpoint() -> None:
 
 @pytest.mark.parametrize("batch", [1, 7])
 def test_later_batch_without_progress_is_refused(batch: int) -> None:
-    """The group was deleted or has expired, or another transactional id was given."""
+    """The group was deleted or has expired, or the transactional id has changed."""
     transaction = FakeTransaction()
     with pytest.raises(PipelineError, match=f"is at batch {batch}, and it is unknown which batches were committed"):
         stream(transaction).write("q", batch, written, ends(batch))

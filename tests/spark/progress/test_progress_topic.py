@@ -1,4 +1,4 @@
-"""The progress topic: what a group forgets, or was made to forget, is still known. No Spark here."""
+"""The progress topic keeps progress that the group has lost. These tests run without Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Stream:
-    """A stream of batches of one record, by tasks or by a driver; ``name`` is its id and its topic."""
+    """A stream with batches of one record, written by tasks or by the driver. ``name`` is its transactional id and its topic."""
 
     def __init__(self, bootstrap: str, name: str, by_driver: bool = False) -> None:
         self.cluster = ClusterClient(Connecting(bootstrap))
@@ -72,7 +72,7 @@ class Stream:
 
 
 def kept(stream: Stream) -> tuple[Mark, Ends] | None:
-    """Return the topic's records, without the topic ids, which the broker chose."""
+    """Return the newest progress record without topic ids, which differ between runs."""
     last = stream.progress.read()
     return None if last is None else (last.mark, last.ends)
 
@@ -121,7 +121,7 @@ def test_progress_survives_expiry_of_offsets_and_ids(broker: Broker) -> None:
 
 
 def test_progress_record_is_part_of_the_transaction(broker: Broker) -> None:
-    """What an open or an aborted one says counts for nothing, and hides no other's."""
+    """A progress record of an open or aborted transaction is not used, and does not hide another stream's record."""
     for name in ("open", "other"):
         broker.create_topic(name, partitions=1)
     stream, other = Stream(broker.bootstrap, "open"), Stream(broker.bootstrap, "other")
@@ -159,7 +159,7 @@ def test_progress_topic_without_compaction_is_refused(broker: Broker, policy: st
     ],
 )
 def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str, record: NewRecord) -> None:
-    """For any key: a foreign changelog would be read completely at each start."""
+    """Records with any key are refused: otherwise every start would read a foreign changelog completely."""
     topic = f"theirs-{name}"
     broker.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
@@ -171,7 +171,7 @@ def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str,
 
 
 def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
-    """An operator removes the record of a retired stream so. The own record's tombstone could make a batch be written twice."""
+    """An operator deletes a retired stream's record with a tombstone. The stream's own tombstone could cause a duplicate batch."""
     broker.create_topic("retired", partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
         client.produce("retired", [NewRecord(None, key=b"another")])
@@ -186,7 +186,7 @@ def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None
 
 
 def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
-    """They would fence each other. A name of frames may contain anything, such as another id's key."""
+    """A stream and a frame with the same id would fence each other. A frame's name may even contain another id's key."""
     broker.create_topic("shared", partitions=1)
     stream = Stream(broker.bootstrap, "shared")
     stream.sink.start()
@@ -206,7 +206,7 @@ def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
 
 
 def test_stream_continues_from_progress_in_the_group(broker: Broker) -> None:
-    """As of a stream that was begun without a progress topic."""
+    """An older version, or an earlier configuration, ran the stream without a progress topic."""
     broker.create_topic("older", partitions=1)
     older = Stream(broker.bootstrap, "older")
     plain: ExactlyOnce[Any] = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
@@ -219,7 +219,7 @@ def test_stream_continues_from_progress_in_the_group(broker: Broker) -> None:
     assert newer.write(1).is_replay
     newer.write(2)
     assert kept(newer) == (Mark("q", 2, "run", offsets=1), {"older": {"0": 3}})
-    # And back: what the group has is newer than what the topic has.
+    # The other direction: the group has newer progress than the topic.
     older.sink = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
     older.sink.start()
     older.write(3)

@@ -1,4 +1,4 @@
-"""Batches that were not given to the sink: where a stream may go on after them, and how they are named. No Spark, no broker."""
+"""Batches that were not given to the sink: when a stream may continue after them, and how they are reported. Without a broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_skipped_batches_follow_the_last_progress_record(last: Mark | None, batc
     ],
 )
 def test_gap_is_accepted_only_when_progress_is_certain(last: Mark | None, progress: ProgressTopic | None, goes_on: bool) -> None:
-    """A group may have been set back or deleted; a batch that is new was certainly not written."""
+    """A group may have been reset or deleted. A batch that is certainly new may always follow skipped batches."""
     assert may_skip(last, progress, "q", lambda: False) == goes_on
     assert may_skip(last, progress, "q", lambda: True)
 

@@ -1,4 +1,4 @@
-"""Columns as record batches: what is written is read back the same, by aiokafka and by the segment source's own decoder."""
+"""Rows encoded as record batches are decoded to the same rows, by aiokafka and by the segment source's decoder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decoded(batches: list[Encoded]) -> list[Any]:
 def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
-    # A slice has offsets of its own into the same buffers.
+    # A slice has its own offsets into the same buffers.
     batches = list(encode(whole.slice(start), ProducerIdentity(7, 3, codec), [PartitionRows(0, 40)], TIMESTAMP_MS, batch_bytes))
     assert decoded(batches) == [(key, value, headers or []) for key, value, headers in rows[start:]]
     sequence = 40
@@ -87,7 +87,7 @@ def test_varints_equal_the_scalar_encoding(values: list[int]) -> None:
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
 def test_header_without_a_key_is_reported(header: Any) -> None:
-    """A broker only answers that it cannot read such a batch."""
+    """The broker would only answer that the batch is corrupt."""
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
     with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):

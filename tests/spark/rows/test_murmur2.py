@@ -1,4 +1,4 @@
-"""Kafka's murmur2, against the pure-Python one of aiokafka."""
+"""Kafka's murmur2 hash, compared with aiokafka's pure Python version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiokafka.partitioner import murmur2 as reference
 from ottla.spark.rows.murmur2 import murmur2, partitions_for
 
 
-def test_hashes_equal_the_reference() -> None:
+def test_murmur2_hashes_equal_the_reference() -> None:
     rng = random.Random(1)
     keys = [rng.randbytes(rng.randrange(40)) for _ in range(3_000)] + [b"", b"\xff" * 4, b"21", b"foobar"]
     assert [int(h) & 0xFFFFFFFF for h in murmur2(keys)] == [reference(k) & 0xFFFFFFFF for k in keys]

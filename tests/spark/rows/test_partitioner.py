@@ -1,4 +1,4 @@
-"""Which partition a record goes to, by columns as Spark's tasks have them."""
+"""The partition of each record, for columns as Spark's tasks get them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_row_without_a_valid_partition_is_reported(row: tuple[str | None, bytes 
 
 
 def test_small_batches_of_records_without_a_key_reach_all_partitions() -> None:
-    """A batch of two would go to the first two for ever; and one that is written again goes to where it went."""
+    """With a fixed start, batches of two would always use the same two partitions. A repeated batch has the same start."""
     rows = batch([("b", None, None), ("b", None, None)])
     places = [with_places(rows, COUNTS, start).column("partition").to_pylist() for start in range(5)]
     assert {place for pair in places for place in pair} == set(range(5))

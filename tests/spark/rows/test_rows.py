@@ -1,4 +1,4 @@
-"""Which rows the sink takes, and where they go. Needs Spark, and no broker."""
+"""Which rows the sink accepts, and to which partitions they go. Needs Spark, but no broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_only_the_value_column_is_required(spark: Any) -> None:
 @pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
 @pytest.mark.parametrize("largest_bytes", [None, 2])
 def test_null_headers_become_empty_lists(spark: Any, largest_bytes: int | None, types: str) -> None:
-    """Arrow's writer in the JVM takes quadratic time for null lists."""
+    """Arrow's writer in the JVM needs quadratic time for null lists."""
     rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
     frame = Outgoing("t", largest_bytes).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
     assert not frame.schema["headers"].nullable
@@ -99,7 +99,7 @@ def test_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
 def test_rows_without_a_valid_partition_are_reported(
     spark: Any, row: tuple[Any, ...], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Python places them. Those that the JVM has placed are refused by the task that writes them (test_writer)."""
+    """Python assigns the partitions here. If the JVM does, the writing task refuses such rows (test_writer)."""
     from ottla.spark.rows import spark_partitioner as placing
     from ottla.spark.rows.spark_partitioner import placed
 

@@ -1,4 +1,4 @@
-"""Rows to partitions by Spark: where the JVM has Kafka's client, it agrees with what Python works out."""
+"""Spark's partitioning of rows: with Kafka's client in the JVM it equals Python's."""
 
 from __future__ import annotations
 

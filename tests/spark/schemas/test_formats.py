@@ -1,4 +1,4 @@
-"""Values as JSON and as Avro, without Spark: what goes in comes out, in bytes that any reader of the format reads."""
+"""Values as JSON and Avro, without Spark: they round-trip, and other readers of the format can read the bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a registry's values, written and read by Spark."""
+"""Columns with values of a schema registry, written and read by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas by their ids, and values that name them, without Spark."""
+"""Schemas by their ids, and values that contain a schema id, without Spark."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_random_bytes_never_raise(served: tuple[RegistryServer, Registry], data:
     ],
 )
 def test_unreadable_schema_is_an_error(served: tuple[RegistryServer, Registry], schema: str) -> None:
-    """All values of it would be lost in silence."""
+    """If this were no error, all values with the schema would be lost silently."""
     server, registry = served
     number = server.add(schema)
     decoder = Decoder(RegistryClient(registry), SCHEMA)

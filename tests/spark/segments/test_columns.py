@@ -1,4 +1,4 @@
-"""Records as columns: equal to aiokafka's own decoder, and nothing from invalid bytes."""
+"""Records as columns: they equal aiokafka's decoding, and invalid bytes give no records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def decoded(raw: memoryview) -> list[Row]:
 
 @pytest.fixture(params=[1, 1000], ids=["abreast", "one by one"], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Batches are walked abreast where there are many; either way must give the same."""
+    """Run each test with the decoding of many batches at once, and with the decoding of single batches."""
     with mock.patch.object(columns, "ABREAST", request.param):
         yield
 
@@ -88,10 +88,10 @@ def test_three_byte_sizes_are_decoded() -> None:
 
 
 def test_batch_with_compaction_gaps_is_decoded() -> None:
-    """Offsets come from the records, not from their number."""
+    """After compaction, a record's offset comes from its offset delta and not from its position."""
     whole = built(100, 0, [(1, b"a", b"1", []), (2, b"b", b"2", [])])
     raw = bytearray(whole[1])
-    # One record of offset delta 5 in place of two.
+    # One record with offset delta 5 replaces two records.
     record = bytes((0x10, 0, 0, 0x0A, 0x02, ord("a"), 0x02, ord("1"), 0))
     raw[61:] = record
     raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
@@ -158,7 +158,7 @@ def test_decompressed_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_bytes_are_refused_without_a_crash(data: Any) -> None:
-    """Whatever a careless producer has given a right CRC: rows, or `Malformed`."""
+    """The CRC is right, so the decoder returns rows or raises `Malformed`, whatever the changed byte is."""
     _, raw = built(0, 0, [(1, b"key", b"value", [("h", b"x")]), (2, None, b"v", [])])
     at = data.draw(st.integers(61, len(raw) - 1))
     changed = bytearray(raw)

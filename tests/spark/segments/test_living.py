@@ -37,7 +37,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any
 
 
 class Writers:
-    """A producer for each codec, with a transaction that may stay open over several rounds."""
+    """One transactional producer for each codec. A transaction may stay open over several calls of `round`."""
 
     def __init__(self, bootstrap: str, rng: random.Random) -> None:
         self._rng = rng

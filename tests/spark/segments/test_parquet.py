@@ -1,4 +1,4 @@
-"""Splits written as Parquet files: what a reader of the split gets, once, however often a task is run."""
+"""Splits written as Parquet files have all records of the split once, however often a task is repeated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_parquet_files_equal_the_splits(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_late_task_leaves_no_files(tmp_path: Path) -> None:
-    """Its part has been renamed into its place: the directory that it knows is gone."""
+    """The directory of its export part was already renamed when this repeated task runs."""
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 20):
         pass

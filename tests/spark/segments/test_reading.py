@@ -1,4 +1,4 @@
-"""Reading segment files directly: exactly the records of a read-committed consumer, in any state of the directory."""
+"""Reading segment files gives exactly the records of a read-committed consumer, in any state of the log directory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def offsets(root: Path, **settings: object) -> list[int]:
 
 
 def history(log: Log, rng: random.Random, steps: int) -> Iterator[None]:
-    """Transactions of four producers, begun, committed and aborted across segments, and plain records between them."""
+    """Write transactions of four producers across segments, with plain records between them."""
     sequences = dict.fromkeys(range(4), 0)
     is_open: set[int] = set()
     for _ in range(steps):
@@ -155,7 +155,7 @@ def test_damage_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
 
 
 def test_damaged_header_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
-    """The view's own walk over it must not pass for the end of the segment, nor hide an open transaction behind it."""
+    """A damaged header must not be treated as the end of the segment, because an open transaction may follow it."""
     log = logs.new()
     for _ in range(40):
         put(log, 2)
@@ -172,7 +172,7 @@ def test_damaged_header_in_synced_data_is_reported(root: Path, logs: Logs) -> No
 
 
 def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> None:
-    """A start after a crash cuts the log there (STO-06). A reader must not do so without a word."""
+    """The broker truncates the log there when it starts after a crash (STO-06). A reader must not truncate silently."""
     log = logs.new()
     while len(log.segments) < 3:
         put(log, 2)
@@ -185,7 +185,7 @@ def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> 
 @pytest.mark.parametrize("kind", HARMS)
 @pytest.mark.parametrize("at", [0, 1], ids=["closed segment", "active segment"])
 def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind: str, at: int) -> None:
-    """Valid batches follow the damage, so it is not a batch that is being written."""
+    """Valid batches follow the damage, so it is not a batch that is being appended."""
     log = logs.new(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
     while len(log.segments) < 2 or log.active.size_bytes < 1_500:
         put(log)
@@ -194,7 +194,7 @@ def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind:
     raw, position, header = harmed(path.read_bytes(), kind, 5)
     path.write_bytes(raw)
     if kind == "offset beyond the segment" and at:
-        # No next segment shows where this one ends, so the following batch seems to go backwards.
+        # The active segment has no successor that bounds its offsets, so the following batch is the one whose offset decreases.
         position, first = position + header.size_bytes, header.base_offset + 1_000_001
     else:
         first = header.base_offset
@@ -216,7 +216,7 @@ def test_log_shorter_than_its_recovery_point_is_damaged(root: Path, logs: Logs) 
 
 
 def test_deleted_records_are_hidden_before_the_checkpoint_is_written(root: Path, logs: Logs) -> None:
-    """As in a directory of Apache Kafka, which writes that checkpoint once a minute."""
+    """Apache Kafka writes the checkpoint of log start offsets only once a minute."""
     log = logs.new()
     for _ in range(20):
         put(log, 2)
@@ -224,7 +224,7 @@ def test_deleted_records_are_hidden_before_the_checkpoint_is_written(root: Path,
     assert offsets(root) == list(range(13, 40))
 
 
-def test_reader_continues_over_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
+def test_reader_continues_across_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)
@@ -263,7 +263,7 @@ def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
     (root / CLEAN_FILE).write_text("")
     write_offsets(RealFilesystem(), f"{root}/{FIRST_DIRTY}", {("t", 0): log.first_dirty_offset})
     assert [row["offset"] for row in rows(root)] == expected
-    # Planned before the compaction, and read after it.
+    # These splits were planned before the compaction and are read after it.
     assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == expected
 
 
@@ -364,7 +364,7 @@ def test_partitions_in_several_log_directories_are_read(root: Path, logs: Logs) 
     assert [split.partition for split in plan(ReadRequest(both, "t", partitions=(2,)))] == [2]
     with pytest.raises(PipelineError, match="t-1 is not in"):
         plan(ReadRequest(both, "t", partitions=(1,)))
-    # As while a partition is moved by hand.
+    # The same partition in two directories, as while an operator moves it.
     shutil.copytree(root / "t-0", root.parent / "second" / "t-0")
     with pytest.raises(PipelineError, match=r"t-0 is in .*data and in .*second: give one of them"):
         plan(ReadRequest(both, "t"))

@@ -1,4 +1,4 @@
-"""The bounds of a batch in a stream over segment files, and where the stream continues."""
+"""The bounds of a batch in a stream over segment files, and the offset at which the stream continues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_bounded_batch_advances_every_partition(spans: dict[int, tuple[int, int]
 
 
 def test_partitions_of_one_time_span_are_read_in_step() -> None:
-    """Of two partitions that hold the same hours, the one with ten times the records is read ten times as fast."""
+    """Two partitions have records of the same hours. A partition with ten times as many records is read ten times as fast."""
     at, ends, batches = {0: 0, 1: 0}, {0: 10_000, 1: 1_000}, 0
     while at != ends:
         at = bounded(at, ends, 1_100)
@@ -82,7 +82,7 @@ def test_latest_offset_continues_from_the_previous_one(root: Path) -> None:
     started = stream(root)
     assert started.initialOffset() == at(0)
     assert [started.latestOffset() for _ in range(4)] == [at(20), at(40), at(50), at(50)]
-    # Spark 4.2 says where it is.
+    # Spark 4.2 passes the stream's current offset.
     assert stream(root).latestOffset(at(30), None) == at(50)
     assert stream(root).latestOffset(at(10), None) == at(30)
     replanned = stream(root)
@@ -96,7 +96,7 @@ def test_stream_resumes_from_the_checkpoint(root: Path, tmp_path: Path) -> None:
         stream(root).latestOffset()
     offsets.mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')
-    # Spark may ask for the end before it asks for the beginning.
+    # Spark may call latestOffset before initialOffset.
     assert stream(root).latestOffset() == at(20)
     for batch, offset in ((9, 10), (10, 20)):
         (offsets / f"{batch}").write_text(f"v1\n{{}}\n{json.dumps(at(offset))}")
@@ -134,7 +134,7 @@ def is_now(root: Path, topic_id: bytes) -> None:
 
 @pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
 def test_recreated_topic_is_refused(root: Path, end: int) -> None:
-    """However many records it has: those below the stream's offset would be passed over."""
+    """However many records the new topic has, its records below the stream's offset would be skipped."""
     is_now(root, OLD)
     assert stream(root).initialOffset() == told(0, OLD)
     is_now(root, NEW)
@@ -142,7 +142,7 @@ def test_recreated_topic_is_refused(root: Path, end: int) -> None:
         stream(root).partitions(told(40, OLD), told(end, NEW))
     with pytest.raises(PipelineError, match="it was recreated"):
         stream(root).latestOffset(told(40, OLD), None)
-    # A batch that was planned before, and is repeated.
+    # A batch that was planned before the topic was recreated, and is repeated.
     with pytest.raises(PipelineError, match="it was recreated"):
         stream(root).partitions(told(20, OLD), told(40, OLD))
     accepting = stream(root, failOnDataLoss="false")
@@ -174,7 +174,7 @@ def test_checkpoint_offsets_include_the_topic_id(root: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("bound", [{}, {"maxOffsetsPerTrigger": "20"}], ids=["unbounded", "bounded"])
 def test_new_stream_begins_at_its_first_requested_end(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
-    """Spark asks a new stream for an end, then for its beginning, and a writer appends in between."""
+    """Spark calls latestOffset before initialOffset on a new stream, and records are appended in between."""
     (tmp_path / "cp" / "offsets").mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')
     given = {"path": str(root), "subscribe": "t", "checkpointLocation": str(tmp_path / "cp")} | bound

@@ -1,4 +1,4 @@
-"""Which packages the session lets Spark fetch."""
+"""The packages that the session lets Spark download."""
 
 from __future__ import annotations
 

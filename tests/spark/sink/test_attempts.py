@@ -1,4 +1,4 @@
-"""Detects stages that Spark ran more than once, from its delayed status tracker."""
+"""Detection of stages that Spark ran more than once, from its delayed status tracker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.spark.sink.writer import Written, check_alone
 
 
 class Tracker:
-    """Returns the given states in turn, the last one for ever: attempt, completed tasks, number of tasks."""
+    """Returns the given states in turn, and then the last one forever: attempt, completed tasks, number of tasks."""
 
     def __init__(self, *said: tuple[int, int, int] | None) -> None:
         self.said = list(said)
@@ -74,7 +74,7 @@ def test_unknown_stage_attempts_are_refused(said: tuple[int, int, int] | None, m
     ],
 )
 def test_masters_without_stage_retries_are_recognized(master: str, attempts: str | None, is_once: bool) -> None:
-    """In one process no shuffle is lost; local-cluster has executors of their own."""
+    """A master within the driver's process loses no shuffle files. local-cluster has separate executors."""
     settings = {"spark.stage.maxConsecutiveAttempts": attempts}
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
     assert begins_stages_once(session) is is_once
@@ -82,7 +82,7 @@ def test_masters_without_stage_retries_are_recognized(master: str, attempts: str
 
 @pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
 def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool) -> None:
-    """Each would refuse itself, and with the fourth Spark gives the batch up."""
+    """Each copy of a task would fail, and after four failures Spark would abort the batch."""
     conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
     session: Any = SimpleNamespace(conf=conf)
     with pytest.raises(PipelineError, match=r"spark\.speculation runs copies") if is_refused else nullcontext():

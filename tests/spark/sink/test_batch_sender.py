@@ -1,4 +1,4 @@
-"""Sending batches to brokers that refuse, disappear or lose state. No broker: the tests give the responses."""
+"""Sending batches to brokers that refuse requests, disappear or lose state. The tests supply the responses, without a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEADER = ("broker", 9092)
 
 
 class Leader:
-    """Leads all partitions, and answers each batch of a request with the next of ``codes``; an OSError breaks the connection."""
+    """Leads all partitions, and answers each batch of a request with the next of ``codes``. An OSError closes the connection."""
 
     def __init__(self, *codes: int | OSError) -> None:
         self.codes = deque(codes)
@@ -80,7 +80,7 @@ def sender(leader: Leader) -> Sender:
 
 
 def write(leader: Leader, *batches: tuple[int, int]) -> None:
-    """Batches by partition and sequence."""
+    """Send batches, given by partition and sequence number, and wait for their responses."""
     of = sender(leader)
     of.send([(("t", partition), Encoded(part=0, sequence=sequence, records=1, data=b"x")) for partition, sequence in batches])
     of.settle()
@@ -116,7 +116,7 @@ def test_persistent_error_fails_at_the_deadline(clock: Clock, code: int | OSErro
 
 
 def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
-    """A batch that fails for a while and is then written takes no time from the next."""
+    """The time that one batch spends on retries does not shorten the deadline of the next batch."""
     codes: list[int] = [Code.NOT_ENOUGH_REPLICAS] * 400
     of = sender(Leader(*codes, Code.NONE, *codes, Code.NONE))
     for sequence in range(2):
@@ -147,6 +147,6 @@ def test_duplicate_error_after_a_retry_is_success(clock: Clock) -> None:
 
 
 def test_duplicate_error_without_a_retry_is_an_error(clock: Clock) -> None:
-    """Another writer wrote in this transaction: its records are stored, and ours are not."""
+    """Another writer of this transaction used the sequence number: the other batch is stored, and this task's batch is not."""
     with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent only once"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

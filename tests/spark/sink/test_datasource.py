@@ -1,4 +1,4 @@
-"""``format("ottla")`` in streams: segment files that are followed, and the sink by its name."""
+"""``format("ottla")`` in streams: as a source over growing segment files, and as a sink."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def values(broker: Broker, topic: str = "out") -> list[int]:
 
 
 class Copying:
-    """Segment files to a topic, by ``format("ottla")`` on both ends."""
+    """A stream that copies segment files to a topic, with ``format("ottla")`` as source and sink."""
 
     def __init__(self, spark: Any, broker: Broker, directory: Path) -> None:
         self.spark, self.directory = spark, directory
@@ -69,14 +69,14 @@ def copying(spark: Any, broker: Broker, tmp_path: Path) -> Copying:
     return Copying(spark, broker, tmp_path)
 
 
-def test_committed_records_are_copied_once_over_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+def test_committed_records_are_copied_once_across_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 1_000)
     fill(broker, 5_000, 10, commit=False)
     copying.run()
     assert values(broker) == list(range(1_000))
     fill(broker, 1_000, 500)
     copying.run()
-    # As if the driver had died between its commit and Spark's.
+    # The driver died after EndTxn and before Spark's own commit of the batch.
     last = max(int(path.name) for path in (tmp_path / "cp" / "commits").iterdir() if path.name.isdecimal())
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "cp" / "commits" / name).unlink()

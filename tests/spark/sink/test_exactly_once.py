@@ -1,4 +1,4 @@
-"""One transaction shared by many writers, with broker kills, fencing and retries. No Spark here."""
+"""One transaction shared by many writers, with broker kills, fencing and retries. These tests run without Spark."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Shared
 
 
 def ends(batch: int) -> InputEnds:
-    """Input offsets of a stream that the test does not compare."""
+    """Return input offsets for tests that do not check them."""
     return InputEnds("", {("out", 0): batch})
 
 
 def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
-    """Rows as Spark hands them to a task: topic, partition, key, value, and headers."""
+    """Return rows as a task gets them from Spark: topic, partition, key, value and headers."""
     topics, partitions, keys, values = (list(column) for column in zip(*placed, strict=True))
     headers = pa.array([[{"key": "run", "value": b"r"}]] * len(placed), COLUMNS["headers"])
     arrays = [pa.array(topics), pa.array(partitions, pa.int32()), pa.array(keys), pa.array(values), headers]
@@ -72,7 +72,7 @@ def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
 def tasks_of(
     broker: Broker, batch: int, *, fail: Callable[[int], None] = lambda partition: None, rows: int = ROWS
 ) -> Tasks[SharedProducer]:
-    """A task a partition, side by side, as executors do it."""
+    """Return tasks that write to one partition each, in parallel as executors do."""
 
     def task(producer: SharedProducer, partition: int) -> list[Written]:
         writer = TaskWriter(Connecting(broker.bootstrap), producer)
@@ -93,7 +93,7 @@ def tasks_of(
 
 
 def count(world: World, topic: str) -> list[int]:
-    """Committed records a partition."""
+    """Return the number of committed records in each partition."""
     counts = []
     for partition in range(PARTITIONS):
         said = perform(world, f"read {topic}/{partition}")
@@ -206,7 +206,7 @@ def test_killed_broker_loses_and_duplicates_nothing(broker: Broker, world: World
 
 
 def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) -> None:
-    """The ends of a batch's input are offsets of its group, committed in the batch's transaction."""
+    """The end offsets of a batch's input are committed in the group `ottla-pipeline.ID`, in the batch's transaction."""
     perform(world, "topic in partitions=2")
     with KafkaClient(broker.bootstrap) as cluster:
         cluster.produce("in", [NewRecord(b"v", partition=n % 2) for n in range(10)])
@@ -218,7 +218,7 @@ def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) ->
 
 
 def test_lost_progress_stops_the_stream(broker: Broker, world: World) -> None:
-    """An admin deleted the group, or it has expired: the earlier commits are unknown."""
+    """The group was deleted or has expired, so it is unknown which batches were committed."""
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))
@@ -254,7 +254,7 @@ def test_expired_transactional_id_is_initialized_again() -> None:
         with pytest.raises(IdExpired):
             sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1))
         assert sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1)).records == 2 * PARTITIONS * 10
-        # Another producer owns it by now, and that one is not fenced.
+        # Another producer owns the transactional id now, and it must not be fenced.
         broker.clock.advance("8d")
         second = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop")
         second.begin()
@@ -297,7 +297,7 @@ def test_errors_name_cause_and_remedy(broker: Broker, world: World) -> None:
 
 @pytest.fixture
 def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[DriverTransaction]]]:
-    """The fallback: all is written by the driver."""
+    """Return a function that starts a sink whose driver writes all records, as on brokers with transaction version 1."""
     perform(world, "feature transaction.version=1 kind=2")
     opened: list[DriverTransaction] = []
 
@@ -333,7 +333,7 @@ def test_driver_writer_writes_every_batch_once(driven: Callable[[], ExactlyOnce[
         sink.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2))
     assert again.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2)).records == ROWS
     assert sum(count(world, "out")) == 3 * ROWS
-    # A fenced stream has a new producer when it starts again.
+    # A fenced sink gets a new producer when it is started again.
     assert sink.start() == Mark("q", 2, "run", offsets=1)
     assert sink.write("q", 3, lambda me: me.write(rows(3), TOPICS), ends(3)).records == ROWS
     assert sum(count(world, "out")) == 4 * ROWS
@@ -343,10 +343,10 @@ def test_driver_writer_behaves_like_task_writers(
     driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def impatient(connecting: Connecting) -> dict[str, Any]:
-        """librdkafka gives a topic that it does not find half a minute to appear, by default."""
+        """By default librdkafka waits half a minute for an unknown topic."""
         return settings_of(connecting) | {"topic.metadata.propagation.max.ms": 500}
 
-    # `ottla.spark.sink` is the function of that name, so the module cannot be named by a path of attributes.
+    # `ottla.spark.sink` is also a function, so the path of the module cannot be used here.
     monkeypatch.setattr(sys.modules["ottla.spark.sink.driver"], "settings_of", impatient)
     sink = driven()
     sink.start()
@@ -360,7 +360,7 @@ def test_driver_writer_behaves_like_task_writers(
         with pytest.raises(PipelineError, match=line):
             sink.write("q", 1, lambda me, row=row: me.write([row], TOPICS), ends(1))  # type: ignore[misc]
         assert sink.is_settled
-    # A topic that is deleted in the meantime is not made again.
+    # The topic does not exist any longer, and writing must not create it.
     with pytest.raises((PipelineError, MustAbort), match="gone"):
         sink.write("q", 1, lambda me: me.write([("gone", None, b"v", [], 0)], {"gone": 1}), ends(1))
     with KafkaClient(broker.bootstrap) as cluster:
@@ -381,7 +381,7 @@ def test_closed_driver_writer_leaves_no_thread(driven: Callable[[], ExactlyOnce[
 
 
 def test_failed_abort_loses_and_duplicates_nothing(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transaction is open, and its sequences are used: written again from 0, others would be taken for those that are there."""
+    """The transaction is still open and has used sequence numbers: other records with them would be dropped as duplicates."""
     sink = stream(broker)
     sink.start()
     end = SharedTransaction.end

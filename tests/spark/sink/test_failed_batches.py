@@ -1,4 +1,4 @@
-"""A stream after a failure, by what its transaction's coordinator has said and has not. No Spark and no broker here."""
+"""Behaviour of a stream after a failure, depending on the coordinator's responses. Without Spark and a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = InputEnds("", {("in", 0): 1})
 
 
 class Coordinated:
-    """A transaction whose next calls fail as given in ``fails``, by the name of the call."""
+    """A transaction whose next call with a name in ``fails`` raises the given error."""
 
     def __init__(self) -> None:
         self.transactional_id = "shop"
@@ -105,7 +105,7 @@ def test_unknown_outcome_initializes_the_id_again(
     fails: dict[str, Exception],
     raised: type[BaseException],
 ) -> None:
-    """Written as the same producer again, the records would be taken for those that are there already."""
+    """With the same producer id and epoch, new records would be dropped as duplicates of the failed batch's records."""
     transaction.fails = dict(fails)
     with pytest.raises(raised):
         stream.write("q", 0, tasks, ENDS)
@@ -114,7 +114,7 @@ def test_unknown_outcome_initializes_the_id_again(
         stream.write("q", 0, nothing, ENDS)
     stream.start()
     assert transaction.producer == 2
-    # A commit whose answer was lost is found in the mark.
+    # If only the response to the commit was lost, the progress record shows that the batch is committed.
     assert stream.write("q", 0, nothing, ENDS).is_replay == ("commit" in fails)
 
 

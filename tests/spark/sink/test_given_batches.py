@@ -1,4 +1,4 @@
-"""Streams whose function does not give each batch to the sink, or keeps the sink's error to itself."""
+"""Streams whose function skips the sink for some batches, or catches the sink's error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Function = Callable[[Any, int], None]
 
 
 class Stream:
-    """A stream of numbered records, as its owner starts it again and again."""
+    """A stream of numbered records that is stopped and restarted."""
 
     def __init__(self, spark: Any, broker: Broker, directory: Path) -> None:
         self.spark, self.broker, self.directory = spark, broker, directory
@@ -55,7 +55,7 @@ class Stream:
         return lambda frame, batch: None if batch in batches else sink(frame, batch)
 
     def forget_last_commit(self) -> None:
-        """Undo Spark's commit, like a driver killed before Spark has noted its batch as done."""
+        """Undo Spark's commit, as if the driver had been killed before Spark committed the batch."""
         last = max(int(file.name) for file in (self.checkpoint / "commits").iterdir() if file.name.isdecimal())
         for name in (f"{last}", f".{last}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
@@ -78,7 +78,7 @@ def stream(spark: Any, tmp_path: Path) -> Iterator[Stream]:
 
 
 def test_function_may_skip_an_empty_batch(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
-    """Also for the first one, which a topic without records gives, and over starts."""
+    """Batch 0 of a topic without records is empty, and the stream also continues after a restart."""
 
     def function(frame: Any, batch: int) -> None:
         if frame.isEmpty():
@@ -102,7 +102,7 @@ def test_function_may_skip_an_empty_batch(stream: Stream, caplog: pytest.LogCapt
 def test_stream_continues_after_skipped_batches(
     stream: Stream, caplog: pytest.LogCaptureFixture, skipped: tuple[int, ...], is_repeated: bool
 ) -> None:
-    """Also where the next batch is repeated, of which nothing was committed."""
+    """The batch after the skipped ones may also be repeated after a failure that committed nothing."""
     batches = skipped[-1] + 1
     stream.add(batches)
     stream.run(stream.without(stream.sink(), *skipped))
@@ -153,7 +153,7 @@ def test_repeated_batch_with_unknown_progress_is_refused(stream: Stream) -> None
 
 
 def test_swallowed_error_ends_the_stream_at_the_next_batch(stream: Stream) -> None:
-    """Each call may have a sink of its own. The rows can be written after all: its message says how."""
+    """Each call may create its own sink. The error message says how the rows can still be written."""
     errors: list[str] = []
 
     def swallowing(frame: Any, batch: int) -> None:
@@ -201,7 +201,7 @@ def test_swallowed_error_of_a_second_frame_ends_the_stream(stream: Stream) -> No
 
 
 def test_input_topic_recreated_during_the_stream_is_reported(stream: Stream) -> None:
-    """With more records than the old one had read, so that Spark goes on at the old offsets."""
+    """The new topic has more records than were read of the old topic, so Spark continues at the old offset."""
     sink = stream.sink(progress_topic="none")
 
     def recreating(frame: Any, batch: int) -> None:

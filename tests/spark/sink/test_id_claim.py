@@ -1,4 +1,4 @@
-"""Two streams that want one transactional id, before either has committed anything. No Spark here."""
+"""Two streams with the same transactional id, before either has committed a batch. These tests run without Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cluster(broker: Broker) -> Iterator[ClusterClient]:
 
 
 class Stream:
-    """``query`` is its checkpoint's, ``name`` the transactional id."""
+    """A stream with the checkpoint id ``query`` and the transactional id ``name``."""
 
     def __init__(self, cluster: ClusterClient, name: str, query: str, timeout_ms: int = 60_000) -> None:
         self.cluster, self.name, self.query = cluster, name, query
@@ -59,7 +59,7 @@ class Stream:
         self.sink.write(self.query, batch, self.tasks, ENDS)
 
     def leave_open(self) -> None:
-        """Simulates a kill inside a batch."""
+        """Write without ending the transaction, as if the driver were killed during a batch."""
         self.tasks(self.sink._transaction.producer)
 
 
@@ -69,7 +69,7 @@ def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: Clu
     first.leave_open()
     with pytest.raises(PipelineError, match=r"a transaction is open under 'a', of another checkpoint \(query q1\)"):
         second.start()
-    # The first has not been fenced.
+    # The second stream has not fenced the first one.
     first.write()
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         second.start()
@@ -126,7 +126,7 @@ def test_claim_does_not_count_as_committed_progress(cluster: ClusterClient) -> N
 
 
 def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: ClusterClient) -> None:
-    """A claim states that nothing was committed, which is unknown for a batch that may have been."""
+    """A claim states that nothing was committed before. That is unknown unless the batch is certainly new."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim(cluster, name, "q1", 2, "run", ENDS)
     assert read_mark(cluster, group_of(name)) is None

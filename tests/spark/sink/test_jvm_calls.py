@@ -1,4 +1,4 @@
-"""The number of JVM calls per batch, and the validity of state that the sink caches between batches."""
+"""The number of JVM calls per batch, and whether state that the sink caches between batches stays valid."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 BATCHES, BATCH_RECORDS = 8, 50
 CALLS_AT_MOST = 45
-"""Calls in a small batch that is not the first, including those of toArrow itself."""
+"""Upper bound on JVM calls in a small batch that is not the first, including the calls of toArrow."""
 GARBAGE = "m\n"
-"""The command that py4j sends when Python has dropped an object of the JVM, at any time."""
+"""The command that py4j sends after Python has freed a JVM object, at an unpredictable time."""
 
 Function = Callable[[Any, int], None]
 
 
 class Numbers:
-    """A stream of numbered records, as its owner starts it again and again."""
+    """A stream of numbered records that is stopped and restarted."""
 
     def __init__(self, broker: Broker, directory: Path) -> None:
         self.broker, self.directory = broker, directory
@@ -89,7 +89,7 @@ def test_small_batch_makes_few_jvm_calls(spark: Any, numbers: Numbers, monkeypat
     numbers.run(spark, write)
     assert numbers.written() == list(range(BATCHES * BATCH_RECORDS))
     assert len(calls) == BATCHES
-    # The fewest, because Spark's status of a stage is asked for until it has arrived.
+    # The minimum counts, because a batch repeats the query for the stage's status until Spark knows it.
     assert 0 < min(calls) <= CALLS_AT_MOST, calls
 
 
@@ -107,10 +107,10 @@ def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, numbers: N
             numbers.run(session, write)
             assert numbers.written() == list(range(start * 2 * BATCH_RECORDS))
     finally:
-        # Spark looks for data sources in the session that was active last, and the other one knows none of ours.
+        # Spark looks for data sources in the last active session, and the new session does not have ottla's.
         spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
     assert list(runs.values()) == [[0, 1], [2, 3], [4, 5]]
-    # A start has the reports of its own batches, and of no others.
+    # Each run has exactly the reports of its own batches.
     for run, batches in runs.items():
         assert [batch for batch in range(6) if sink.report(run, batch) is not None] == batches
 
@@ -139,7 +139,7 @@ def test_another_stream_is_not_mistaken_for_the_previous_one(spark: Any, numbers
     assert numbers.written() == list(range(5 * BATCH_RECORDS))
 
 
-def test_streams_with_sinks_of_their_own_run_in_turn(spark: Any, numbers: Numbers) -> None:
+def test_two_streams_with_their_own_sinks_alternate(spark: Any, numbers: Numbers) -> None:
     ours, theirs = numbers.sink(), numbers.sink(**{"transactional.id": "others", "topic": "other"})
 
     def both(frame: Any, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""Marks of idle streams, which a broker would forget. No Spark here."""
+"""Progress records of idle streams are renewed before a broker deletes them. These tests run without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Stream:
-    """Batches of one record to a topic of its own name, which it reads as well."""
+    """A stream with batches of one record. Its topic, which it also reads, has the name of the transactional id."""
 
     def __init__(self, broker: Broker, name: str, *, by_driver: bool = False) -> None:
         self.name, self.by_driver = name, by_driver
@@ -53,7 +53,7 @@ class Stream:
         return InputEnds("", {(self.name, 0): batch + 1})
 
     def write(self, batch: int) -> bool:
-        """Whether it was committed before."""
+        """Write a batch. Returns whether it was already committed before."""
         return self.sink.write("q", batch, self.tasks, self.ends(batch)).is_replay
 
     def tasks(self, producer: Any) -> list[Written]:
@@ -77,14 +77,14 @@ def test_idle_stream_keeps_its_progress_for_months(broker: Broker, by_driver: bo
     for _ in range(10):
         broker.clock.advance("6d")
         assert stream.renewed()
-    # It is still the same stream, and its successor knows what was committed.
+    # The stream can still write, and a restarted stream still knows the last committed batch.
     assert not stream.write(1)
     broker.clock.advance("6d")
     assert stream.renewed()
     broker.clock.advance("6d")
     again = Stream(broker, name, by_driver=by_driver).start(1)
     assert again.write(1)
-    # Also a batch that was only found committed is renewed.
+    # Progress is also renewed if this run has not written the batch, but only found it committed.
     assert again.renewed()
     broker.clock.advance("6d")
     assert not Stream(broker, name, by_driver=by_driver).start(2).write(2)
@@ -100,7 +100,7 @@ def test_without_renewal_progress_expires(broker: Broker) -> None:
 
 
 def test_fenced_stream_renews_nothing(broker: Broker) -> None:
-    """It might reset what the other stream has committed."""
+    """The renewal could reset offsets that the other stream has committed."""
     broker.create_topic("fenced", partitions=1)
     old = Stream(broker, "fenced").start(0)
     old.write(0)
@@ -127,7 +127,7 @@ def test_failed_renewal_is_retried(broker: Broker, monkeypatch: pytest.MonkeyPat
 
         patched.setattr(SharedTransaction, "end", lose_the_answer)
         assert stream.renewed()
-    # Its transaction is open still, until it is aborted by its time-out.
+    # The failed renewal's transaction is open until it times out.
     assert state_of(stream.cluster, "failed") == "Ongoing"
     assert stream.renewed()
     assert not stream.sink.is_settled
@@ -150,7 +150,7 @@ def test_fencing_found_by_a_renewal_fails_the_next_batch(broker: Broker) -> None
 
 
 def test_offsets_of_a_deleted_topic_are_not_renewed(broker: Broker) -> None:
-    """By their absence the next start sees that the topic was recreated."""
+    """The next start detects the recreated topic by its missing offsets."""
     broker.create_topic("anew", partitions=1)
     stream = Stream(broker, "anew").start(0)
     stream.write(0)

@@ -1,4 +1,4 @@
-"""The topic whose offsets carry a stream's progress: its input, or an output if the input is elsewhere."""
+"""The topic whose committed offsets carry a stream's progress record: an input, or an output if no input is a topic."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECREATED = r"deleted and created again since this stream began to read it: "
 
 
 class Stream:
-    """Batches of one record into ``out``, as a start of the sink has them."""
+    """A stream with batches of one record for the topic ``out``. It performs the steps of a sink's start."""
 
     def __init__(self, broker: Broker, name: str, **options: str) -> None:
         given = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": name, "progress.topic": "none"}
@@ -158,21 +158,21 @@ def test_unusable_mark_topic_is_refused_before_any_write(broker: Broker, topic: 
     assert read_mark(stream.cluster, group_of("refused")) is None
 
 
-def test_place_of_progress_is_kept(broker: Broker) -> None:
-    """Other topics are added, and the options list others first: the last progress record decides the place."""
+def test_progress_stays_at_its_topic_when_options_change(broker: Broker) -> None:
+    """The last progress record determines the topic, even if the options now list another topic first."""
     Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
     broker.create_topic("a-first", partitions=1)
     later = Stream(broker, "kept", topics="a-first,other,out")
     later.write(1, InputEnds('{"logOffset":1}'))
     assert later.stands_at() == "out"
-    # Rows that say their topics themselves have one as well then.
+    # The same is true if the topics are not in the options but in the rows.
     nameless = Stream(broker, "kept")
     nameless.write(2, InputEnds('{"logOffset":2}'))
     assert nameless.stands_at() == "out"
 
 
 def test_recreated_input_topic_is_reported(broker: Broker) -> None:
-    """Its committed offsets went with it: those of the others, and the mark with them, are still there."""
+    """The recreated topic's offsets are deleted, but the group still has other topics' offsets and the progress record."""
     for topic in ("a-in", "b-in"):
         broker.create_topic(topic, partitions=1)
     for at, options in enumerate(({"topic": "out"}, {"topic": "out", "mark_topic": "other"})):
@@ -184,14 +184,14 @@ def test_recreated_input_topic_is_reported(broker: Broker) -> None:
         again = Stream(broker, name, **options)
         with pytest.raises(PipelineError, match=r"no longer has the offsets of 'b-in', which were committed with batch 0"):
             again.write(1, reads(**{"a-in": 100, "b-in": 250}))
-        # A topic that is no longer read may be deleted.
+        # A deleted topic that the batch no longer reads causes no error.
         without = Stream(broker, name, **options)
         assert not without.write(1, reads(**{"a-in": 150})).is_replay
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: str) -> None:
-    """The group's offsets went with the topic; the log has the mark still, and the new topic has more records than were read."""
+    """The group's offsets are deleted with the topic, but the progress topic is not. The new topic has more records."""
     name, options = f"anew-logged-{writer}", {"topic": "out", "progress_topic": "anew-log", "writer": writer}
     for topic in ("e-in", "f-in"):
         broker.create_topic(topic, partitions=1)
@@ -208,13 +208,13 @@ def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: s
     with pytest.raises(PipelineError, match=RECREATED + r"'e-in' \(topic id \w+, before \w+\), 'f-in' "):
         running.write(3, reads(**{"e-in": 200, "f-in": 200}))
     for batch in (2, 3):
-        # Also a batch that was committed is not taken for a replay: the one behind it would be read out of the new topic.
+        # A committed batch is refused too. If it were skipped as a replay, the next batch would read the new topic.
         with pytest.raises(PipelineError, match=RECREATED):
             Stream(broker, name, **options).write(batch, reads(**{"e-in": 200, "f-in": 200}))
     with pytest.raises(PipelineError, match=RECREATED):
         committed_offsets(broker.bootstrap, name, "anew-log")
     assert len(broker.records("out")) == before
-    # Topics that are no longer read may be deleted.
+    # Deleted topics that the batch no longer reads cause no error.
     broker.create_topic(f"g-in-{writer}", partitions=1)
     assert not Stream(broker, name, **options).write(3, reads(**{f"g-in-{writer}": 1})).is_replay
     with KafkaClient(broker.bootstrap) as cluster:
@@ -225,7 +225,7 @@ def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: s
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 @pytest.mark.parametrize("while_writing", [False, True])
 def test_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: str, while_writing: bool) -> None:
-    """Between two batches, and after the second has begun: without a progress topic as well."""
+    """The topic is recreated between two batches or during a batch. A progress topic is not needed to detect it."""
     topic, name = f"i-in-{writer}-{while_writing}", f"anew-running-{writer}-{while_writing}"
     broker.create_topic(topic, partitions=1)
     stream = Stream(broker, name, topic="out", writer=writer)
@@ -244,7 +244,7 @@ def test_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: s
     with pytest.raises(PipelineError, match=RECREATED + rf"'{topic}' "):
         stream.write(1, reads(**{topic: 150}))
     assert len(broker.records("out")) == before
-    # Topics that are no longer read are forgotten, and may be read again.
+    # A batch that does not read the topic forgets its id, so that a later batch may read it again.
     stream.after_tasks = lambda: None
     for batch, read in ((1, "in"), (2, topic)):
         assert not stream.write(batch, reads(**{read: 1})).is_replay
@@ -261,7 +261,7 @@ def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> Non
     InputTopics(stream.cluster).check(["h-in", "nowhere"])
 
 
-def test_partitions_named_by_a_digest_are_counted(broker: Broker) -> None:
+def test_missing_offsets_are_detected_by_number_if_input_is_a_digest(broker: Broker) -> None:
     for topic in ("c-in", "d-in"):
         broker.create_topic(topic, partitions=1)
     ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})

@@ -1,4 +1,4 @@
-"""Counts over a sink's batches."""
+"""Totals over all batches of a sink."""
 
 from __future__ import annotations
 

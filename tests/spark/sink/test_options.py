@@ -76,7 +76,7 @@ def test_missing_options_are_reported(missing: str) -> None:
 
 
 def test_option_values_are_converted_like_in_spark() -> None:
-    """A number is its text, and None is an option that is not given."""
+    """A number is converted to text, and an option with the value None counts as unset."""
     options = parse_options(
         {**LEAST, "transactional.id": 7, "run.id": 12, "transaction.timeout.ms": 60_000, "topic": None, "writer": None}
     )

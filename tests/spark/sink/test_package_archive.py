@@ -1,4 +1,4 @@
-"""The archive of the package for Spark executors that have no installation of it."""
+"""The archive with the ottla package for Spark executors on which it is not installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
     with zipfile.ZipFile(package_archive(tmp_path)) as archive:
         sources = {name: archive.read(name).decode() for name in archive.namelist()}
     modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sources}
-    # What users import from `ottla` itself is looked up at first use; tasks do not use it.
+    # `ottla/__init__.py` imports other modules only on first use, and tasks do not use them.
     del sources["ottla/__init__.py"]
     missing = {
         (name, node.module)
@@ -39,7 +39,7 @@ def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_archive_contains_the_modules_that_tasks_import(tmp_path: Path) -> None:
-    """With -S no editable installation can supply what the archive lacks."""
+    """With -S, Python ignores an editable installation that could supply missing modules."""
     dependencies = Path(crc32c.__file__).parent.parent
     script = (
         f"import importlib, sys; sys.path[:0] = [{str(package_archive(tmp_path))!r}, {str(dependencies)!r}]\n"

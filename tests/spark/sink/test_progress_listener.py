@@ -1,4 +1,4 @@
-"""Progress as reported by Spark and by the sink. The stream is one of `test_sink`."""
+"""Progress that combines Spark's and the sink's reports. `test_sink` has a test with a real stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REPORT = BatchReport(batch=3, records=7, by_topic={"a": 4, "dead": 3}, commit_ms
 
 
 def test_progress_combines_spark_and_sink_reports() -> None:
-    """As StreamingQueryProgress of Spark 4 has it."""
+    """The fields are those of StreamingQueryProgress in Spark 4."""
     fields: dict[str, Any] = {
         "batchId": 3,
         "numInputRows": 8,

@@ -1,4 +1,4 @@
-"""Every authentication method of a secured Apache Kafka, with shared and driver-only transactions."""
+"""Every authentication method of a secured Apache Kafka broker, with transactions of tasks and of the driver."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def committed(connecting: Connecting, prefix: bytes) -> list[bytes]:
-    """Values that begin so, as a committed reader of librdkafka's gets them by the same way."""
+    """Return the values with this prefix that a read_committed consumer of librdkafka gets over the same connection settings."""
     settings = {"group.id": "reads", "isolation.level": "read_committed", "auto.offset.reset": "earliest", "log_level": 0}
     consumer = Consumer({**settings_of(connecting), **settings, "enable.auto.commit": False, "enable.partition.eof": True})
     consumer.subscribe(["out"])
@@ -88,7 +88,7 @@ def test_tasks_write_in_a_shared_transaction(secured: Secured, way: str) -> None
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_driver_writes_alone(secured: Secured, way: str) -> None:
+def test_driver_writes_in_its_own_transaction(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]

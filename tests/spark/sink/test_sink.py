@@ -44,7 +44,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Numbers:
-    """A stream of files of numbers, as its owner starts it again and again."""
+    """A stream over files of numbers that is stopped and restarted."""
 
     def __init__(self, spark: Any, broker: Broker, directory: Path) -> None:
         self.spark, self.broker, self.directory = spark, broker, directory
@@ -96,7 +96,7 @@ def test_rows_of_any_schema_are_written_once_to_several_topics(numbers: Numbers,
 
 
 def test_sink_is_reusable_after_a_failed_abort(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its transaction is open still: written as the same producer once more, rows would be taken for those that are there."""
+    """The failed transaction is still open. With the same producer, new rows would be dropped as duplicates of its rows."""
     numbers.add(*range(100))
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "numbers", "topic": "single"}
     aborted: list[int] = []
@@ -121,7 +121,7 @@ def test_sink_is_reusable_after_a_failed_abort(numbers: Numbers, monkeypatch: py
         monkeypatch.undo()
         run(TEXT)
         assert numbers.values("single") == list(range(100))
-        # A final error is reported at once, with the message of the task that met it.
+        # A non-retriable error is reported at once, with the message of the task that raised it.
         numbers.add(1)
         with pytest.raises(Exception, match="topic 'single' has no partition 7: it has 1"):
             run(TEXT, "7 AS partition")
@@ -134,7 +134,7 @@ def test_file_stream_accepts_topic_and_mark_topic_options(numbers: Numbers) -> N
     numbers.run(as_text, topic="numbers", mark_topic="single", compression_type="zstd")
     assert numbers.values("numbers") == list(range(10))
     assert numbers.broker.lag("ottla-pipeline.numbers") == {("single", 0): 0}
-    # A lost checkpoint makes another stream: it is refused before it fences the first.
+    # A stream with another checkpoint is a different stream. It is refused before it fences the first stream.
     with pytest.raises(Exception, match="the last batch under this transactional id came from another checkpoint"):
         numbers.run(as_text, "another", topic="numbers", mark_topic="single")
     assert numbers.values("numbers") == list(range(10))
@@ -166,7 +166,7 @@ def test_added_partitions_are_written(spark: Any, numbers: Numbers) -> None:
 
 
 def test_totals_are_correct_after_a_replayed_batch(numbers: Numbers) -> None:
-    """What Spark keeps between batches comes from computing them, also the one that was committed before."""
+    """Spark updates its state by computing a batch, so a batch that is already committed is computed again."""
 
     def counted(frame: Any) -> Any:
         counts = frame.selectExpr("value % 10 AS digit").groupBy("digit").count()
@@ -221,7 +221,7 @@ def test_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers:
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_file_checkpoint_that_was_set_back_is_reported(numbers: Numbers, writer: str) -> None:
-    """Spark numbers a source's batches: the same number refers to whatever files exist when it counts."""
+    """Spark numbers the batches of a file source, so after a reset a number refers to other files."""
     numbers.add(*range(100))
     numbers.run(as_text, topic="single", writer=writer)
     checkpoint, kept = numbers.directory / "cp", numbers.directory / "kept"
@@ -259,7 +259,7 @@ def test_batch_is_written_once_under_its_number(spark: Any, numbers: Numbers) ->
     with pytest.raises(Exception, match="the sink was given batch 7, and the stream runs batch 0"):
         run("cp", lambda frame, batch: first(frame, 7))
     for sinks in ((first, first), (first, second)):
-        # The second start repeats the batch: a frame that was not written is not taken for written then either.
+        # The second iteration repeats batch 0, which is committed by then. A second frame for it is refused nevertheless.
         with pytest.raises(Exception, match="batch 0 is committed under 'twice', and was given to the sink again"):
             run("cp", twice(sinks))
     assert numbers.values("single") == list(range(10))
@@ -325,7 +325,7 @@ def test_listener_gets_progress_of_spark_and_sink(spark: Any, numbers: Numbers) 
     assert (progress.rows, progress.repeated, progress.late, progress.dead_letters) == (4, 1, 0, 1)
     assert progress.report.by_topic == {"even": 2, "odd": 1}
     assert progress.report.epoch == sink.metrics.epoch >= 0
-    # As Spark's own servlet has it for Prometheus.
+    # The metrics in the Prometheus format of Spark's servlet.
     jvm = spark.sparkContext._jvm
     registry = jvm.org.apache.spark.SparkEnv.get().metricsSystem().registry
     servlet = jvm.org.apache.spark.metrics.sink.PrometheusServlet(
@@ -348,19 +348,19 @@ def test_batch_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
     first = write("day", 0, 1, 2)
     assert (first.records, write("day", 0, 1, 2).is_replay, write("day", 0, 1, 2).is_replay) == (2, True, True)
     second = write("day", 1, 3)
-    # One epoch more for taking the id, and one for the commit: what is there already takes nothing.
+    # Initializing the id and the commit raise the epoch by one each. A replay does not change the epoch.
     assert (second.records, second.epoch) == (1, first.epoch + 2)
     assert (write("day", 0, 1, 2).is_replay, write("day", 1, 3).is_replay) == (True, True)
     for number in (3, -1):
         with pytest.raises(ottla.spark.PipelineError, match=rf"frame {number} of 'day' cannot be written: the next one is frame 2"):
             write("day", number, 4)
-    # Each name has numbers of its own, and the others' are known still.
+    # Each name has its own numbers, and numbers of other names are still known.
     assert (write("another day", 0, 5).records, write("another day", 0, 5).is_replay, write("day", 1, 3).is_replay) == (
         1,
         True,
         True,
     )
-    # What a consumer group forgets is known as well.
+    # Progress is in the progress topic and not in a consumer group, which could be deleted.
     admin = AdminClient({"bootstrap.servers": numbers.broker.bootstrap})
     assert "ottla-pipeline.frames" not in {group.group_id for group in admin.list_consumer_groups().result(30).valid}
     assert len(numbers.values("single")) == before + 4

@@ -1,4 +1,4 @@
-"""Small batches, which the driver gathers and writes itself: which are small, and what becomes of those that turn out not to be."""
+"""Small batches that the driver gathers and writes itself: which batches count as small, and the fallback for large records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_small_batches_are_recognized() -> None:
     assert not small.is_small({t: 5}, dict), "where it begins is unknown"
     assert small.is_small({t: 5 + MAX_OFFSETS}, dict), "the batch before has told where"
     assert not small.is_small({t: 6 + 2 * MAX_OFFSETS}, dict)
-    # A partition that was added, and the first batch of a start: what the checkpoint says counts.
+    # For a new partition, and for the first batch after a start, the checkpoint says where the batch begins.
     assert small.is_small({t: 6 + 2 * MAX_OFFSETS, u: 7}, lambda: {t: 6 + 2 * MAX_OFFSETS, u: 0})
     assert not small.is_small({t: 10 * MAX_OFFSETS, u: 7}, lambda: {t: 0, u: 0})
     assert not SmallBatches().is_small({t: 1}, lambda: {u: 0})
@@ -43,7 +43,7 @@ def test_large_record_disables_gathering_for_a_while() -> None:
 
 
 class Stream:
-    """A stream of records, with the number of its batches that were gathered (True) or could not be (False)."""
+    """A stream whose ``gathered`` has an entry for each gathering: True if it succeeded, False if the batch was too large."""
 
     def __init__(self, spark: Any, broker: Broker, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spark, self.broker, self.directory = spark, broker, directory
@@ -97,7 +97,7 @@ class TestAStream:
         stream.run(records(1, first=1_000))
         assert stream.gathered == [True] * 3
         assert stream.contents("out") == stream.contents("in")
-        # By the keys, as Kafka's own producers do.
+        # The keys determine the partitions, as in Kafka's own producers.
         assert len({record.partition for record in stream.broker.records("out")}) == 3
 
     @pytest.mark.parametrize("where", ["value", "key", "headers"])
@@ -118,7 +118,7 @@ class TestAStream:
         assert [(key, headers) for key, _, headers in stream.contents("out")] == [(b"", ())] * BATCH_RECORDS
 
     def test_failed_gathering_falls_back_to_tasks(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As results beyond spark.driver.maxResultSize do."""
+        """Spark raises this error if results exceed spark.driver.maxResultSize."""
 
         def failing(rows: Any) -> Any:
             raise RuntimeError("Total size of serialized results is bigger than spark.driver.maxResultSize")

@@ -120,7 +120,7 @@ def test_record_of_5_mb_is_written_when_the_broker_accepts_it() -> None:
 @pytest.mark.wire
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_batches_respect_the_topic_limit(writer: str) -> None:
-    """Records that each fit are not refused for being many."""
+    """Records that fit individually are split into batches below max.message.bytes."""
     values = [np.random.default_rng(n).bytes(370) for n in range(500)]
     with Broker() as broker:
         broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})

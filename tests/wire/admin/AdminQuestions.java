@@ -33,8 +33,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Asks a broker all that Admin can ask: BOOTSTRAP STREAMS_GROUP. Each line is a method, a question and the answer in plain text,
- * with tabs in between. First come the names of all methods, each alone in its line.
+ * Calls every method of Admin: BOOTSTRAP STREAMS_GROUP. The output begins with the names of all methods, one per line. Then each line
+ * has a method, a label and the result as plain text, separated by tabs.
  */
 public class AdminQuestions {
     interface Question {
@@ -65,7 +65,8 @@ public class AdminQuestions {
         System.out.println(method + "\t" + label + "\t" + answer.replace("\n", " "));
     }
 
-    /** The answer once it has a text in it: Apache Kafka's broker follows its controller. After a while whatever there is. */
+    /** Repeats a call until its result contains a text, because Apache Kafka's broker applies changes later than its controller.
+     * Returns the last result after a time limit. */
     static String once(String text, Question question) throws Exception {
         String answer = plain(question.ask(), 0);
         for (int tries = 0; !answer.contains(text) && tries < 10 * TIMEOUT_S; tries++) {
@@ -75,14 +76,14 @@ public class AdminQuestions {
         return answer;
     }
 
-    // Plain text of answers
+    // Results as plain text
 
     static String name(Throwable failure) {
         boolean wraps = failure instanceof ExecutionException || failure instanceof InvocationTargetException;
         return wraps && failure.getCause() != null ? name(failure.getCause()) : "!" + failure.getClass().getSimpleName();
     }
 
-    /** A value, a future's value or its error; of an object what its getters give. Collections are in the order of their texts. */
+    /** Returns the text of a value, of a future's value or error, or of an object's getters. Elements of collections are sorted. */
     static String plain(Object value, int depth) {
         if (depth > 12) {
             return "...";
@@ -148,7 +149,7 @@ public class AdminQuestions {
         return texts.toString();
     }
 
-    // What the questions are about
+    // Topics, groups and transactions that the calls refer to
 
     static TopicPartition at(String topic, int partition) {
         return new TopicPartition(topic, partition);
@@ -193,7 +194,7 @@ public class AdminQuestions {
         }
     }
 
-    // Questions
+    // Calls
 
     void topics() throws Exception {
         NewTopic made = new NewTopic(MADE, 2, (short) 1).configs(Map.of("retention.ms", "1234567"));
@@ -250,7 +251,7 @@ public class AdminQuestions {
         });
     }
 
-    /** Of each directory its error and what it has of the topic; the rest is the disk's. */
+    /** Returns each directory's error and its replicas of the topic, without the size of the disk. */
     static List<String> sizes(Map<Integer, Map<String, LogDirDescription>> of) {
         List<String> texts = new ArrayList<>();
         of.forEach((node, directories) -> directories.values().forEach(directory -> {
@@ -337,7 +338,7 @@ public class AdminQuestions {
             });
             ask("removeMembersFromConsumerGroup", protocol + ", all", () -> {
                 var removed = admin.removeMembersFromConsumerGroup(group, new RemoveMembersFromConsumerGroupOptions()).all().get();
-                // Before it joins anew.
+                // Close the member before it can rejoin.
                 member.close(Duration.ZERO);
                 return removed;
             });
@@ -380,7 +381,7 @@ public class AdminQuestions {
         ask("deleteStreamsGroups", "a new group", () -> admin.deleteStreamsGroups(List.of("streams-altered")));
     }
 
-    /** Whether a member has both partitions. No group is there before its member's first heartbeat. */
+    /** Whether a member has both partitions. The group does not exist before the member's first heartbeat. */
     boolean sharesAll(String group) throws Exception {
         try {
             return admin.describeShareGroups(List.of(group)).all().get().get(group).members().stream()

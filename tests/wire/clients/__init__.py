@@ -1,6 +1,6 @@
-"""A common interface to four stock clients, so that one scenario file runs through all of them.
+"""A common interface to four stock clients, so that each test runs with all of them.
 
-Each client library does the work with its own code; an adapter only names things alike.
+Each client library does the work with its own code. An adapter only gives the operations common names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 from ottla.protocol.topic_partition import TopicPartition
 
 BACKOFF_MAX_MS = 300
-"""Every client connects again at least this often, so that a test which restarts the broker need not wait."""
+"""Upper bound on a client's reconnect backoff, so that tests which restart the broker do not wait longer."""
 
 
 class Fenced(Exception):
@@ -39,7 +39,7 @@ class WireConsumer(Protocol):
     def committed(self, topic: str, partition: int) -> int | None: ...
 
     def rewind(self) -> dict[TopicPartition, int]:
-        """Go on at the committed offsets of the assigned partitions, at the beginning where there is none; those offsets."""
+        """Seek to the committed offsets of the assigned partitions, or to the beginning if unset. Returns the offsets."""
         ...
 
     def close(self) -> None: ...
@@ -55,7 +55,7 @@ class WireProducer(Protocol):
     def flush(self) -> None: ...
 
     def send_offsets(self, consumer: WireConsumer, offsets: dict[TopicPartition, int] | None = None) -> None:
-        """These offsets, else the consumer's positions, with its group's metadata."""
+        """Send these offsets, or the consumer's positions if unset, with the metadata of the consumer's group."""
         ...
 
     def commit(self) -> None: ...
@@ -66,7 +66,7 @@ class WireProducer(Protocol):
 
 
 class Client(Protocol):
-    """A client library."""
+    """A client library, with the configuration that tests use."""
 
     name: str
 
@@ -85,7 +85,7 @@ class Client(Protocol):
 
 
 def group_settings(protocol: str) -> dict[str, object]:
-    """Consumer settings for this ``group.protocol``; in consumer groups (KIP-848) the broker sets the intervals."""
+    """Consumer settings for this ``group.protocol``. In consumer groups (KIP-848) the broker sets the intervals."""
     if protocol == "consumer":
         return {"group.protocol": protocol}
     return {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}

@@ -1,4 +1,4 @@
-"""aiokafka, driven from a loop in a thread of its own."""
+"""Adapter for aiokafka, which runs on an event loop in its own thread."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ class Loop:
             raise Fenced(str(error)) from error
 
     def end(self, client: AIOKafkaClient, stop: Coroutine[Any, Any, None]) -> None:
-        """Stop a producer or consumer, and this loop with it.
+        """Stop a producer or consumer, and then this event loop.
 
-        aiokafka closes the connections at the end of ``stop()``, which does not get there when it waits for a broker that is
-        gone, or when the cut of a connection cancels what it waits for. What it left open, a garbage collection in the middle
-        of another test would warn of.
+        aiokafka closes its connections at the end of ``stop()``. It does not get there while it waits for a stopped broker, or if
+        a lost connection cancels the wait. Unclosed connections would cause a ResourceWarning in a later test.
         """
 
         async def end() -> None:
@@ -140,7 +139,7 @@ class Producer:
         self.raw = loop.call(make())
 
     def init(self) -> None:
-        # aiokafka asks for its producer id in start().
+        # aiokafka requests its producer id in start().
         self._loop.call(self.raw.start())
 
     def begin(self) -> None:
@@ -166,8 +165,8 @@ class Producer:
         self._loop.call(self.raw.send_offsets_to_transaction(sent, consumer.group))
 
     def commit(self) -> None:
-        # aiokafka commits a transaction even where records of it were refused. Their futures have the error, which the other
-        # client libraries raise in commit.
+        # aiokafka commits a transaction although some of its records were refused. Their futures contain the error, and `flush`
+        # raises it here, as the other client libraries do in commit.
         self.flush()
         self._loop.call(self.raw.commit_transaction())
 

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka)."""
+"""Adapter for confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition, 
 
 CALL_TIMEOUT_S = 60
 _RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": BACKOFF_MAX_MS, "metadata.recovery.strategy": "none"}
-"""librdkafka 2.16 forgets brokers that are all away and begins with the bootstrap servers anew; what it has cached of a
-group's coordinator is then dead, and `send_offsets_to_transaction` waits for it for ever."""
+"""librdkafka 2.16 forgets all brokers if none of them is reachable, and starts again from the bootstrap servers. Its cached group
+coordinator is then invalid, and `send_offsets_to_transaction` waits for it forever."""
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
 def committed_offsets(consumer: CConsumer, partitions: list[CTopicPartition], timeout_s: float) -> list[CTopicPartition]:
-    """The group's commits. librdkafka tells its application that a coordinator has moved, where other clients ask the next one."""
+    """Return the group's committed offsets. Retries, because librdkafka returns an error if the coordinator has moved."""
 
     def look() -> list[CTopicPartition] | KafkaError:
         try:
@@ -94,7 +94,7 @@ class Producer:
         self._guard(lambda: self.raw.init_transactions(CALL_TIMEOUT_S))
 
     def begin(self) -> None:
-        # Failures of an aborted transaction are reported late, and are no failure of this one.
+        # Delivery errors of the previous, aborted transaction may arrive late and do not concern this transaction.
         self._errors = []
         self._guard(self.raw.begin_transaction)
 
@@ -110,7 +110,7 @@ class Producer:
         try:
             left = self._guard(lambda: self.raw.flush(CALL_TIMEOUT_S))
         except SystemError:
-            # The binding fails on a fatal error that arrives during a flush; the next call reports it.
+            # The Python binding raises SystemError if a fatal error arrives during a flush. The next call reports the fatal error.
             left = 0
         if self._errors:
             first = self._errors[0]
@@ -133,7 +133,7 @@ class Producer:
 
     def close(self) -> None:
         self.raw.purge()
-        # A fenced producer cannot do anything more.
+        # If the producer is fenced, flush raises, and nothing is left to do.
         with contextlib.suppress(KafkaException):
             self.raw.flush(1)
 

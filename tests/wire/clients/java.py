@@ -1,4 +1,4 @@
-"""The Java kafka-clients, through py4j's gateway: their own classes, called from here."""
+"""Adapter for the Java kafka-clients: their own classes, called through py4j's gateway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FENCED = ("ProducerFencedException", "InvalidProducerEpochException")
 
 @cache
 def gateway() -> Any:
-    """One JVM for the whole test run, which does without the second compiler. Raises `tools.kafka.Unavailable`."""
+    """Return the gateway to one JVM for the whole test run, without the C2 compiler. Raises `tools.kafka.Unavailable`."""
     options = ["-Xmx512M", *oracle.QUICK_JVM.options]
     port = launch_gateway(classpath=oracle.jars("clients"), java_path=oracle.java(), die_on_exit=True, javaopts=options)
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))

@@ -1,4 +1,4 @@
-"""kafka-python."""
+"""Adapter for kafka-python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
 
 SEND_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 20
-"""kafka-python 3.0 forgets a transactional request if the coordinator refuses the connection just then, and waits for ever."""
+"""kafka-python 3.0 waits forever if the coordinator refuses the connection during a transactional request."""
 CLOSE_TIMEOUT_S = 2
 UNASSIGNED_S = 4
 
@@ -40,8 +40,11 @@ class Consumer:
         self._assigned_at = time.monotonic()
 
     def _mend(self) -> None:
-        """As leader it may assign nothing because it does not know the topic yet, learn of the topic before it notes
-        for what it has assigned, and so never assign again (kafka-python 3.0). Asking anew makes it join anew."""
+        """Rejoin the group if the consumer has no assignment for too long.
+
+        A group leader of kafka-python 3.0 may assign no partitions because it does not know the topic yet. If it learns of the
+        topic too early, it does not notice the change and never assigns again.
+        """
         now = time.monotonic()
         if self.raw.assignment():
             self._assigned_at = now
@@ -108,7 +111,7 @@ class Producer:
         self._in_time(lambda: self.raw.send_offsets_to_transaction(sent, consumer.raw.group_metadata()))
 
     def commit(self) -> None:
-        # kafka-python 3.0 reports a transaction as committed if all its records timed out before they were sent.
+        # Flush first: kafka-python 3.0 reports success for a transaction whose records all timed out before they were sent.
         self.flush()
         self._in_time(self.raw.commit_transaction)
 
@@ -119,13 +122,13 @@ class Producer:
         try:
             self.raw.close(timeout=CLOSE_TIMEOUT_S)
         except Exception:
-            # kafka-python 3.0 does not close a producer whose batches are not acknowledged in time, and its thread goes on.
+            # kafka-python 3.0 cannot close a producer whose batches are not acknowledged in time, and its thread keeps running.
             self.raw._sender.force_close()
             with contextlib.suppress(Exception):
                 self.raw.close(timeout=CLOSE_TIMEOUT_S)
 
     def _in_time(self, call: Any) -> None:
-        """Raises TimeoutError; the call then goes on in a thread that ends with the process."""
+        """Run the call in a thread. Raises TimeoutError after the time limit; the thread then ends with the process."""
         done: Future[None] = Future()
 
         def run() -> None:

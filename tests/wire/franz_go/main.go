@@ -1,5 +1,5 @@
 // Copies records exactly once by franz-go: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT.
-// It tells what failed, and leaves when its input ends.
+// It prints errors, and exits when its standard input is closed.
 package main
 
 import (
@@ -91,7 +91,7 @@ func main() {
 				err = copied(s, batch)
 			}
 		}
-		// The session says itself that after an error one should not go on with it.
+		// franz-go documents that a session must not be used after an error.
 		say("failed %v", err)
 		s.Close()
 	}

@@ -1,5 +1,5 @@
-// Asks a broker all that kadm, franz-go's admin client, can ask: BOOTSTRAP. The lines are those of AdminQuestions.java: a method, a
-// question and the answer, with tabs in between, after the names of all methods.
+// Calls every method of kadm, franz-go's admin client: BOOTSTRAP. The output has the format of AdminQuestions.java: first the names of
+// all methods, then lines with a method, a label and the result, separated by tabs.
 package main
 
 import (
@@ -26,12 +26,12 @@ const (
 	wait    = 20 * time.Second
 )
 
-// ask prints an answer. What is answered before a coordinator is there is asked for again.
+// ask prints the result of a call. It retries while the coordinator is not available.
 func ask(method, label string, question func(context.Context) (any, error)) {
 	askUntil(func(string) bool { return true }, method, label, question)
 }
 
-// askUntil is for what Apache Kafka's broker knows a while after its controller has answered.
+// askUntil repeats a call until isSettled, because Apache Kafka's broker applies changes later than its controller.
 func askUntil(isSettled func(string) bool, method, label string, question func(context.Context) (any, error)) {
 	deadline := time.Now().Add(wait)
 	for {

@@ -20,8 +20,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Copies records exactly once: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT. It tells what failed, and
- * leaves when its input ends.
+ * Copies records exactly once: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT. It prints errors, and
+ * exits when its standard input is closed.
  */
 public class Pipe {
     static final int RECORDS = 20;
@@ -69,12 +69,12 @@ public class Pipe {
         try {
             System.in.transferTo(OutputStream.nullOutputStream());
         } catch (IOException ended) {
-            // Whoever started it is gone.
+            // The process that started this one has ended.
         }
     }
 
     void subscribe() {
-        // With a listener a member that was thrown out joins again in poll() alone, and so never while a transaction is open.
+        // With a listener, a removed member rejoins only in poll(), and so never while a transaction is open.
         consumer.subscribe(Set.of(arguments[4]), new ConsumerRebalanceListener() {
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
             }

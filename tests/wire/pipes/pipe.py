@@ -1,6 +1,6 @@
-"""Copies records exactly once by librdkafka: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT.
+"""Copies records exactly once with librdkafka: BOOTSTRAP GROUP_PROTOCOL GROUP TRANSACTIONAL_ID INPUT OUTPUT.
 
-It tells what failed, and leaves when its input ends.
+The program prints errors, and exits when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def subscribed() -> Consumer:
     )
 
     def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
-        # Where this is called a member that was thrown out joins again in consume(), and so never while a transaction is open.
+        # consume() calls this when the member was removed and rejoins, which is never while a transaction is open.
         say(f"lost {len(partitions)}")
 
     consumer.subscribe([source], on_lost=taken)

@@ -13,8 +13,9 @@ import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * A member of a share group: BOOTSTRAP GROUP TOPIC. Of each delivery it says "got PARTITION OFFSET COUNT VALUE", of each record that it
- * has accepted for good "done PARTITION OFFSET". It releases a record of 50 when it comes first, and ends with its input.
+ * A member of a share group: BOOTSTRAP GROUP TOPIC. It prints "got PARTITION OFFSET COUNT VALUE" for each delivery, and "done PARTITION
+ * OFFSET" for each record whose acknowledgement (accept) succeeded. It releases every 50th record at its first delivery, and exits when
+ * its standard input is closed.
  */
 public class Sharer {
     public static void main(String[] arguments) throws Exception {

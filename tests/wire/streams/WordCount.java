@@ -12,8 +12,8 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * Counts words, each line exactly once: BOOTSTRAP APPLICATION_ID GROUP_PROTOCOL STATE_DIR INPUT OUTPUT. It tells its
- * states and how many tasks it has, and ends with its input.
+ * Counts words, each line exactly once: BOOTSTRAP APPLICATION_ID GROUP_PROTOCOL STATE_DIR INPUT OUTPUT. It prints its
+ * states and its number of tasks, and exits when its standard input is closed.
  */
 public class WordCount {
     public static void main(String[] arguments) throws Exception {
@@ -28,7 +28,7 @@ public class WordCount {
         settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
         settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
         if (arguments[2].equals("streams")) {
-            // The broker tells both to members of streams groups.
+            // Members of streams groups get both values from the broker.
             settings.remove(StreamsConfig.consumerPrefix("session.timeout.ms"));
             settings.remove(StreamsConfig.consumerPrefix("heartbeat.interval.ms"));
         }
