@@ -68,7 +68,7 @@ def test_a_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFix
 
 def test_what_cannot_be_grown_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert grow(tmp_path / "nothing") == 1
-    assert "is no directory" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()
     assert grow(tmp_path) == 1
     assert "begins a cluster there" in capsys.readouterr().err

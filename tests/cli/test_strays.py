@@ -56,7 +56,7 @@ def test_the_named_command_gives_the_topic_back(data_dir: Path, capsys: pytest.C
 
 def test_directory_that_is_none_or_in_use_fails(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["health", "--data-dir", str(tmp_path / "nothing")]) == 1
-    assert "is no data directory" in capsys.readouterr().err
+    assert "is not a data directory" in capsys.readouterr().err
     fs = RealFilesystem()
     lock = fs.lock(f"{data_dir}/{LOCK_FILE}")
     assert main(["health", "--data-dir", str(data_dir), "--json"]) == 1
