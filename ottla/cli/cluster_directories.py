@@ -61,7 +61,7 @@ def grow(
 
     def work() -> int:
         if not Path(directory).is_dir():
-            raise DirectoryError(f"{directory} is no directory; name the data directory of a stopped broker")
+            raise DirectoryError(f"{directory} is not a directory; give the data directory of a stopped broker")
         with locked(env.fs, directory):
             on_read = advancing(Bar("reading"), data_bytes(env.fs, directory))
             grown = grow(env.fs, directory, brokers, replication_factor, env.random_uuid, env.now_ms(), on_read)

@@ -40,7 +40,7 @@ def _examined(fs: Filesystem, directory: str) -> tuple[DirectoryIdentity, StrayS
     with locked_for_reading(directory):
         identity = read_identity(fs, directory)
         if identity is None:
-            raise DirectoryError(f"{directory} is no data directory: it has no meta.properties")
+            raise DirectoryError(f"{directory} is not a data directory: it has no meta.properties")
         strays = strays_in(fs, directory)
         state = read_metadata(fs, directory, []).state if strays else ClusterState(identity.node_id)
         size_bytes = sum(stray.size_bytes or 0 for stray in strays)

@@ -133,10 +133,10 @@ def _call(connection: socket.socket, api_key: int, version: int, body: bytes) ->
     connection.sendall(struct.pack(">i", len(request)) + request)
     (size,) = struct.unpack(">i", _read(connection, 4))
     if not 4 <= size <= MAX_ANSWER_BYTES:
-        raise ConnectionError(f"a frame of {size} bytes")
+        raise ConnectionError(f"the response has an invalid size of {size} bytes")
     answer = _read(connection, size)
     if struct.unpack_from(">i", answer) != (_CORRELATION_ID,):
-        raise ConnectionError("another request's answer")
+        raise ConnectionError("the response has the correlation id of another request")
     return answer[4:]
 
 
@@ -145,6 +145,6 @@ def _read(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         piece = connection.recv(size - len(data))
         if not piece:
-            raise ConnectionError("closed")
+            raise ConnectionError("the server closed the connection")
         data += piece
     return data

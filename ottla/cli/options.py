@@ -120,7 +120,7 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 def check_all_answered(silent: Iterable[ClientError]) -> None:
     """Fail a command that has shown results, but not from all brokers. Raises `Refused`."""
     if said := "; ".join(map(str, silent)):
-        raise Refused(f"{said}; what that broker coordinates is not listed")
+        raise Refused(f"{said}; its groups and transactional ids are not listed")
 
 
 def key_value(text: str) -> tuple[str, str]:

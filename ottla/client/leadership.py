@@ -33,7 +33,7 @@ def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> 
     def attempt() -> None:
         partition = described(brokers, topic, index)
         if to not in partition.replica_nodes:
-            raise KafkaAnswered(what, Code.INVALID_REPLICA_ASSIGNMENT, f"broker {to} has no replica of it")
+            raise KafkaAnswered(what, Code.INVALID_REPLICA_ASSIGNMENT, f"broker {to} has no replica of the partition")
         others = [replica for replica in partition.replica_nodes if replica != to]
         reassigned = ReassignableTopic(
             name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=[to, *others])]

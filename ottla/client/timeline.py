@@ -273,7 +273,7 @@ def _of_producers(records: Iterable[ConsumedRecord], producers: Collection[int],
     written: list[ConsumedRecord] = []
     for count, record in enumerate(records):
         if count == max_records:
-            raise TooMuch(f"more than {max_records:,} records")
+            raise TooMuch(f"the log has more than {max_records:,} records")
         if record.producer_id in producers and (record.transactional or record.control):
             written.append(replace(record, key=None, value=None, headers=[]))
     return written

@@ -60,7 +60,7 @@ def transaction(asked: Asked) -> dict[str, Any]:
     events = merged(logged.events, known)
     described = client_transactions.describe_if_known(brokers, name)
     if described is None and not events:
-        raise CommandRefused(404, f"unknown transactional id {name!r}, unless in {' and in '.join(logged.unread)}")
+        raise CommandRefused(404, f"no events found of transactional id {name!r}; not searched: {' and '.join(logged.unread)}")
     described = described or _expired(name, events)
     return {
         "transactional_id": name,

@@ -34,11 +34,11 @@ def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] |
     if topic not in INTERNAL_TOPICS:
         return None
     if key is None or len(key) < 2:
-        raise DecodeError("a record of a coordinator without a key")
+        raise DecodeError("the coordinator record has no key")
     kind = int.from_bytes(key[:2], "big")
     name = _kinds(topic).get(kind)
     if name is None:
-        raise DecodeError(f"a record of the unknown type {kind}")
+        raise DecodeError(f"unknown record type {kind}")
     # The record type is the version number at the start of the key.
     said = decode_record(_module(f"{name}_key"), b"\0\0" + key[2:])
     decoded = None if value is None else decode_record(_module(f"{name}_value"), value)
@@ -53,10 +53,10 @@ def _metadata(value: bytes | None) -> dict[str, Any]:
         kind, at = read_uvarint(raw, at)
         version, at = read_uvarint(raw, at)
     except (DecodeError, IndexError):
-        raise DecodeError("a record of the cluster's metadata without its type") from None
+        raise DecodeError("the metadata record has no type") from None
     name = _metadata_kinds().get(kind)
     if name is None:
-        raise DecodeError(f"a record of the cluster's metadata of type {kind}, which this version does not know")
+        raise DecodeError(f"unknown metadata record type {kind}")
     return {"type": _title(name), "value": _plain(decode_body(_module(name).decode, raw, at, version))}
 
 

@@ -23,7 +23,7 @@ def read_own_metadata(fs: Filesystem, source: str, node_id: int, ends: KnownEnds
     next_offset = torn_bytes = 0
     bases = sorted(base for n in fs.list_dir(directory) if (base := parse_file_name(n, LOG_SUFFIX)) is not None)
     if not bases:
-        raise DirectoryError(f"{directory} holds no metadata")
+        raise DirectoryError(f"{directory} has no segment of the metadata log")
     for base_offset in bases:
         path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
         with sound_batches(fs, path, max(base_offset, next_offset)) as sound:

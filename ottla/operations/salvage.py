@@ -112,7 +112,9 @@ def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict
         if missing is not None:
             holes.append(Hole(begin, begin, missing, following, "the file ends here, but its index continues"))
     elif end > expected:
-        holes.append(Hole(begin, file.size, expected, end, reason or f"the disk had all offsets up to {end - 1}"))
+        holes.append(
+            Hole(begin, file.size, expected, end, reason or f"offsets up to {end - 1} are missing, which were synced before")
+        )
     return holes
 
 

@@ -73,7 +73,7 @@ def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     if flexible:
         pos = skip_tags(buf, pos) if buf[pos] else pos + 1
     if pos > len(buf):
-        raise DecodeError("the header is cut off")
+        raise DecodeError("the header is incomplete")
     return client_id, pos
 
 
@@ -148,5 +148,5 @@ def decode_record(module: Any, raw: Buffer, pos: int = 2) -> Any:
     """Decode a key or value that `encode_record` encoded. Raises `DecodeError` for an unknown version."""
     version = int.from_bytes(raw[:2], "big", signed=True)
     if not module.MIN_VERSION <= version <= module.MAX_VERSION:
-        raise DecodeError(f"record version {version}")
+        raise DecodeError(f"unsupported record version {version}")
     return decode_body(module.decode, raw, pos, version)

@@ -55,22 +55,22 @@ def _member(payload: memoryview, at: int, input_bytes: int, piece_bytes: int) ->
             at += len(rest)
         piece = stream.decompress(rest, piece_bytes)
         if not (rest or piece):
-            raise ValueError("the gzip stream is cut off")
+            raise ValueError("the gzip stream is incomplete")
         rest = stream.unconsumed_tail
         checksum, size = zlib.crc32(piece, checksum), size + len(piece)
         yield piece
     end = at - len(stream.unused_data)
     if end + _TRAILER.size > len(payload):
-        raise ValueError("the gzip stream is cut off")
+        raise ValueError("the gzip stream is incomplete")
     if _TRAILER.unpack_from(payload, end) != (checksum, size & 0xFFFFFFFF):
-        raise ValueError("the trailer of a gzip member does not fit its content")
+        raise ValueError("the trailer of a gzip member does not match its content")
     return end
 
 
 def _header_end(payload: memoryview, at: int) -> int:
     """The position after the header of a member. Raises ValueError. As in Java, unknown flags are ignored."""
     if bytes(payload[at : at + 3]) != _MAGIC_AND_METHOD or at + _FIXED_BYTES > len(payload):
-        raise ValueError("no gzip header")
+        raise ValueError("the gzip header is missing")
     flags, end = payload[at + 3], at + _FIXED_BYTES
     if flags & _FEXTRA:
         end += 2 + _short(payload, end)
@@ -79,16 +79,16 @@ def _header_end(payload: memoryview, at: int) -> int:
             end = _text_end(payload, end)
     if flags & _FHCRC:
         if _short(payload, end) != zlib.crc32(payload[at:end]) & 0xFFFF:
-            raise ValueError("a gzip header with a wrong checksum")
+            raise ValueError("a gzip header has a wrong checksum")
         end += 2
     if end > len(payload):
-        raise ValueError("a gzip header is cut off")
+        raise ValueError("a gzip header is incomplete")
     return end
 
 
 def _short(payload: memoryview, at: int) -> int:
     if at + 2 > len(payload):
-        raise ValueError("a gzip header is cut off")
+        raise ValueError("a gzip header is incomplete")
     number: int = _SHORT.unpack_from(payload, at)[0]
     return number
 
@@ -99,4 +99,4 @@ def _text_end(payload: memoryview, at: int) -> int:
         if found >= 0:
             return at + found + 1
         at += _TEXT_BYTES
-    raise ValueError("a gzip header is cut off")
+    raise ValueError("a gzip header is incomplete")

@@ -98,7 +98,7 @@ def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes
         else:
             yield from _parts(payload, PIECE_BYTES)
     except (cramjam.DecompressionError, zlib.error, RuntimeError, EOFError, ValueError) as error:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be inflated: {error}") from error
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be decompressed: {error}") from error
 
 
 def memory_bytes(payload: memoryview, compression: int) -> int:
@@ -172,7 +172,7 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
         stream = zstd.ZstdDecompressor(options=options)
         while not stream.eof:
             if stream.needs_input and at >= len(payload):
-                raise ValueError("the zstd stream is cut off")
+                raise ValueError("the zstd stream is incomplete")
             part = payload[at : at + INPUT_BYTES] if stream.needs_input else b""
             at += len(part)
             yield stream.decompress(part, PIECE_BYTES)
@@ -193,16 +193,16 @@ def _snappy(payload: memoryview) -> Iterator[memoryview]:
         (size,) = _BLOCK.unpack_from(payload, at)
         if size == _XERIAL_MAGIC_NUMBER:
             if at + _XERIAL_HEADER_BYTES > len(payload):
-                raise ValueError("the header of a further snappy stream is cut off")
+                raise ValueError("the header of another snappy stream is incomplete")
             if bytes(payload[at : at + 8]) != _XERIAL_MAGIC:
                 return
             if _BLOCK.unpack_from(payload, at + 8)[0] < _XERIAL_LEAST_VERSION:
-                raise ValueError("a further snappy stream of an unknown version")
+                raise ValueError("another snappy stream has an unknown version")
             at += _XERIAL_HEADER_BYTES
             continue
         at += _BLOCK.size
         if size < 0 or at + size > len(payload):
-            raise ValueError(f"a snappy block of {size} bytes")
+            raise ValueError(f"invalid snappy block length {size}")
         block = _snappy_block(payload[at : at + size])
         yield from _parts(block, PIECE_BYTES) if len(block) else (block,)
         at += size
@@ -216,7 +216,7 @@ def _snappy_block(block: memoryview) -> memoryview:
         if not byte & 0x80:
             break
     if size > SNAPPY_MAX_RATIO * len(block):
-        raise ValueError(f"a snappy block of {len(block)} bytes with a stated size of {size}")
+        raise ValueError(f"a snappy block of {len(block)} bytes cannot decompress to its declared size of {size} bytes")
     if size > SNAPPY_BLOCK_BYTES:
         raise TooLarge(f"a snappy block has {size} bytes; at most {SNAPPY_BLOCK_BYTES} are allowed")
     out = bytearray(size)

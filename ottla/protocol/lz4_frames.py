@@ -52,12 +52,12 @@ def header_checksum(descriptor: bytes) -> int:
 def check_header(payload: memoryview, *, may_be_linked: bool = False) -> None:
     """Raise ValueError for a frame whose header Java refuses. The decompressor checks the header's checksum."""
     if len(payload) <= _FIRST_BYTES or bytes(payload[:4]) != _MAGIC:
-        raise ValueError("no lz4 frame")
+        raise ValueError("the lz4 frame header is missing")
     flags, sizes = payload[4], payload[5]
     if (flags | (_INDEPENDENCE if may_be_linked else 0)) & _VERSION_AND_INDEPENDENCE != _REQUIRED:
-        raise ValueError("an lz4 frame that Java clients cannot read: linked blocks, a dictionary or another version")
+        raise ValueError("Java clients cannot read the lz4 frame: it has linked blocks, a dictionary or another version")
     if sizes & _UNUSED_OF_BD or sizes >> 4 < _SMALLEST_BLOCK_CODE:
-        raise ValueError("an lz4 frame of an unknown block size")
+        raise ValueError("the lz4 frame has an unknown block size")
 
 
 def _descriptor_end(flags: int) -> int:
@@ -72,17 +72,17 @@ def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
     between = 8 if payload[4] & _BLOCK_CHECKSUM else 4
     while True:
         if at + _WORD.size > len(payload):
-            raise ValueError("the lz4 frame is cut off")
+            raise ValueError("the lz4 frame is incomplete")
         word = _WORD.unpack_from(payload, at)[0]
         size = word & ~_IS_STORED
         if not size:
             if at + _WORD.size + _trailer_bytes(payload) > len(payload):
-                raise ValueError("the checksum of the lz4 frame is cut off")
+                raise ValueError("the checksum of the lz4 frame is incomplete")
             yield payload[at : at + _WORD.size]
             return
         end = at + between + size
         if end > len(payload):
-            raise ValueError("the lz4 frame is cut off")
+            raise ValueError("the lz4 frame is incomplete")
         if _is_empty(payload, at, word):
             return
         yield payload[at:end]
@@ -121,7 +121,7 @@ def without_content_fields(payload: memoryview) -> tuple[bytes, int]:
     check_header(payload, may_be_linked=True)
     end = _descriptor_end(payload[4])
     if len(payload) <= end or header_checksum(bytes(payload[4:end])) != payload[end]:
-        raise ValueError("an lz4 frame whose header has a wrong checksum")
+        raise ValueError("the header of the lz4 frame has a wrong checksum")
     descriptor = bytes((payload[4] & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), payload[5]))
     return _MAGIC + descriptor + bytes((header_checksum(descriptor),)), end + 1
 

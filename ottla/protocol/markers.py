@@ -30,5 +30,5 @@ def _inflated(batch: Buffer, header: BatchHeader) -> bytes:
             allowance.take(len(piece))
             payload += piece
     except TooLarge:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"a control batch that inflates to more than {MAX_CONTROL_BYTES:,} bytes") from None
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"a control batch has more than {MAX_CONTROL_BYTES:,} decompressed bytes") from None
     return plain(header, payload, header.record_count)

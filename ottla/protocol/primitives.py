@@ -70,14 +70,14 @@ def _repaired(raw: Buffer) -> str:
     """
     text = str(raw, "utf-8", "replace")
     if len(text.encode()) > MAX_STRING_BYTES:
-        raise DecodeError("a string that is not UTF-8, and too long once its invalid bytes are replaced")
+        raise DecodeError("a string is not UTF-8, and too long after its invalid bytes are replaced")
     return text
 
 
 def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
     value, pos = read_nullable_string(buf, pos)
     if value is None:
-        raise DecodeError("null where a string must be")
+        raise DecodeError("a string is null that must not be null")
     return value, pos
 
 
@@ -86,7 +86,7 @@ def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
     pos += 2
     if size < 0:
         if size != -1:
-            raise DecodeError(f"string of length {size}")
+            raise DecodeError(f"invalid string length {size}")
         return None, pos
     end = pos + size
     try:
@@ -102,9 +102,9 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
     else:
         size, pos = read_uvarint(buf, pos)
     if size == 0:
-        raise DecodeError("null where a string must be")
+        raise DecodeError("a string is null that must not be null")
     if size > MAX_STRING_BYTES + 1:
-        raise DecodeError(f"string of length {size - 1}")
+        raise DecodeError(f"invalid string length {size - 1}")
     end = pos + size - 1
     try:
         return str(buf[pos:end], "utf-8"), end
@@ -121,7 +121,7 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
     if size == 0:
         return None, pos
     if size > MAX_STRING_BYTES + 1:
-        raise DecodeError(f"string of length {size - 1}")
+        raise DecodeError(f"invalid string length {size - 1}")
     end = pos + size - 1
     try:
         return str(buf[pos:end], "utf-8"), end
@@ -132,14 +132,14 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
 def _slice(buf: Buffer, pos: int, size: int) -> tuple[Buffer, int]:
     end = pos + size
     if end > len(buf):
-        raise DecodeError(f"{size} bytes declared, {len(buf) - pos} left")
+        raise DecodeError(f"a field has the length {size}, but only {len(buf) - pos} bytes are left")
     return buf[pos:end], end
 
 
 def read_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
     value, pos = read_nullable_bytes(buf, pos)
     if value is None:
-        raise DecodeError("null where bytes must be")
+        raise DecodeError("a byte array is null that must not be null")
     return value, pos
 
 
@@ -151,7 +151,7 @@ def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
 def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
     value, pos = read_compact_nullable_bytes(buf, pos)
     if value is None:
-        raise DecodeError("null where bytes must be")
+        raise DecodeError("a byte array is null that must not be null")
     return value, pos
 
 
@@ -166,7 +166,7 @@ def read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
     pos += 4
     if size < 0:
         if size != -1:
-            raise DecodeError(f"bytes of length {size}")
+            raise DecodeError(f"invalid byte array length {size}")
         return None, pos
     return _slice(buf, pos, size)
 
@@ -225,13 +225,13 @@ def _checked(count: int, buf: Buffer, pos: int) -> int:
     more memory than a byte, so the number of elements of the whole message is limited as well.
     """
     if count > len(buf) - pos:
-        raise DecodeError(f"array of {count} elements in {len(buf) - pos} bytes")
+        raise DecodeError(f"an array has {count} elements, but only {len(buf) - pos} bytes are left")
     if count <= 0:
         return count
     message = _message.get()
     message.elements += count
     if message.elements > message.limit:
-        raise TooManyElements(f"a message of more than {message.limit} elements")
+        raise TooManyElements(f"the arrays of a message have more than {message.limit} elements")
     return count
 
 
@@ -240,14 +240,14 @@ def read_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
     (count,) = _unpack_i(buf, pos)
     pos += 4
     if count < -1:
-        raise DecodeError(f"array of length {count}")
+        raise DecodeError(f"invalid array length {count}")
     return _checked(count, buf, pos), pos
 
 
 def read_length(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = read_nullable_length(buf, pos)
     if count < 0:
-        raise DecodeError("null where an array must be")
+        raise DecodeError("an array is null that must not be null")
     return count, pos
 
 
@@ -263,7 +263,7 @@ def read_compact_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
 def read_compact_length(buf: Buffer, pos: int) -> tuple[int, int]:
     count, pos = read_compact_nullable_length(buf, pos)
     if count < 0:
-        raise DecodeError("null where an array must be")
+        raise DecodeError("an array is null that must not be null")
     return count, pos
 
 
@@ -274,7 +274,7 @@ def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
     else:
         count, pos = read_uvarint(buf, pos)
     if count > MAX_TAGGED_FIELDS:
-        raise DecodeError(f"{count} tagged fields; at most {MAX_TAGGED_FIELDS} are allowed")
+        raise DecodeError(f"a section has {count} tagged fields; at most {MAX_TAGGED_FIELDS} are allowed")
     return count, pos
 
 
@@ -291,7 +291,7 @@ def read_tag(buf: Buffer, pos: int) -> tuple[int, int, int]:
     else:
         size, pos = read_uvarint(buf, pos)
     if size > len(buf) - pos:
-        raise DecodeError("a tagged field reaches past the end")
+        raise DecodeError("a tagged field extends beyond the end of the message")
     return tag, pos, pos + size
 
 

@@ -83,7 +83,7 @@ class _Recompression:
         if HEADER_BYTES + self._deflated.deflated_bytes > self._limit_bytes:
             raise KafkaError(
                 Code.MESSAGE_TOO_LARGE,
-                f"the batch is larger than {self._limit_bytes} bytes once it has the topic's compression (compression.type)",
+                f"the batch is larger than {self._limit_bytes} bytes after compression with the topic's compression.type",
             )
 
 

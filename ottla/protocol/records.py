@@ -148,29 +148,31 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
     if magic != 2:
         if magic in (0, 1):
             raise KafkaError(Code.INVALID_RECORD, "only record batches of magic 2 are supported")
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of magic {magic}")
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"unsupported record batch magic {magic}")
     if length < MIN_BATCH_LENGTH:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of length {length}")
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"invalid record batch length {length}: at least {MIN_BATCH_LENGTH} is required")
     if length + LENGTH_OVERHEAD != size:
         raise KafkaError(Code.INVALID_RECORD, "a produce request must hold exactly one record batch a partition")
     header = BatchHeader(*HEADER.unpack_from(records))
     if header.base_offset:
-        raise KafkaError(Code.INVALID_RECORD, f"a base offset of {header.base_offset}, and clients begin with 0")
+        raise KafkaError(Code.INVALID_RECORD, f"invalid base offset {header.base_offset}: a producer's batch has base offset 0")
     if (produced_crc(records) if crc is None else crc) != header.crc:
-        raise KafkaError(Code.CORRUPT_MESSAGE, "record batch with a wrong CRC")
+        raise KafkaError(Code.CORRUPT_MESSAGE, "the record batch has a wrong CRC")
     attributes = header.attributes
     if attributes & CONTROL_BIT:
-        raise KafkaError(Code.INVALID_RECORD, "clients may not write control batches")
+        raise KafkaError(Code.INVALID_RECORD, "clients must not write control batches")
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
-        raise KafkaError(Code.INVALID_RECORD, f"{count} records with a last offset delta of {header.last_offset_delta}")
+        raise KafkaError(Code.INVALID_RECORD, f"record count {count} does not match last offset delta {header.last_offset_delta}")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise KafkaError(Code.INVALID_RECORD, f"base sequence {header.base_sequence} of an idempotent producer")
+        raise KafkaError(
+            Code.INVALID_RECORD, f"invalid base sequence {header.base_sequence}: an idempotent producer's is at least 0"
+        )
     compression = attributes & COMPRESSION_MASK
     if compression > MAX_COMPRESSION:
-        raise KafkaError(Code.INVALID_RECORD, f"unknown compression {compression}")
+        raise KafkaError(Code.INVALID_RECORD, f"unknown compression type {compression}")
     if compression == ZSTD and not zstd_allowed:
-        raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs produce version 7")
+        raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE, "zstd compression requires Produce version 7 or newer")
     return header
 
 
@@ -367,6 +369,8 @@ def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> En
     if control not in (ControlType.ABORT, ControlType.COMMIT) or value is None:
         return None
     if len(value) < _MARKER_VALUE.size:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"a marker of {len(value)} bytes")
+        raise KafkaError(
+            Code.CORRUPT_MESSAGE, f"a marker's value has {len(value)} bytes; at least {_MARKER_VALUE.size} are required"
+        )
     _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
     return EndTxnMarker(header.producer_id, header.producer_epoch, control == ControlType.COMMIT, coordinator_epoch)

@@ -260,7 +260,7 @@ def _check_head(batch: Buffer, header: BatchHeader, allowance: Allowance) -> Non
         try:
             lz4_frames.check_header(memoryview(batch)[HEADER_BYTES:])
         except ValueError as error:
-            raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be inflated: {error}") from error
+            raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be decompressed: {error}") from error
 
 
 def _small(payload: memoryview, compression: int) -> Buffer | None:

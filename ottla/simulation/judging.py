@@ -39,7 +39,7 @@ EVENTS = {
     "disk_writes_failed": "a disk refuses writes",
     "disk_writes_resumed": "a disk takes writes again",
     "completion_delayed": "an outcome that the log refused",
-    "time_out_delayed": "an abort by time-out that the log refused",
+    "transaction_timeout_delayed": "an abort by time-out that the log refused",
     "producer_ids_skipped": "producer ids are skipped after a crash",
     "sync_failed": "a sync has failed",
     "metadata_topic_removed": "a topic whose creation was lost",
@@ -60,7 +60,7 @@ EVENTS = {
     "follower_delayed": "a follower is ahead of its leader's epoch",
     "markers_not_sent": "markers cannot be sent",
     "marker_refused": "the marker of an old coordinator is refused",
-    "decision_delayed": "a controller's decision that its log refused",
+    "controller_decision_delayed": "a controller's decision that its log refused",
     "request_not_forwarded": "a request cannot be forwarded to the controller",
     "peer_disconnected": "a broker loses its connection to another",
 }
@@ -76,7 +76,7 @@ REFUSED_BY_DISK = frozenset(
             "partition_went_offline",
             "sync_failed",
         ),
-        "time_out_delayed",
+        "transaction_timeout_delayed",
     )
 )
 """Errors that a broker logs if its disk fails a write. They count only against a broker whose disk never failed."""

@@ -28,6 +28,4 @@ def is_growing(fs: Filesystem, directory: str) -> bool:
 def check_not_growing(fs: Filesystem, directory: str) -> None:
     """Raise `DirectoryError` if a growth was interrupted."""
     if is_growing(fs, directory):
-        raise DirectoryError(
-            f"{directory} was on its way to a cluster's directory when ottla cluster grow was interrupted; run that again"
-        )
+        raise DirectoryError(f"ottla cluster grow was interrupted while it converted {directory}; run the command again")

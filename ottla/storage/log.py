@@ -254,7 +254,7 @@ class Log:
         if self.offline_reason is not None:
             self.check_online()
         if self.is_failed:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} has failed")
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"a sync of {self.name} has failed; restart the broker")
 
     def check_directory(self) -> None:
         """Raise `Damaged` if the path is a file or a symbolic link: the broker never writes through a link."""

@@ -215,7 +215,8 @@ class ProducerState:
             raise _out_of_order(header, entry.last_sequence)
         if entry.txn_first_offset >= 0 and not header.is_transactional:
             raise KafkaError(
-                Code.INVALID_TXN_STATE, f"producer {header.producer_id} has an open transaction and sent a batch outside it"
+                Code.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction, but sent a batch that is not transactional",
             )
 
     def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
@@ -349,5 +350,6 @@ def _in_sequence(last: int, following: int) -> bool:
 def _out_of_order(header: BatchHeader, last_sequence: int) -> KafkaError:
     return KafkaError(
         Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} after {last_sequence}",
+        f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} does not follow"
+        f" {last_sequence}",
     )

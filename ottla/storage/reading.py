@@ -82,7 +82,8 @@ def read(
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
         raise KafkaError(
-            Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} is not between {log.log_start_offset} and {log.log_end_offset}"
+            Code.OFFSET_OUT_OF_RANGE,
+            f"offset {fetch_offset} is out of range: the log has {log.log_start_offset} to {log.log_end_offset}",
         )
     bound = lso if committed else log.log_end_offset if to_end else log.high_watermark
     fetched = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)

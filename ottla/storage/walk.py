@@ -160,7 +160,7 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
     while position < end:
         raw = file.read(min(window_bytes, end - position), position)
         if len(raw) < HEADER_BYTES:
-            raise DamagedBatch(file.path, position, next_offset, f"{len(raw)} bytes are not a batch")
+            raise DamagedBatch(file.path, position, next_offset, f"the last {len(raw)} bytes are too short for a batch")
         at = 0
         while len(raw) - at >= HEADER_BYTES:
             header = read_header(raw, at)

@@ -170,7 +170,7 @@ class Lasting:
         transactions = self.transactions(expire_ids=lambda *_: [None])
         return lambda: run(transactions.expire_ids())
 
-    def meet_time_out_delayed(self) -> Callable[[], object]:
+    def meet_transaction_timeout_delayed(self) -> Callable[[], object]:
         ids = [f"x-{number}" for number in range(20)]
         transactions = self.transactions(timed_out=lambda now: ids, is_timed_out=lambda *_: True, abort_timed_out=refuse)
         return lambda: run(transactions.abort_timed_out())
@@ -184,7 +184,7 @@ class Lasting:
 
     # logs and files
 
-    def meet_read_failed(self) -> Callable[[], object]:
+    def meet_log_read_failed(self) -> Callable[[], object]:
         partition = self.server.partitions.get("t", 0)
 
         def short(log: Any) -> None:

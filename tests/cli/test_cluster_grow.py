@@ -68,7 +68,7 @@ def test_directory_in_use_is_refused(data_dir: Path, capsys: pytest.CaptureFixtu
 
 def test_missing_directory_and_invalid_broker_count_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert grow(tmp_path / "nothing") == 1
-    assert "is no directory" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()
     assert grow(tmp_path) == 1
     assert "begins a cluster there" in capsys.readouterr().err

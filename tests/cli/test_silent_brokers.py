@@ -37,7 +37,7 @@ def test_silent_broker_is_reported_next_to_the_results_of_others(
     monkeypatch.setattr(f"ottla.client.{ask}", listed)
     assert main([kind, "list", *flags]) == 2
     out, err = capsys.readouterr()
-    assert err == "ottla: broker 2 does not answer; what that broker coordinates is not listed\n"
+    assert err == "ottla: broker 2 does not answer; its groups and transactional ids are not listed\n"
     if flags:
         assert [one["coordinator"] for one in json.loads(out)] == [1] * found
     else:

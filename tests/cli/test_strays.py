@@ -58,7 +58,7 @@ def test_health_fails_for_a_missing_directory_and_for_one_in_use(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["health", "--data-dir", str(tmp_path / "nothing")]) == 1
-    assert "is no data directory" in capsys.readouterr().err
+    assert "is not a data directory" in capsys.readouterr().err
     fs = RealFilesystem()
     lock = fs.lock(f"{data_dir}/{LOCK_FILE}")
     assert main(["health", "--data-dir", str(data_dir), "--json"]) == 1

@@ -93,7 +93,7 @@ def test_large_timeline_reports_unread_parts(monkeypatch: pytest.MonkeyPatch) ->
     page = transaction_of(Cluster(transactions=3, records=5), "shop", EventHistory())
     assert [event["kind"] for event in page["events"]].count("complete") == 2
     assert [line.split(" ", 1)[0] for line in page["unread"]] == ["__transaction_state:0", "topic"]
-    with pytest.raises(CommandRefused, match="unknown transactional id 'other', unless in __transaction_state:0"):
+    with pytest.raises(CommandRefused, match="no events found of transactional id 'other'; not searched: __transaction_state:0"):
         transaction_of(Cluster(transactions=3, records=5), "other", EventHistory())
     known = EventHistory()
     known.happened(Happened(transactional_id="other", kind=Kind.DECIDED, time_ms=7, outcome="timeout"))

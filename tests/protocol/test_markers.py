@@ -35,7 +35,7 @@ def test_control_batch_that_is_a_decompression_bomb_is_refused(compression: int)
 
     tracemalloc.start()
     try:
-        with pytest.raises(KafkaError, match="inflates to more") as refused:
+        with pytest.raises(KafkaError, match=r"has more than .* decompressed bytes") as refused:
             read_marker(batch, header)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -52,7 +52,10 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
             raise KafkaError(Code.INVALID_REQUEST, f"Invalid value {text} for {INTERVAL}, {reason}")
         if name == MATCH and isinstance(value, tuple):
             if len(value) > MAX_PATTERNS:
-                raise KafkaError(Code.INVALID_CONFIG, f"{len(value)} client matching patterns; at most {MAX_PATTERNS} are allowed")
+                raise KafkaError(
+                    Code.INVALID_CONFIG,
+                    f"a subscription has {len(value)} client matching patterns; at most {MAX_PATTERNS} are allowed",
+                )
             for pattern in value:
                 _check_pattern(pattern)
 

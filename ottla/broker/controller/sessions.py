@@ -72,10 +72,10 @@ class TimedDecisions:
                 self._errors.succeeded(name)
             except KafkaError as error:
                 # The log refused the record, which is logged already.
-                self._errors.failed("decision_delayed", str(error), key=name, decision=name)
+                self._errors.failed("controller_decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
-                self._lifecycle.bug("decision_failed", decision=name)
+                self._lifecycle.bug("controller_decision_failed", decision=name)
             self._again(name, next_ms, decide)
 
         self._timers[name] = self._env.call_by_clock(delay_ms, due)

@@ -232,7 +232,7 @@ class SharePartitions:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         if shared.is_gone:
             self.forget(key)
-            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, "The state of the share partition is another by now.")
+            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, "The share partition is no longer open; its state was replaced.")
         change = self._configured(shared).acknowledge(member_id, acknowledgements, self._env.steady_ms())
         self._carry_out(shared, change)
 

@@ -354,7 +354,9 @@ class Transactions:
             # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
             level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
             reason = error.code.name
-            self._errors.failed("time_out_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
+            self._errors.failed(
+                "transaction_timeout_delayed", reason, level=level, transactional_id=transactional_id, error=str(error)
+            )
             self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
             return
         self._retry_after_ms.pop(transactional_id, None)

@@ -32,7 +32,7 @@ def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
         reason = f"The voter id {request.voter_id} is already part of the set of voters."
         raise KafkaError(Code.DUPLICATE_VOTER, reason)
     # Kafka returns this error in a cluster with kraft.version 0, where voters cannot be added either.
-    raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because it is one node of ottla")
+    raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because ottla supports only one controller")
 
 
 def failed(request: AddRaftVoterRequest, version: int, code: Code) -> AddRaftVoterResponse:

@@ -69,7 +69,7 @@ def _entity(named: list[EntityData]) -> Entity:
 def _changes(ops: list[OpData]) -> dict[str, float | None]:
     """The values by key, None to remove a key. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
     if len(ops) > MAX_OPS:
-        raise KafkaError(Code.POLICY_VIOLATION, f"{len(ops)} quotas of one entity; at most {MAX_OPS} are allowed")
+        raise KafkaError(Code.POLICY_VIOLATION, f"the request has {len(ops)} quotas for one entity; at most {MAX_OPS} are allowed")
     changes = {op.key: None if op.remove else op.value for op in ops}
     if len(changes) < len(ops):
         raise KafkaError(Code.INVALID_REQUEST, "Duplicate quota key, not updating quota for this entity")

@@ -327,7 +327,7 @@ def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None 
     """The batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
     records = data.records
     if records is None:
-        raise BeforeTheLog(Code.INVALID_RECORD, "no records")
+        raise BeforeTheLog(Code.INVALID_RECORD, "the partition's records are null")
     batch = records if type(records) is memoryview else memoryview(bytearray(records))
     try:
         return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM, crc=crc)

@@ -212,7 +212,7 @@ class Membership:
             self._lost(str(error))
             return
         except ReplicaRefused as error:
-            self._fetch_errors.failed("metadata_refused", str(error))
+            self._fetch_errors.failed("controller_metadata_refused", str(error))
             is_over = False
         except Exception:
             # The peer logs the bug. Without fetching, the broker would stay in the cluster by its heartbeats, with old metadata.

@@ -43,7 +43,7 @@ class ControllersTopics:
         self._refused.pop(topic.name, None)
         if topic.name not in self._asked and len(self._asked) < MAX_ASKED:
             self._ask(topic)
-        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "the controller was requested to create the topic")
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist yet; the controller was requested to create it")
 
     def _ask(self, topic: NewTopic) -> None:
         self._asked.add(topic.name)

@@ -58,5 +58,5 @@ class SolePlacement:
         if sorted(assignments) != list(range(first, first + len(assignments))):
             raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
         if any(replicas != (self._node_id,) for replicas in assignments.values()):
-            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {self._node_id}")
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"invalid replicas: the only broker is {self._node_id}")
         return [sole_replica(self._node_id)] * len(assignments)

@@ -302,7 +302,7 @@ class Partition:
             take_offline(self.log, described(error))
             self.wake_where_offline()
         else:
-            self._disk.errors.failed("read_failed", described(error), level="error", partition=repr(self.log))
+            self._disk.errors.failed("log_read_failed", described(error), level="error", partition=repr(self.log))
         return storage_error(self.log, error)
 
 

@@ -293,7 +293,7 @@ class CoordinatorVerification:
         refusal = None
         if code is not Code.NONE:
             self._counters.verification_failures += 1
-            refusal = KafkaError(code, "the coordinator of the transaction has refused the partition")
+            refusal = KafkaError(code, "the transaction coordinator did not confirm that the partition is part of the transaction")
         self._keep(asked.question, asked.guard, refusal)
         asked.then(refusal)
 

@@ -104,15 +104,18 @@ def _check(state: ClusterState, broker_id: int, before: PartitionRegistration, a
     if asked.leader_epoch < before.leader_epoch:
         raise KafkaError(Code.FENCED_LEADER_EPOCH)
     if broker_id != before.leader:
-        raise KafkaError(Code.INVALID_REQUEST, f"the leader is {before.leader}")
+        raise KafkaError(Code.INVALID_REQUEST, f"broker {broker_id} is not the leader; the leader is {before.leader}")
     if asked.partition_epoch < before.partition_epoch:
         raise KafkaError(Code.INVALID_UPDATE_VERSION)
     if not isr or len(set(isr)) != len(isr) or not set(isr) <= set(before.replicas) or before.leader not in isr:
-        raise KafkaError(Code.INVALID_REQUEST, "in-sync replicas are replicas, each once, and the leader is among them")
+        raise KafkaError(Code.INVALID_REQUEST, "invalid in-sync set: it must contain the leader, and only replicas, each once")
     if recovery not in (RECOVERED, RECOVERING):
         raise KafkaError(Code.INVALID_REQUEST, f"unknown leader recovery state {recovery}")
     if recovery == RECOVERING and (len(isr) > 1 or before.leader_recovery_state == RECOVERED):
-        raise KafkaError(Code.INVALID_REQUEST, "a leader that recovers is alone, and one that has recovered stays so")
+        raise KafkaError(
+            Code.INVALID_REQUEST,
+            "invalid leader recovery state: only a sole in-sync replica that has not recovered yet can be recovering",
+        )
     for broker, epoch in asked.isr:
         registration = state.registrations.brokers.get(broker)
         if registration is None or not registration.is_active or epoch not in (UNKNOWN_EPOCH, registration.broker_epoch):

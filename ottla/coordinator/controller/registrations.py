@@ -56,7 +56,8 @@ def register_broker(
     if existing is not None and not is_same and heartbeats.has_session(existing, now_ms):
         raise KafkaError(
             Code.DUPLICATE_BROKER_REGISTRATION,
-            "Another broker is registered with that broker id. After a restart this ends with the session of the one before.",
+            "Another broker is registered with that broker id. After a restart, the old registration ends when its session"
+            " expires.",
         )
     if asked.is_migrating_zk_broker:
         raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")

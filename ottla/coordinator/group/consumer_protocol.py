@@ -60,7 +60,7 @@ def written_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes)
 def _version(raw: bytes) -> int:
     version = int.from_bytes(raw[:VERSION_BYTES], "big", signed=True)
     if len(raw) < VERSION_BYTES or version < 0:
-        raise DecodeError(f"version {version} of the consumer protocol in {len(raw)} bytes")
+        raise DecodeError(f"invalid version {version} of the consumer protocol in {len(raw)} bytes")
     return version
 
 

@@ -108,7 +108,7 @@ def kind_of(key: bytes | None) -> int:
 def read_key(key: bytes | None) -> OffsetKey | str:
     """Decode an offset's key or a group id. Raises `DecodeError` for a record of another type."""
     if key is None:
-        raise DecodeError("a record without a key")
+        raise DecodeError("the record has no key")
     version = kind_of(key)
     if version in OFFSET_KEY_VERSIONS:
         offset_key = decode_record(offset_commit_key, b"\0\0" + key[2:])
@@ -116,7 +116,7 @@ def read_key(key: bytes | None) -> OffsetKey | str:
     if version == GROUP_KEY_VERSION:
         group_id: str = decode_record(group_metadata_key, b"\0\0" + key[2:]).group
         return group_id
-    raise DecodeError(f"a key of version {version}")
+    raise DecodeError(f"unknown record type {version}")
 
 
 def read_offset(value: bytes, record_offset: int) -> CommittedOffset:

@@ -145,7 +145,7 @@ class Registrations:
         """Apply a change: 0 keeps a flag, 1 sets it, and -1 unfences. A controlled shutdown cannot be undone."""
         before = self._of_epoch(message.broker_id, message.broker_epoch)
         if message.fenced not in (-1, 0, 1) or message.in_controlled_shutdown not in (0, 1):
-            raise DecodeError(f"an unknown change of broker {message.broker_id}")
+            raise DecodeError(f"the registration change of broker {message.broker_id} has an unknown value")
         cordoned = message.cordoned_log_dirs
         self.brokers[message.broker_id] = msgspec.structs.replace(
             before,
@@ -165,12 +165,12 @@ class Registrations:
 
     def replay_controller_removal(self, message: Any) -> None:
         if self.controllers.pop(message.controller_id, None) is None:
-            raise DecodeError(f"a record that removes controller {message.controller_id}, which is not registered")
+            raise DecodeError(f"the record removes controller {message.controller_id}, which is not registered")
 
     def _of_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
         registration = self.brokers.get(broker_id)
         if registration is None or registration.broker_epoch != broker_epoch:
-            raise DecodeError(f"a record of broker {broker_id} with epoch {broker_epoch}, which is not registered")
+            raise DecodeError(f"the record changes broker {broker_id} with epoch {broker_epoch}, which is not registered")
         return registration
 
 

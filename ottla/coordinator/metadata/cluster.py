@@ -139,7 +139,7 @@ class ClusterState:
         topic = self.topic(name)
         if topic.is_internal:
             # Kafka allows it, and then loses the ids whose hash maps to another partition (rule CRD-16, docs/rules.md).
-            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
+            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed, because ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
         if count < topic.partition_count:
@@ -250,10 +250,10 @@ class ClusterState:
             kind, pos = read_uvarint(raw, pos)
             version, pos = read_uvarint(raw, pos)
         except IndexError as error:
-            raise DecodeError("no metadata record") from error
+            raise DecodeError("not a metadata record") from error
         known = _replayed(kind)
         if frame != FRAME_VERSION or (known is None and kind not in SKIPPED):
-            raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
+            raise DecodeError(f"unsupported metadata record of type {kind}, frame version {frame}")
         if known is None:
             return
         module, take = known
@@ -303,14 +303,14 @@ class ClusterState:
     def _replay_partition_change(self, message: Any, offset: int) -> None:
         topic, index = self.topics_by_id.get(message.topic_id), message.partition_id
         if topic is None or not 0 <= index < topic.partition_count:
-            raise DecodeError(f"a change of partition {index} of a topic that does not have it")
+            raise DecodeError(f"the record changes partition {index}, which does not exist")
         topic.partitions[index] = self._shared.of(merged(topic.partitions[index], message))
 
     def _replay_clear_elr(self, message: Any, offset: int) -> None:
         topics = [self.topics.get(message.topic_name)] if message.topic_name else self.topics.values()
         for topic in topics:
             if topic is None:
-                raise DecodeError(f"a record that clears eligible leaders of topic {message.topic_name}, which does not exist")
+                raise DecodeError(f"the record clears eligible leader replicas of topic {message.topic_name}, which does not exist")
             for index, partition in enumerate(topic.partitions):
                 if partition.elr or partition.last_known_elr:
                     topic.partitions[index] = self._shared.of(changed(partition, elr=(), last_known_elr=()))
@@ -319,7 +319,7 @@ class ClusterState:
         topic = self.topics_by_id.get(topic_id)
         partitions = () if topic is None else topic.partitions
         if topic is None or not 0 <= index <= len(partitions):
-            raise DecodeError(f"a record of partition {index} of a topic that does not have it")
+            raise DecodeError(f"invalid record of partition {index}: its topic or the previous partition does not exist")
         partition = self._shared.of(partition)
         if index == len(topic.partitions):
             topic.partitions.append(partition)
@@ -329,7 +329,7 @@ class ClusterState:
     def _replay_remove_topic(self, message: Any, offset: int) -> None:
         topic = self.topics_by_id.pop(message.topic_id, None)
         if topic is None:
-            raise DecodeError("a record that removes a topic that does not exist")
+            raise DecodeError("the record removes a topic that does not exist")
         del self.topics[topic.name]
         self._names.free(topic.name)
         configs = self.configs.pop((TOPIC_RESOURCE, topic.name), {})

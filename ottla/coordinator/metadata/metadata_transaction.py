@@ -25,6 +25,6 @@ class MetadataTransaction:
     def end(self) -> list[tuple[LogRecord, int]]:
         """End the transaction and return its records. Raises DecodeError if none is open."""
         if self._records is None:
-            raise DecodeError("a record that ends a transaction which has not begun")
+            raise DecodeError("the record ends a metadata transaction that has not begun")
         records, self._records = self._records, None
         return records

@@ -146,5 +146,5 @@ def _directories(directories: tuple[bytes, ...], replica_count: int) -> tuple[by
     if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return ()
     if len(directories) != replica_count:
-        raise DecodeError(f"a partition of {replica_count} replicas with {len(directories)} directories")
+        raise DecodeError(f"the partition has {replica_count} replicas, but {len(directories)} directories")
     return directories

@@ -65,9 +65,9 @@ class ScramCredentials:
             reason = f"Salted password must not be longer than {MAX_SALTED_PASSWORD_BYTES} bytes"
             raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, reason)
         if len(name) > MAX_NAME_CHARACTERS:
-            raise KafkaError(Code.POLICY_VIOLATION, f"the name of a user has more than {MAX_NAME_CHARACTERS} characters")
+            raise KafkaError(Code.POLICY_VIOLATION, f"a user name has at most {MAX_NAME_CHARACTERS} characters")
         if name not in self.by_user and len(self.by_user) >= MAX_USERS:
-            raise KafkaError(Code.POLICY_VIOLATION, f"{MAX_USERS} users have credentials; delete some first")
+            raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_USERS} users with credentials are allowed; delete some first")
         function = HASHES[mechanism]
         client_key = hmac.digest(salted_password, b"Client Key", function)
         credential = Credential(

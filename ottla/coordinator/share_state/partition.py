@@ -310,7 +310,7 @@ def _segments(acknowledgement: Acknowledgement) -> list[tuple[int, int, Acknowle
     except ValueError:
         raise KafkaError(Code.INVALID_REQUEST, f"Invalid acknowledge type: {list(types)}") from None
     if first > last or len(known) not in (1, last - first + 1):
-        raise KafkaError(Code.INVALID_REQUEST, f"{len(known)} acknowledge types for offsets {first} to {last}")
+        raise KafkaError(Code.INVALID_REQUEST, f"{len(known)} acknowledge types do not match offsets {first} to {last}")
     if len(known) == 1:
         return [(first, last, known[0])]
     segments: list[tuple[int, int, AcknowledgeType]] = []

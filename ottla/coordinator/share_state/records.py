@@ -98,14 +98,14 @@ def from_record(record: LogRecord) -> tuple[ShareKey, ShareState | ShareUpdate |
     """Decode a record into the share partition and its state or update, None for a tombstone. Raises `DecodeError` for another
     record type."""
     if record.key is None:
-        raise DecodeError("a record without a key")
+        raise DecodeError("the record has no key")
     kind = int.from_bytes(record.key[:2], "big", signed=True)
     if kind == share_snapshot_key.RECORD_TYPE:
         key = _read_key(share_snapshot_key, record.key)
         return key, None if record.value is None else _read_snapshot(record.value)
     if kind == share_update_key.RECORD_TYPE and record.value is not None:
         return _read_key(share_update_key, record.key), _read_update(record.value)
-    raise DecodeError(f"a key of version {kind}")
+    raise DecodeError(f"unknown record type {kind}")
 
 
 def _read_key(module: object, raw: bytes) -> ShareKey:

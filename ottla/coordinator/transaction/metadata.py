@@ -98,13 +98,13 @@ def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
     """Decode a record into the transactional id and its metadata, which is None for a tombstone. Raises `DecodeError` for an
     unknown version or state."""
     if record.key is None:
-        raise DecodeError("a record without a key")
+        raise DecodeError("the record has no key")
     transactional_id = decode_record(transaction_log_key, record.key).transactional_id
     if record.value is None:
         return transactional_id, None
     value = decode_record(transaction_log_value, record.value)
     if value.transaction_status not in _STATES:
-        raise DecodeError(f"a transaction in the unknown state {value.transaction_status}")
+        raise DecodeError(f"unknown transaction state {value.transaction_status}")
     return transactional_id, TxnMetadata(
         transactional_id,
         value.producer_id,

@@ -71,14 +71,17 @@ class TransactionShard:
         PRODUCER_FENCED, or an error of ``new_producer_id``.
         """
         if two_phase_commit and not self.config.two_phase_commit:
-            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction.two.phase.commit.enable is false")
+            raise KafkaError(
+                Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is disabled (transaction.two.phase.commit.enable)"
+            )
         if keep_prepared:
-            raise KafkaError(Code.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "keeping a prepared transaction (keepPreparedTxn) is not supported")
         if two_phase_commit:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self.config.max_timeout_ms:
             raise KafkaError(
-                Code.INVALID_TRANSACTION_TIMEOUT, f"the timeout is {timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed"
+                Code.INVALID_TRANSACTION_TIMEOUT,
+                f"invalid transaction timeout of {timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed",
             )
         current = self.ids.get(transactional_id)
         if current is None:

@@ -114,7 +114,7 @@ def _escaped(username: str) -> str:
 
 def _text(challenge: bytes) -> str:
     if len(challenge) > MAX_CHALLENGE_BYTES:
-        raise SaslFailure(f"the broker's message has {len(challenge)} bytes")
+        raise SaslFailure(f"the broker's message has {len(challenge)} bytes; at most {MAX_CHALLENGE_BYTES} are allowed")
     try:
         return challenge.decode()
     except UnicodeDecodeError:

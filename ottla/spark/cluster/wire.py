@@ -86,7 +86,7 @@ class ClusterClient:
         """Return the address of a broker that accepts connections. Raises OSError."""
         for address in self._connections:
             return address
-        error: OSError = ConnectionError("no broker")
+        error: OSError = ConnectionError("no broker is known")
         for _ in range(len(self._bootstrap)):
             address = self._bootstrap[0]
             try:
@@ -160,7 +160,7 @@ class ClusterClient:
         # Brokers before 3.0 take one key per request (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         if coordinator.error_code in RETRIABLE:
-            raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")
+            raise ConnectionError(f"the coordinator is not available: {name_of(coordinator.error_code)}")
         if coordinator.error_code:
             raise BrokerRefused(f"looking for the coordinator of {key!r}", coordinator.error_code)
         self._coordinators[kind, key] = (coordinator.host, coordinator.port)

@@ -184,7 +184,7 @@ class ProgressTopic:
             pass
         raise PipelineError(
             f"topic {self.topic!r} (progress.topic) is used for something else: the batch at offset {offset} has a record that is"
-            " no progress record. Let progress.topic name a topic that the sink may create"
+            " not a progress record. Set progress.topic to a topic that the sink may create"
         )
 
     def record(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> tuple[bytes, bytes]:

@@ -157,7 +157,7 @@ class Records:
         shift = 7
         while more.size:
             if shift > 63:
-                raise Malformed("a number of more than ten bytes")
+                raise Malformed("a varint has more than ten bytes")
             byte = data[behind[more]]
             value[more] |= (byte & 0x7F).astype(np.int64) << shift
             behind[more] += 1
@@ -201,7 +201,7 @@ class Records:
         """Return a list of (key, value) for each record; null for a record without headers, as in the stock connector."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
-            raise Malformed("a record with a negative number of headers")
+            raise Malformed("a record has a negative number of headers")
         rounds: list[tuple[Ints, Ints, tuple[Ints, Ints, Bools], tuple[Ints, Ints, Bools]]] = []
         left = np.flatnonzero(counts)
         at = at[left]
@@ -268,4 +268,4 @@ def _after(data: bytes, at: int) -> int:
             return at + (value >> 1)
         shift += 7
         if shift > 28:
-            raise Malformed("a record of more than 2 GiB")
+            raise Malformed("a record has more than 2 GiB")

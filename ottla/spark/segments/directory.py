@@ -178,7 +178,12 @@ class Directory:
                 open_at.setdefault(header.producer_id, header.base_offset)
         point = points.get((topic, partition), 0)
         if end < point:
-            raise DamagedBatch(segments[-1].log.path, segments[-1].size_bytes, end, f"the disk had all offsets up to {point - 1}")
+            raise DamagedBatch(
+                segments[-1].log.path,
+                segments[-1].size_bytes,
+                end,
+                f"offsets up to {point - 1} are missing, which were synced before",
+            )
         start = min(max(self._log_start(topic, partition), segments[0].base_offset), end)
         stable = max(min(open_at.values(), default=end), start)
         return View(start, end, stable, [entry for entry in aborted if entry.last_offset >= start])

@@ -115,7 +115,7 @@ def test_partition_change_record_applies_every_field() -> None:
 
 def test_directories_match_the_replicas_or_are_unknown() -> None:
     state = with_topic(THREE)
-    with pytest.raises(DecodeError, match="2 replicas with 3 directories"):
+    with pytest.raises(DecodeError, match="2 replicas, but 3 directories"):
         change(state, replicas=[1, 2])
     assert state.topics["t"].partitions == [THREE], "a refused record has changed nothing"
     assert change(state, directories=[MIGRATING_DIRECTORY] * 3).directories == ()

@@ -35,5 +35,5 @@ def partition_of(ports: Ports, context: RequestContext, topic: TopicProduceData,
     name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
     partition = ports.partitions.get(name, index)
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
-        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"topic {name} is internal")
+        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"clients must not write to the internal topic {name}")
     return partition
