@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Processes that share the tests. Those with brokers wait for more than half of their time.
 AT_ONCE ?= 3
+# The same for make test-all, whose tests wait longer.
+FULL_AT_ONCE ?= 5
 # Processes that keep the machine busy during the tests, to show that no result depends on its speed: make test LOAD=2
 LOAD ?= 0
 TESTS = $(BIN)/python -m tools.test_run --load $(LOAD)
@@ -38,7 +40,7 @@ test: $(VENV)/.test
 	$(MAKE) --no-print-directory -j 2 lint tests-smoke
 
 test-all: $(VENV)/.full
-	$(TESTS) full --at-once $(AT_ONCE) --budgets --durations .cache/durations-full.json
+	$(TESTS) full --at-once $(FULL_AT_ONCE) --budgets --durations .cache/durations-full.json
 
 nightly: $(VENV)/.full
 	$(TESTS) check,smoke,full,nightly --at-once $(AT_ONCE) --durations .cache/durations-nightly.json

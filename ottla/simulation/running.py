@@ -86,7 +86,7 @@ CLUSTER_RARE = (
     "a producer is told REQUEST_TIMED_OUT",
     "a reader is told FENCED_LEADER_EPOCH",
     "a reader is told UNKNOWN_LEADER_EPOCH",
-    "a session has ended, and its broker is fenced",
+    "a broker is fenced",
     "an elected coordinator has loaded its log",
     "an in-sync set is changed",
     "another leader is elected",

@@ -14,7 +14,7 @@ from tests.chaos.table import table
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java]
 
 KILLS = int(os.environ.get("KILLS", "60"))
-KILLS_WITHIN_BUDGET = 15
+KILLS_WITHIN_BUDGET = 8
 SEED = os.environ.get("SEED") or str(time.time_ns() % 1_000_000)
 
 

@@ -249,5 +249,5 @@ def test_crash_states_are_recovered(durability: str) -> None:
 @pytest.mark.parametrize("durability", ["process", "power"])
 def test_crash_states_of_many_workloads_are_recovered(durability: str, within_budget: WithinBudget) -> None:
     loads = range(2, 2 + math.ceil(STATES / 2 / STATES_A_LOAD))
-    for seed in within_budget(loads, seconds=30, floor=2):
+    for seed in within_budget(loads, seconds=20, floor=1):
         assert run(durability, STATES_A_LOAD, seed) >= STATES_A_LOAD

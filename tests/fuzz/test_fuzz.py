@@ -171,7 +171,7 @@ def test_trace_of_a_fixed_bug_has_no_failure(path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.wire
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("where", "share", "seconds"), [((), 9, 25), (("--sockets",), 1, 10)], ids=["one process", "sockets"])
+@pytest.mark.parametrize(("where", "share", "seconds"), [((), 9, 15), (("--sockets",), 1, 8)], ids=["one process", "sockets"])
 def test_random_requests_violate_no_guarantee(
     part: int, where: tuple[str, ...], share: int, seconds: float, within_budget: WithinBudget
 ) -> None:

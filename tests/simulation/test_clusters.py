@@ -56,7 +56,7 @@ def test_cluster_seeds_have_no_findings(first: int) -> None:
 @pytest.mark.long
 def test_many_cluster_seeds_have_no_findings(capsys: pytest.CaptureFixture[str], within_budget: WithinBudget) -> None:
     report = Report(brokers=3)
-    for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=60, floor=2):
+    for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=40, floor=1):
         report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), brokers=3, processes=2))
     with capsys.disabled():
         print(f"\n{report.seeds} seeds, {report.transactions} transactions, {report.steps} steps; not reached: {report.missed}")
@@ -75,10 +75,11 @@ def test_faults_affect_every_node() -> None:
 @pytest.mark.full
 def test_paused_leader_learns_that_it_was_replaced_when_resumed() -> None:
     pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
-    verdict = judge(msgspec.structs.replace(draw(3, 60, brokers=3), faults=(pause,)))
-    assert verdict.findings == []
-    for state in ("a leader that was replaced does not know it yet", "a session has ended, and its broker is fenced"):
-        assert verdict.reached[state], state
+    verdicts = [judge(msgspec.structs.replace(draw(seed, 60, brokers=3), faults=(pause,))) for seed in range(3, 7)]
+    assert [verdict.findings for verdict in verdicts] == [[]] * len(verdicts)
+    # In some worlds the paused broker led nothing.
+    for state in ("a leader that was replaced does not know it yet", "a broker is fenced"):
+        assert any(verdict.reached[state] for verdict in verdicts), state
 
 
 @pytest.mark.full

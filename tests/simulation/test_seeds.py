@@ -42,7 +42,7 @@ def test_many_seeds_have_no_findings_and_reach_every_rare_state(
 ) -> None:
     """A run that its time budget ends early may miss rare states."""
     report = Report()
-    for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=60, floor=3):
+    for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=40, floor=2):
         report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), processes=2))
     with capsys.disabled():
         print(f"\n{report.seeds} seeds, {report.transactions} transactions, {report.steps} steps")

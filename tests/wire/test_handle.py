@@ -321,6 +321,7 @@ def test_reset_takes_less_than_50_ms() -> None:
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 
 
+@pytest.mark.nightly
 @pytest.mark.full
 @pytest.mark.alone
 def test_a_hundred_killed_suites_leave_no_process_or_files() -> None:

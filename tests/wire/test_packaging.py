@@ -149,6 +149,7 @@ def spark_of(minor: str) -> dict[str, str]:
     return {"PYTHONPATH": str(target), "SPARK_HOME": str(target / "pyspark"), "JAVA_HOME": quick_java.java_home()}
 
 
+@pytest.mark.nightly
 @pytest.mark.full
 @pytest.mark.java
 @pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # a CI workflow runs the versions in between

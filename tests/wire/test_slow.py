@@ -118,6 +118,7 @@ def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
             assert values == load.acknowledged
 
 
+@pytest.mark.nightly
 @pytest.mark.java
 @pytest.mark.alone
 def test_benchmark_runs() -> None:
@@ -131,6 +132,7 @@ def test_benchmark_runs() -> None:
     assert "commit p99" in done.stdout
 
 
+@pytest.mark.nightly
 def test_soak_test_runs() -> None:
     """Half a minute is too short to judge memory growth: the workloads only have to run without errors across restarts."""
     command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "0.5"]

@@ -88,6 +88,7 @@ def test_driver_killed_at_random_times_duplicates_nothing(tmp_path: Path) -> Non
         shopping.check_exactly_once()
 
 
+@pytest.mark.nightly
 def test_sparks_own_sink_writes_duplicates(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, sink="spark")
