@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ottla.protocol.record_stream import malformed, varint, whole_headers, zigzag
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn
 
 _READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
 """Number of headers that `with_readable_headers` reads at a time, and the cost of a record without headers, in headers."""
 
 
-def with_readable_headers(records: bytes, *, keeps_headers: bool) -> Steps[bytes]:
+async def with_readable_headers(records: bytes, *, keeps_headers: bool) -> bytes:
     """Whole records without headers or, with ``keeps_headers``, with U+FFFD for bytes in header keys that are not UTF-8.
 
     Kafka stores header keys unchanged, and Java replaces such bytes when it reads them. Raises INVALID_RECORD.
@@ -18,7 +18,7 @@ def with_readable_headers(records: bytes, *, keeps_headers: bool) -> Steps[bytes
     at = work = 0
     while at < len(records):
         if work >= _READABLE_AT_ONCE:
-            yield None
+            await next_turn()
             work = 0
         try:
             length, start = varint(records, at)
@@ -43,7 +43,7 @@ def with_readable_headers(records: bytes, *, keeps_headers: bool) -> Steps[bytes
                 body.append(_readable(records, headers, walked))
             headers, left, work = through, left - walked, work + walked
             if work >= _READABLE_AT_ONCE:
-                yield None
+                await next_turn()
                 work = 0
         if headers != end:
             raise malformed(f"a record of {length} bytes whose fields have another length")

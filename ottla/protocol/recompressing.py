@@ -17,7 +17,7 @@ from ottla.protocol.inflating import PIECE_BYTES, pieces
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import READ_AHEAD_BYTES
 from ottla.protocol.records import HEADER_BYTES, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, ZSTD, BatchHeader, pack_batch, read_header
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import in_thread
 
 AT_ONCE_BYTES = 1 << 14
 """Maximum size in bytes of an inflated payload that is compressed on the event loop, usually in less than 0.5 ms."""
@@ -87,9 +87,9 @@ class _Recompression:
             )
 
 
-def recompress(
+async def recompress(
     batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
-) -> Steps[tuple[memoryview, BatchHeader]]:
+) -> tuple[memoryview, BatchHeader]:
     """The batch with another compression, and its header. A large payload is compressed in a worker thread.
 
     ``inflated_bytes`` is the size of the inflated payload, known from the check of the records. Raises MESSAGE_TOO_LARGE if the
@@ -100,5 +100,5 @@ def recompress(
         if inflated_bytes <= AT_ONCE_BYTES:
             work.go_on()
         else:
-            yield work.go_on
+            await in_thread(work.go_on)
     return memoryview(work.batch), read_header(work.batch)

@@ -13,7 +13,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import PIECE_BYTES, Allowance, memory_bytes, pieces
 from ottla.protocol.primitives import Buffer, uvarint
 from ottla.protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, BatchHeader
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import in_thread, next_turn
 
 MIN_RECORD_BYTES = 7
 """Size in bytes of the smallest record: one each for length, attributes, two deltas, two lengths and the number of headers."""
@@ -210,14 +210,14 @@ class RecordStream:
         except KafkaError as error:
             self._error, self._is_done = error, True
 
-    def _next_piece(self) -> Steps[bytes | memoryview | None]:
+    async def _next_piece(self) -> bytes | memoryview | None:
         while not self._ready:
             if self._error is not None:
                 raise self._error
             if self._is_done:
                 return None
             if self._is_aside:
-                yield self._read_ahead
+                await in_thread(self._read_ahead)
             else:
                 self._read_ahead()
         piece = self._ready.popleft()
@@ -225,24 +225,24 @@ class RecordStream:
             self._allowance.take(len(piece))
         return piece
 
-    def _more(self, wanted_bytes: int = 1) -> Steps[bool]:
+    async def _more(self, wanted_bytes: int = 1) -> bool:
         """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left; False if none are left."""
         parts: list[bytes | memoryview] = [self._data[self._at :]]
-        while wanted_bytes > 0 and (piece := (yield from self._next_piece())) is not None:
+        while wanted_bytes > 0 and (piece := (await self._next_piece())) is not None:
             parts.append(piece)
             wanted_bytes -= len(piece)
         self._base += self._at
         self._data, self._at = b"".join(parts), 0
         return len(parts) > 1
 
-    def next_records(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
+    async def next_records(self, at_most: int = RECORDS_AT_ONCE) -> tuple[bytes, int]:
         """The bytes of the next records, and their number; 0 records at the end. A large record is replaced by a placeholder."""
-        records, count = yield from self.next_whole(at_most)
+        records, count = await self.next_whole(at_most)
         if not count and self.large_bytes:
-            return (yield from self._stand_in()), 1
+            return (await self._stand_in()), 1
         return records, count
 
-    def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
+    async def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> tuple[bytes, int]:
         """The bytes of the next records, and their number; 0 records at the end.
 
         Also returns 0 records before a large record: `large_bytes` is then its size, and `take` reads its bytes.
@@ -257,11 +257,11 @@ class RecordStream:
                 return records, count
             size, missing_bytes = self._next_size()
             if missing_bytes > LARGE_RECORD_BYTES:
-                while len(self._data) - self._at < _HEAD_BYTES and (yield from self._more()):
+                while len(self._data) - self._at < _HEAD_BYTES and (await self._more()):
                     pass
                 self.large_bytes = size
                 return b"", 0
-            if not (yield from self._more(missing_bytes)):
+            if not (await self._more(missing_bytes)):
                 if self._at < len(self._data):
                     raise malformed("the last one is cut off")
                 return b"", 0
@@ -281,9 +281,9 @@ class RecordStream:
             at = body + length
         return at, count
 
-    def take(self, at_most: int) -> Steps[bytes]:
+    async def take(self, at_most: int) -> bytes:
         """The next bytes of the payload, at least one and at most ``at_most``."""
-        if self._at == len(self._data) and not (yield from self._more()):
+        if self._at == len(self._data) and not (await self._more()):
             raise malformed("the last one is cut off")
         part = self._data[self._at : self._at + at_most]
         self._at += len(part)
@@ -302,8 +302,8 @@ class RecordStream:
             raise RecordTooLarge(length, self._max_record_bytes)
         return body + length - self._at, max(1, body + length - len(self._data))
 
-    def _varint(self) -> Steps[int]:
-        while len(self._data) - self._at < _MAX_VARINT_BYTES and (yield from self._more()):
+    async def _varint(self) -> int:
+        while len(self._data) - self._at < _MAX_VARINT_BYTES and (await self._more()):
             pass
         try:
             value, self._at = varint(self._data, self._at)
@@ -311,27 +311,27 @@ class RecordStream:
             raise malformed("a number is cut off") from None
         return value
 
-    def _skip(self, size: int) -> Steps[None]:
+    async def _skip(self, size: int) -> None:
         left = max(size, 0)
         while left:
             here = min(left, len(self._data) - self._at)
             self._at += here
             left -= here
-            if left and not (yield from self._more()):
+            if left and not (await self._more()):
                 raise malformed("a field is cut off")
 
-    def _stand_in(self) -> Steps[bytes]:
+    async def _stand_in(self) -> bytes:
         """Read one large record in pieces and return its placeholder. Raises INVALID_RECORD if fields and length do not match."""
-        length = yield from self._varint()
+        length = await self._varint()
         end = self._base + self._at + length
         attributes = self._data[self._at]
         self._at += 1
-        timestamp_delta = yield from self._varint()
-        offset_delta = yield from self._varint()
-        key = yield from self._key()
-        value_size = yield from self._varint()
-        yield from self._skip(value_size)
-        headers = yield from self._varint()
+        timestamp_delta = await self._varint()
+        offset_delta = await self._varint()
+        key = await self._key()
+        value_size = await self._varint()
+        await self._skip(value_size)
+        headers = await self._varint()
         if headers < 0:
             raise malformed(f"{headers} headers")
         while headers and self._base + self._at < end:
@@ -339,9 +339,9 @@ class RecordStream:
             headers -= walked
             if headers and walked < _HEADERS_AT_ONCE:
                 # Only a part of the next header is in memory.
-                yield from self._skip_header()
+                await self._skip_header()
                 headers -= 1
-            yield None
+            await next_turn()
         if headers or self._base + self._at != end:
             raise malformed(f"a record of {length} bytes whose fields have another length")
         body = bytes((attributes,)) + zigzag(timestamp_delta) + zigzag(offset_delta)
@@ -349,21 +349,21 @@ class RecordStream:
         body += (_NULL if value_size < 0 else b"\0") + b"\0"
         return zigzag(len(body)) + body
 
-    def _skip_header(self) -> Steps[None]:
-        key_size = yield from self._varint()
+    async def _skip_header(self) -> None:
+        key_size = await self._varint()
         if key_size < 0:
             raise _keyless()
-        yield from self._skip(key_size)
-        yield from self._skip((yield from self._varint()))
+        await self._skip(key_size)
+        await self._skip(await self._varint())
 
-    def _key(self) -> Steps[bytes | None]:
-        size = yield from self._varint()
+    async def _key(self) -> bytes | None:
+        size = await self._varint()
         if not self._keeps_keys or size <= 0:
-            yield from self._skip(size)
+            await self._skip(size)
             return b"" if size >= 0 else None
         if size > MAX_KEY_BYTES:
             raise malformed(f"a key of {size} bytes")
         key = b""
         while len(key) < size:
-            key += yield from self.take(size - len(key))
+            key += await self.take(size - len(key))
         return key

@@ -1,21 +1,38 @@
-"""Long work as a generator of steps, so that its caller can run other work between two steps."""
+"""Long work as coroutines that are driven by hand, so that their driver can run other work while they wait.
+
+Such a coroutine awaits only what this module offers: `next_turn`, `in_thread`, a `Pause`, and other coroutines of this kind. Its
+driver is `broker.loop.stepping.Stepping`, or `run` in a process without other work. No task of asyncio is involved, so a coroutine
+that never waits costs as much as a few calls.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TypeVar, cast
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Generic, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
-class Pause:
-    """A step that lasts until another piece of work calls `end`."""
+class Pause(Generic[V]):
+    """Lasts until another piece of work calls `end`; awaiting it then returns the value given to `end`.
 
-    __slots__ = ("_is_over", "_then")
+    A request that awaits a pause with ``is_parked`` no longer needs its bytes. Its connection handles further requests, and cancels
+    the coroutine when the client disconnects. The coroutine goes on as soon as `end` is called, in the same turn of the event loop.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_is_over", "_then", "_value", "is_parked")
+
+    def __init__(self, *, is_parked: bool = False) -> None:
+        self.is_parked = is_parked
         self._is_over = False
         self._then: Callable[[], None] | None = None
+        self._value: V | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
 
     def then(self, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` when the pause ends, or at once if it has already ended."""
@@ -24,20 +41,37 @@ class Pause:
         else:
             self._then = go_on
 
-    def end(self) -> None:
-        then, self._is_over, self._then = self._then, True, None
+    def end(self, value: V | None = None) -> None:
+        """End the pause. Only the first call counts."""
+        if self._is_over:
+            return
+        then, self._is_over, self._value, self._then = self._then, True, value, None
         if then is not None:
             then()
 
+    def __await__(self) -> Generator[Pause[V], None, V]:
+        if not self._is_over:
+            yield self
+        return self._value  # type: ignore[return-value]
 
-Step = Callable[[], None] | Pause | None
-"""The values that a generator of steps yields: None to let other work run, a function that blocks, or a `Pause` to wait for.
 
-The scheduler runs a blocking function in a worker thread, so the function must not access state of the event loop. An exception
-that the function raises is raised again at the ``yield``.
-"""
+Step: TypeAlias = Callable[[], None] | Pause[object] | None
+"""The values that reach a driver: None to let other work run, a function that blocks, or a `Pause` to wait for."""
 
-Steps = Generator[Step, None, T]
+Steps: TypeAlias = Coroutine[Step, None, T]
+
+
+@types.coroutine
+def next_turn() -> Generator[None, None, None]:
+    """Let other work run before the coroutine goes on."""
+    yield None
+
+
+@types.coroutine
+def in_thread(blocking: Callable[[], None]) -> Generator[Callable[[], None], None, None]:
+    """Run a function that blocks in a worker thread. It must not access state of the event loop. Raises what it raises."""
+    yield blocking
+
 
 WORK_A_STEP = 1_000
 """Work of one step, in units of about two microseconds."""
@@ -55,7 +89,7 @@ class Pace:
         self._done = -WORK_A_STEP if double_first else 0
 
     def spend(self, work: int) -> bool:
-        """Count ``work`` units; returns whether the step is over, so that the caller yields and the next step begins."""
+        """Count ``work`` units; returns whether the step is over, so that the caller awaits `next_turn`."""
         self._done += work
         if self._done < WORK_A_STEP:
             return False
@@ -68,36 +102,13 @@ def run(steps: Steps[T]) -> T:
     failure: Exception | None = None
     while True:
         try:
-            aside = next(steps) if failure is None else steps.throw(failure)
+            step = steps.send(None) if failure is None else steps.throw(failure)
         except StopIteration as ended:
             return cast(T, ended.value)
-        assert not isinstance(aside, Pause), "there is nobody else who could end it"
+        assert not isinstance(step, Pause), "no other work could end the pause"
         failure = None
-        if aside is not None:
+        if step is not None:
             try:
-                aside()
+                step()
             except Exception as error:
                 failure = error
-
-
-def run_first_step(steps: Steps[T]) -> T | Steps[T]:
-    """Start the work. Returns the result if the work ends within its first step, else the remaining steps."""
-    try:
-        first = next(steps)
-    except StopIteration as ended:
-        return cast(T, ended.value)
-    return _resumed(first, steps)
-
-
-def _resumed(step: Step, steps: Steps[T]) -> Steps[T]:
-    failure: Exception | None = None
-    while True:
-        try:
-            yield step
-        except Exception as error:
-            failure = error
-        try:
-            step = next(steps) if failure is None else steps.throw(failure)
-        except StopIteration as ended:
-            return cast(T, ended.value)
-        failure = None

@@ -17,7 +17,7 @@ from ottla.protocol.inflating import SNAPPY_MAX_RATIO, Allowance, TooLarge, piec
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordStream, malformed, plain
 from ottla.protocol.records import HEADER_BYTES, LZ4, NO_TIMESTAMP, SNAPPY, TIMESTAMP_TYPE_BIT, ZSTD, BatchHeader
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn
 
 SMALL_RECORDS = 5_000
 SMALL_BYTES = 1 << 18
@@ -205,14 +205,14 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     return check.end()
 
 
-def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance, stream: RecordStream) -> Steps[int]:
+async def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance, stream: RecordStream) -> int:
     """Check a batch of any size in steps; returns and raises the same as `check_records`. ``batch`` must not change meanwhile."""
     _check_head(batch, header, allowance)
     check = _Check(header, rules)
     records_left, left_bytes = SMALL_RECORDS, SMALL_BYTES
     try:
         while True:
-            records, count = yield from stream.next_records()
+            records, count = await stream.next_records()
             if not count:
                 break
             if check.checked + count > header.record_count:
@@ -220,13 +220,13 @@ def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: 
             records_left, left_bytes = records_left - count, left_bytes - len(records)
             if records_left < 0 or left_bytes < 0:
                 records_left, left_bytes = SMALL_RECORDS - count, SMALL_BYTES - len(records)
-                yield None
+                await next_turn()
             try:
                 check.inspect(plain(header, records, count), count)
             except UnicodeDecodeError:
                 from ottla.protocol.header_keys import with_readable_headers
 
-                records = yield from with_readable_headers(records, keeps_headers=False)
+                records = await with_readable_headers(records, keeps_headers=False)
                 check.inspect(plain(header, records, count), count)
     except TooLarge:
         if allowance.left_bytes >= 0:

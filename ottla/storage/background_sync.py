@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, in_thread, next_turn
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_file
 from ottla.storage.log import Log
 
@@ -34,7 +34,7 @@ def _sync_all(settled: list[_Settled], refused: dict[Log, OSError]) -> None:
             refused[log] = error
 
 
-def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
+async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> None:
     """Sync the closed segments of ``logs``, and move the logs' recovery points to their end.
 
     ``on_refused`` is called for a log whose files could not be opened or written. That log's recovery point stays, and the other
@@ -44,7 +44,7 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
     for log in logs:
         if not log.is_failed and not log.is_offline:
             try:
-                yield from log.write_rebuilt()
+                await log.write_rebuilt()
             except SyncFailed:
                 raise
             except OSError as error:
@@ -54,12 +54,12 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
                 if files and not log.is_failed and not log.is_offline:
                     settled.append((log, files, point, log.truncations))
         if pace.spend(1):
-            yield None
+            await next_turn()
     if not settled:
         return
 
     refused: dict[Log, OSError] = {}
-    yield lambda: _sync_all(settled, refused)
+    await in_thread(lambda: _sync_all(settled, refused))
     for log, _, point, truncations in settled:
         if log in refused:
             if not log.is_deleted:

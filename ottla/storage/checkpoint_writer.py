@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir, sync_file
@@ -36,14 +36,14 @@ class CheckpointWriter:
         """
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 
-    def write(self, last_stop: LastStop) -> Steps[None]:
+    async def write(self, last_stop: LastStop) -> None:
         """Write all checkpoints that are written while the broker runs, one file in each step."""
         self.write_log_starts(last_stop)
-        yield None
+        await next_turn()
         self.write_recovery_points(last_stop)
-        yield None
+        await next_turn()
         self.write_first_dirty()
-        yield None
+        await next_turn()
         self.write_high_watermarks(last_stop)
 
     def write_aborted(self) -> None:

@@ -5,7 +5,8 @@ LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import types
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from itertools import pairwise
 from typing import TypeVar, cast
@@ -13,7 +14,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from ottla.protocol.records import read_header
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Step, Steps, in_thread, next_turn
 from ottla.storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
 from ottla.storage.filesystem import Filesystem, sync_dir, sync_file
 from ottla.storage.log import Log
@@ -92,13 +93,13 @@ def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
     return log.segments[at].base_offset
 
 
-def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
+async def filthiest(logs: Iterable[Log], now_ms: int) -> Dirty | None:
     """The dirty part of the log with the largest dirty ratio; None if no log is dirty enough (grabFilthiestCompactedLog)."""
     best: Dirty | None = None
     pace = Pace()
     for log in logs:
         if pace.spend(DIRTINESS_WORK):
-            yield None
+            await next_turn()
         dirty = dirtiness(log, now_ms)
         if dirty is None or not dirty.dirty_bytes:
             continue
@@ -107,7 +108,7 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
     return best
 
 
-def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
+async def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Cleaned:
     """Clean a log and move its first dirty offset. The caller must have synced the log's closed segments.
 
     Damage stops the cleaning: a cleaned segment would lose the damaged batches without an error, or give them a correct CRC. As in
@@ -119,7 +120,7 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
     log, done = dirty.log, Cleaned()
     keys, pace = KeyMap(buffer_bytes), Pace()
     sources = [s for s in log.segments[:-1] if s.base_offset < dirty.bound]
-    is_whole = yield from _guarded(log, sources, _map_keys(dirty, keys, pace))
+    is_whole = await _guarded(log, sources, _map_keys(dirty, keys, pace))
     end_offset = keys.latest_offset + 1
     cleaning = Pass(
         keys,
@@ -131,7 +132,7 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
         log.config.max_decompressed_message_bytes,
     )
     for group in _groups(log, [s for s in sources if s.base_offset < end_offset]):
-        cleaned = yield from _guarded(log, group, _rewrite(log, group, cleaning, pace))
+        cleaned = await _guarded(log, group, _rewrite(log, group, cleaning, pace))
         done.bytes_before += sum(s.size_bytes for s in group)
         done.bytes_after += cleaned.size_bytes
         try:
@@ -144,14 +145,15 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
     return done
 
 
-def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
+@types.coroutine
+def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Generator[Step, None, T]:
     """Run ``steps`` as long as ``sources`` are segments of the log, else throw `Interrupted` into ``steps``."""
     error: Exception | None = None
     while True:
         if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):
             error = Interrupted(f"{log.name} changed while it was compacted")
         try:
-            step = next(steps) if error is None else steps.throw(error)
+            step = steps.send(None) if error is None else steps.throw(error)
         except StopIteration as ended:
             return cast(T, ended.value)
         error = None
@@ -169,7 +171,7 @@ def _are_there(log: Log, sources: list[Segment]) -> bool:
     return log.segments[at : at + len(sources)] == sources
 
 
-def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
+async def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> bool:
     """Put the keys of the dirty part into the map; False if the map is full before the end of the dirty part."""
     log, start = dirty.log, dirty.first_dirty_offset
     transactions = TransactionsSeen()
@@ -180,10 +182,10 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
         for _, header, raw in segment.scan(segment.offset_index.lookup(start), limit=following.base_offset):
             if header.last_offset < start:
                 continue
-            if not (yield from map_batch(keys, transactions, raw, header, start, pace, log.config.max_decompressed_message_bytes)):
+            if not (await map_batch(keys, transactions, raw, header, start, pace, log.config.max_decompressed_message_bytes)):
                 return False
             if pace.spend(BATCH_WORK):
-                yield None
+                await next_turn()
     return True
 
 
@@ -208,11 +210,11 @@ def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
     return groups
 
 
-def _rewrite(log: Log, group: list[Segment], cleaning: Pass, pace: Pace) -> Steps[Segment]:
+async def _rewrite(log: Log, group: list[Segment], cleaning: Pass, pace: Pace) -> Segment:
     """Write the retained records of a group to a new segment with ``*.cleaned`` names, and sync it."""
     cleaned = Segment(log.fs, log.directory, group[0].base_offset, cleaning.now_ms, CLEANED_SUFFIX)
     try:
-        yield from _write(log, group, cleaning, pace, cleaned)
+        await _write(log, group, cleaning, pace, cleaned)
     except Exception:
         # A half-written segment must not occupy the last free bytes of a full disk or keep file descriptors.
         _discard(log.fs, cleaned)
@@ -227,7 +229,7 @@ def _discard(fs: Filesystem, cleaned: Segment) -> None:
             fs.unlink(file.path)
 
 
-def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cleaned: Segment) -> Steps[None]:
+async def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cleaned: Segment) -> None:
     for leftover in cleaned.files():
         if leftover.size:
             leftover.truncate(0)
@@ -239,17 +241,17 @@ def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cleaned: 
         # entries up to the end offset, and loses the later ones.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for _, header, raw in segment.scan(limit=following):
-            kept = yield from filter_batch(cleaning, raw, header, pace)
+            kept = await filter_batch(cleaning, raw, header, pace)
             if kept is not None:
                 cleaned.append(kept, header.last_offset, read_header(kept).max_timestamp_ms, log.config.index_interval_bytes)
             for entry in seen.kept:
                 cleaned.txn_index.append(entry)
             seen.kept.clear()
             if pace.spend(BATCH_WORK):
-                yield None
+                await next_turn()
     cleaned.flush_indexes()
     paths = [f.path for f in cleaned.files() if f.size or f is cleaned.log]
-    yield lambda: _sync(log.fs, paths, log.directory)
+    await in_thread(lambda: _sync(log.fs, paths, log.directory))
 
 
 def _sync(fs: Filesystem, paths: list[str], directory: str) -> None:

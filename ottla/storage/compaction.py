@@ -18,7 +18,7 @@ from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import MAX_RECORD_BYTES, RecordStream
 from ottla.protocol.records import BatchHeader
 from ottla.protocol.rewriting import RawRecord, RewrittenBatch, delete_horizon_ms, empty, split
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, in_thread, next_turn
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.txn_index import AbortedTxn
 
@@ -148,7 +148,7 @@ class Pass(msgspec.Struct, frozen=True):
     max_record_bytes: int = MAX_RECORD_BYTES
 
 
-def map_batch(
+async def map_batch(
     keys: KeyMap,
     transactions: TransactionsSeen,
     batch: Buffer,
@@ -156,7 +156,7 @@ def map_batch(
     start: int,
     pace: Pace,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Steps[bool]:
+) -> bool:
     """Put the keys of a batch, from offset ``start`` on, into the map; False if the map is full.
 
     Raises `KafkaError` for a batch that cannot be read, or has a record larger than ``max_record_bytes``.
@@ -166,7 +166,7 @@ def map_batch(
     elif not transactions.note_data_batch(header):
         stream = RecordStream(batch, header, keeps_keys=True, max_record_bytes=max_record_bytes)
         while True:
-            records, count = yield from stream.next_records()
+            records, count = await stream.next_records()
             if not count:
                 break
             for record in split(records, count):
@@ -174,7 +174,7 @@ def map_batch(
                 if record.key is not None and offset >= start and not keys.put(record.key, offset):
                     return False
                 if pace.spend(1):
-                    yield None
+                    await next_turn()
     if header.last_offset >= start:
         keys.latest_offset = header.last_offset
     return True
@@ -200,7 +200,7 @@ class _Choice:
             self.has_tombstones |= record.is_tombstone
 
 
-def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
+async def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Buffer | None:
     """The batch with the records that stay; None if the whole batch is removed.
 
     Raises `KafkaError` for a batch that cannot be read.
@@ -214,7 +214,7 @@ def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace)
         is_discarded = cleaning.transactions.note_data_batch(header)
     choice = _Choice()
     if not is_discarded and header.record_count:
-        choice = yield from _chosen(cleaning, batch, header, horizon_ms, pace)
+        choice = await _chosen(cleaning, batch, header, horizon_ms, pace)
     if not choice.kept:
         if header in cleaning.last_batches or header.next_offset == cleaning.end_offset:
             return batch if header.record_count == 0 else empty(header)
@@ -222,14 +222,10 @@ def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace)
     needs_horizon = horizon_ms is None and (is_spent or (choice.has_tombstones and not header.is_control))
     if choice.kept == header.record_count and not needs_horizon:
         return batch
-    return (
-        yield from _rewritten(
-            batch, header, choice, cleaning.now_ms + cleaning.delete_retention_ms if needs_horizon else None, pace
-        )
-    )
+    return await _rewritten(batch, header, choice, cleaning.now_ms + cleaning.delete_retention_ms if needs_horizon else None, pace)
 
 
-def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
+async def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> _Choice:
     """Choose the records that stay: the newest of each key, and records after the last mapped offset.
 
     Tombstones stay until the delete horizon ``horizon_ms``. Mapped records without a key are removed. All records of a control
@@ -240,7 +236,7 @@ def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int 
     keys = cleaning.keys
     stream = RecordStream(batch, header, keeps_keys=True, max_record_bytes=cleaning.max_record_bytes)
     while True:
-        records, count = yield from stream.next_records()
+        records, count = await stream.next_records()
         if not count:
             break
         for record in split(records, count):
@@ -249,18 +245,18 @@ def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int 
             is_newest = is_wanted and record.key is not None and keys.is_newest(record.key, offset)
             choice.add(record, stays=header.is_control or offset > keys.latest_offset or is_newest)
             if pace.spend(1):
-                yield None
+                await next_turn()
     if len(choice.stays) != header.record_count:
         reason = f"the batch at offset {header.base_offset} does not have its {header.record_count} records"
         raise KafkaError(Code.CORRUPT_MESSAGE, reason)
     return choice
 
 
-def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: int | None, pace: Pace) -> Steps[bytes]:
+async def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: int | None, pace: Pace) -> bytes:
     """The batch with only the chosen records. Large records are copied in pieces."""
     kept, stream, at = RewrittenBatch(header, horizon_ms), RecordStream(batch, header), 0
     while True:
-        records, count = yield from stream.next_whole()
+        records, count = await stream.next_whole()
         for record in split(records, count):
             if choice.stays[at]:
                 kept.add(records, record)
@@ -268,21 +264,21 @@ def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: 
         if not count:
             if not stream.large_bytes:
                 break
-            yield from _copy_large(stream, kept, stays=bool(choice.stays[at]))
+            await _copy_large(stream, kept, stays=bool(choice.stays[at]))
             at += 1
         if kept.is_full:
-            yield kept.compress
+            await in_thread(kept.compress)
         if pace.spend(count):
-            yield None
+            await next_turn()
     return kept.batch(choice.kept, choice.max_timestamp_delta_ms)
 
 
-def _copy_large(stream: RecordStream, kept: RewrittenBatch, *, stays: bool) -> Steps[None]:
+async def _copy_large(stream: RecordStream, kept: RewrittenBatch, *, stays: bool) -> None:
     size, done = stream.large_bytes, 0
     while done < size:
-        part = yield from stream.take(size - done)
+        part = await stream.take(size - done)
         if stays:
             kept.add_part(part) if done else kept.add_head(part, size)
         done += len(part)
         if kept.is_full:
-            yield kept.compress
+            await in_thread(kept.compress)

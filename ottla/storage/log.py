@@ -18,7 +18,7 @@ from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID, Buffer
 from ottla.protocol.records import NO_TIMESTAMP, BatchHeader, EndTxnMarker, assign, build_marker, read_header, stamp_append_time
-from ottla.protocol.steps import Steps, run
+from ottla.protocol.steps import in_thread, next_turn, run
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import LeaderEpochs, write_partition_metadata
 from ottla.storage.config import LogConfig
@@ -367,7 +367,7 @@ class Log:
             return [], self.recovery_point
         return [f.path for s in done for f in s.files() if f.size], self.active.base_offset
 
-    def write_rebuilt(self) -> Steps[None]:
+    async def write_rebuilt(self) -> None:
         """Write the indexes and epochs that recovery rebuilt but could not write, for example because the disk was full.
 
         Raises OSError, and may then be called again. A start trusts a segment below the recovery point as soon as the segment has a
@@ -381,9 +381,9 @@ class Log:
             segment.txn_index.flush()
             if segment is not self.active:
                 if segment.txn_index.stored:
-                    yield segment.sync_transactions
+                    await in_thread(segment.sync_transactions)
                 segment.flush_indexes()
-            yield None
+            await next_turn()
 
     def flush(self) -> None:
         """Write all indexes, sync every file above the recovery point, and move the recovery point to the log end."""

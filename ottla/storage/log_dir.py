@@ -8,7 +8,7 @@ from functools import partial
 
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Pace, Steps, run
+from ottla.protocol.steps import Pace, in_thread, next_turn, run
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.background_sync import settle
 from ottla.storage.checkpoint_writer import CheckpointWriter
@@ -271,7 +271,7 @@ class LogDirectory:
         self.strays.note(renamed.rpartition("/")[2])
         return renamed
 
-    def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:
+    async def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> None:
         """Delete the segments that exceed each log's retention, a few segments in each step.
 
         ``on_refused`` is called for a log whose files cannot be renamed; the other logs are processed nevertheless. Raises OSError
@@ -283,17 +283,17 @@ class LogDirectory:
                 while not log.is_offline and (paths := delete_old(log, now_ms, RETENTION_SEGMENTS_PER_STEP)):
                     self.trash.add_files(paths, now_ms + log.config.file_delete_delay_ms)
                     moved = True
-                    yield None
+                    await next_turn()
             except OSError as error:
                 on_refused(log, error)
             if pace.spend(1):
-                yield None
+                await next_turn()
         if moved:
             self.checkpoints.write_log_starts(self._last_stop)
 
-    def write_checkpoints(self) -> Steps[None]:
+    async def write_checkpoints(self) -> None:
         """Write all checkpoints that are written while the broker runs, one file in each step. Raises OSError."""
-        return self.checkpoints.write(self._last_stop)
+        return await self.checkpoints.write(self._last_stop)
 
     def write_high_watermarks(self) -> None:
         """Write only the checkpoint of high watermarks (replica.high.watermark.checkpoint.interval.ms). Raises OSError."""
@@ -334,11 +334,11 @@ class LogDirectory:
                     log.recovery_point = before
                     raise
 
-    def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
+    async def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
         """Remove producers that were idle for ``expiration_ms``, in steps that each check at most ``at_once`` producers."""
         for log in list(self.logs.values()):
             if log.producers.has_any:
-                yield from log.producers.remove_expired(now_ms, expiration_ms, at_once)
+                await log.producers.remove_expired(now_ms, expiration_ms, at_once)
 
     def _forget_deleted(self) -> None:
         """Write all checkpoints without the deleted logs, so that no start applies their offsets to new logs of the same names.
@@ -350,16 +350,16 @@ class LogDirectory:
         self._deleted.clear()
         self._last_stop.forget_all_but(self.logs.keys() - {(log.topic, log.partition) for log in self._misnamed})
 
-    def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
+    async def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Cleaned:
         """Compact a log. Raises `Interrupted`, `SyncFailed`, other OSErrors, and `KafkaError` for a log that cannot be read."""
         log = dirty.log
         # Compaction leaves gaps in the offsets, and recovery reads every gap above the recovery point as lost data. So the recovery
         # point is first moved past the segments that are compacted, and its checkpoint is synced.
-        yield from settle([log])
+        await settle([log])
         self.checkpoints.write_recovery_points(self._last_stop)
-        yield self.checkpoints.sync_recovery_points
+        await in_thread(self.checkpoints.sync_recovery_points)
         try:
-            done = yield from clean(dirty, now_ms, buffer_bytes)
+            done = await clean(dirty, now_ms, buffer_bytes)
         finally:
             self.trash.add_files(log.renames.take_retired(), now_ms + log.config.file_delete_delay_ms)
         self.checkpoints.write_first_dirty()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import in_thread
 from ottla.storage.filesystem import Filesystem
 
 
@@ -25,7 +25,7 @@ class Trash:
     def add_directory(self, path: str, due_ms: int) -> None:
         self._due.append((due_ms, path, True))
 
-    def empty(self, now_ms: int) -> Steps[list[tuple[str, str]]]:
+    async def empty(self, now_ms: int) -> list[tuple[str, str]]:
         """Remove the paths that are due, in a worker thread, because removing a large file takes long.
 
         Returns each path that could not be removed, with the reason; the next start retries.
@@ -46,5 +46,5 @@ class Trash:
                 except OSError as error:
                     left.append((path, error.strerror or str(error)))
 
-        yield remove
+        await in_thread(remove)
         return left

@@ -14,7 +14,7 @@ import msgspec
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxnMarker
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn
 from ottla.protocol.transaction_states import TV2
 
 DUPLICATE_WINDOW_BATCHES = 5
@@ -314,7 +314,7 @@ class ProducerState:
 
     # housekeeping
 
-    def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
+    async def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
         """Remove producers that were idle for ``expiration_ms`` and have no open transaction. A step checks ``at_once`` of them."""
         limit_ms = now_ms - expiration_ms
         entries, rounds = self.entries, self._rounds
@@ -328,7 +328,7 @@ class ProducerState:
                 else:
                     rounds.append(producer_id)
             left -= at_once
-            yield None
+            await next_turn()
         self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
 
     def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:

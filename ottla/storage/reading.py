@@ -12,7 +12,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import RecordStream, RecordTooLarge, plain
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
-from ottla.protocol.steps import Pace, Steps, run
+from ottla.protocol.steps import Pace, next_turn, run
 from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
 from ottla.storage.txn_index import AbortedTxn
@@ -149,7 +149,7 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
     leader_epoch: int
 
 
-def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
+async def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> TimestampedOffset | None:
     """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
 
     Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, `RecordTooLarge`, UNKNOWN_TOPIC_OR_PARTITION if the log is
@@ -166,7 +166,7 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
         if segment.max_timestamp_ms < timestamp_ms:
             reached = following
         else:
-            answer = yield from _first_in(log, segment, timestamp_ms, range(reached, bound), limit, pace)
+            answer = await _first_in(log, segment, timestamp_ms, range(reached, bound), limit, pace)
             if answer is None:
                 reached = following
             elif isinstance(answer, TimestampedOffset):
@@ -174,14 +174,14 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
             else:
                 reached = answer
         if pace.spend(1):
-            yield None
+            await next_turn()
             _check_there(log)
     return None
 
 
-def _first_in(
+async def _first_in(
     log: Log, segment: Segment, timestamp_ms: int, offsets: range, limit: int, pace: Pace, *, also_deleted: bool = False
-) -> Steps[TimestampedOffset | int | None]:
+) -> TimestampedOffset | int | None:
     """The first record of a segment at or after a timestamp; None if the segment, which ends at ``limit``, has no such record.
 
     ``also_deleted``: the record may be below the log start offset. If the segment is deleted, replaced or truncated between two
@@ -195,13 +195,13 @@ def _first_in(
         has_paused = False
         lowest = 0 if also_deleted else log.log_start_offset
         if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= max(reached, lowest):
-            answer = yield from _first_at(log, raw, header, timestamp_ms, offsets.stop, pace, also_deleted=also_deleted)
+            answer = await _first_at(log, raw, header, timestamp_ms, offsets.stop, pace, also_deleted=also_deleted)
             if answer is not None:
                 return answer
             has_paused = True
         reached = max(reached, header.next_offset)
         if pace.spend(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
-            yield None
+            await next_turn()
             has_paused = True
         if has_paused and (not _stands(log, segment) or log.truncations != truncations):
             return reached
@@ -221,9 +221,9 @@ def _stands(log: Log, segment: Segment) -> bool:
     return bool(log.segments) and log.segments[log.segment_at(segment.base_offset)] is segment
 
 
-def _first_at(
+async def _first_at(
     log: Log, batch: Buffer, header: BatchHeader, timestamp_ms: int, bound: int, pace: Pace, *, also_deleted: bool
-) -> Steps[TimestampedOffset | None]:
+) -> TimestampedOffset | None:
     """The first record of a batch at or after a timestamp, up to ``bound``, exclusive.
 
     Begins at the log start offset, or with ``also_deleted`` at the start of the batch.
@@ -238,14 +238,14 @@ def _first_at(
     stream = RecordStream(batch, header, max_record_bytes=log.config.max_decompressed_message_bytes)
     try:
         while True:
-            records, count = yield from stream.next_records()
+            records, count = await stream.next_records()
             if not count:
                 return None
-            for record in (yield from _decoded(header, records, count)):
+            for record in await _decoded(header, records, count):
                 if record.timestamp >= timestamp_ms and lowest() <= record.offset < bound:
                     return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
             if pace.spend(count):
-                yield None
+                await next_turn()
     except RecordTooLarge:
         raise
     except KafkaError as error:
@@ -254,18 +254,18 @@ def _first_at(
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
-def _decoded(header: BatchHeader, records: bytes, count: int) -> Steps[list[DefaultRecord]]:
+async def _decoded(header: BatchHeader, records: bytes, count: int) -> list[DefaultRecord]:
     """Decode ``count`` whole records of a batch, including records that have header keys that are not UTF-8."""
     try:
         return list(DefaultRecordBatch(plain(header, records, count)))
     except UnicodeDecodeError:
         from ottla.protocol.header_keys import with_readable_headers
 
-        bare = yield from with_readable_headers(records, keeps_headers=False)
+        bare = await with_readable_headers(records, keeps_headers=False)
         return list(DefaultRecordBatch(plain(header, bare, count)))
 
 
-def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | None]:
+async def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | None:
     """The first record that has the largest timestamp of the log; None if that record is not below ``bound``.
 
     As in Kafka, the record may be below the log start offset as long as its segment exists, and its timestamp may be unset.
@@ -277,10 +277,10 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
     if best is None:
         return None
     offsets, limit = range(best.base_offset, log.log_end_offset), log.end_of(log.segment_at(best.base_offset))
-    found = yield from _first_in(log, best, best.max_timestamp_ms, offsets, limit, Pace(), also_deleted=True)
+    found = await _first_in(log, best, best.max_timestamp_ms, offsets, limit, Pace(), also_deleted=True)
     if isinstance(found, int):
         # The segment was replaced between two steps.
-        found = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
+        found = await offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
     return found if found is not None and found.offset < bound else None
 
 
@@ -326,24 +326,24 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         yield from decoded
 
 
-def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> Steps[list[Record]]:
+async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> list[Record]:
     """The next records of a batch, decoded; empty at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
 
     A record larger than ``max_record_bytes`` is returned alone, as its placeholder; `RecordStream.large_bytes` is then its size.
     """
     try:
-        records, count = yield from stream.next_whole()
+        records, count = await stream.next_whole()
         if not count and stream.large_bytes > max_record_bytes:
-            records, count = yield from stream.next_records(1)
+            records, count = await stream.next_records(1)
         elif not count and stream.large_bytes:
-            records, count = (yield from _whole(stream)), 1
-        return [Record(r.offset, r.timestamp, r.key, r.value) for r in (yield from _decoded(header, records, count))]
+            records, count = (await _whole(stream)), 1
+        return [Record(r.offset, r.timestamp, r.key, r.value) for r in (await _decoded(header, records, count))]
     except Exception as error:  # the C codec raises many kinds
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
-def _whole(stream: RecordStream) -> Steps[bytes]:
+async def _whole(stream: RecordStream) -> bytes:
     record = bytearray()
     while len(record) < stream.large_bytes:
-        record += yield from stream.take(stream.large_bytes - len(record))
+        record += await stream.take(stream.large_bytes - len(record))
     return bytes(record)

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import in_thread
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import read_partition_metadata
 from ottla.storage.filesystem import Filesystem
@@ -90,14 +90,14 @@ class StrayDirectories:
     def is_measured(self) -> bool:
         return not self._unmeasured
 
-    def measure(self) -> Steps[None]:
+    async def measure(self) -> None:
         """Measure each new stray directory in a worker thread, because a directory may have any number of files."""
         while self._unmeasured:
             name = next(iter(self._unmeasured))
             del self._unmeasured[name]
             stray, found = self._known.get(name), list[StrayDirectory]()
             if stray is not None:
-                yield lambda stray=stray, found=found: found.append(measured(self._fs, stray))  # type: ignore[misc]
+                await in_thread(lambda stray=stray, found=found: found.append(measured(self._fs, stray)))  # type: ignore[misc]
             if found and name in self._known:
                 self._known[name] = found[0]
 

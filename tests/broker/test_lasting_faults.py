@@ -11,7 +11,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from ottla.broker.apis.api import RequestContext
-from ottla.broker.coordinators.completion import SecondPhase
+from ottla.broker.coordinators.completion import Completions
 from ottla.broker.coordinators.groups import ForgottenTopic, Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.coordinators.share_partitions import SharePartitions
@@ -38,6 +38,7 @@ from ottla.protocol.steps import run
 from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import SimulatedBroker
 from tests.broker.network.connected import Transport
+from tests.support.handling import Handling
 
 SECONDS = 3_600
 MOST_LINES = 12
@@ -177,10 +178,10 @@ class Lasting:
 
     def meet_completion_delayed(self) -> Callable[[], object]:
         metadata = Part(transactional_id="x", state=TxnState.PREPARE_COMMIT)
-        phase: SecondPhase = self.server.transactions._second_phase
+        phase: Completions = self.server.transactions._completions
         phase._runtime_of = lambda shard: self.runtime  # type: ignore[assignment, return-value]
         shard: Any = Part(ids={"x": metadata}, complete=refuse)
-        return lambda: phase._complete(shard, cast(Any, metadata))
+        return lambda: Handling(phase._log_complete(shard, cast(Any, metadata)))
 
     # logs and files
 
@@ -253,7 +254,7 @@ class Lasting:
         forwarding = Forwarding(self.env, cast(Any, Part(send=send)))
         api, request = BROKER_APIS.declaration(19), CreateTopicsRequest(topics=[], timeout_ms=1_000)
         context = RequestContext(version=7, client_id="c", client_host="127.0.0.1", connection_id=1, listener="PLAINTEXT")
-        return lambda: run(forwarding._forward(api, request, context, lambda response: None))
+        return lambda: run(forwarding._forwarded(api, request, context))
 
     def meet_in_sync_change_refused(self) -> Callable[[], object]:
         refusal = ResponsePartitionData(partition_index=0, error_code=Code.INELIGIBLE_REPLICA)

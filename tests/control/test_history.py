@@ -289,7 +289,7 @@ def test_only_refused_markers_are_recorded(world: HistoryWorld) -> None:
             else:
                 self.real.write_txn_markers(request, on_response)
 
-    sender: Any = world.broker.broker.transactions._second_phase._markers
+    sender: Any = world.broker.broker.transactions._completions._markers
     sender._transport = transport = RefusingOnce(sender._transport)
     with world.broker.connect() as client:
         who = world.init(client)

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,11 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
     """Function that replaces the handler of an API."""
 
     def put(key: int, handle: Any) -> None:
-        monkeypatch.setitem(BROKER_APIS._declared, key, replace(BROKER_APIS.declaration(key), handle=handle))
+        async def handler(ports: Any, request: Any, context: Any) -> Any:
+            response = handle(ports, request, context)
+            return await response if isinstance(response, Awaitable) else response
+
+        monkeypatch.setitem(BROKER_APIS._declared, key, replace(BROKER_APIS.declaration(key), handle=handler))
 
     return put
 

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import build_batch
-from ottla.protocol.steps import Steps, run
+from ottla.protocol.steps import Steps, in_thread, next_turn, run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import Interrupted, clean, filthiest
 from ottla.storage.config import LogConfig
@@ -62,12 +62,12 @@ def test_error_in_a_thread_step_is_raised_in_the_generator() -> None:
     def fails() -> None:
         raise OSError(errno.EIO, "no")
 
-    def steps(is_caught: bool) -> Steps[str]:
+    async def steps(is_caught: bool) -> str:
         try:
-            yield fails
+            await in_thread(fails)
         except OSError:
             if is_caught:
-                yield None
+                await next_turn()
                 return "caught"
             raise
         return "unseen"
@@ -92,12 +92,12 @@ def leftovers(fs: MemoryFilesystem) -> list[str]:
 
 def test_interrupted_cleaning_leaves_no_file(fs: Faulty, directory: LogDirectory, log: Log) -> None:
     steps = cleaning(log)
-    aside = next(step for step in steps if step is not None)
+    aside = next(step for step in steps.__await__() if step is not None)
     assert leftovers(fs)
     aside()
     log.is_failed = True
     with pytest.raises(Interrupted):
-        next(steps)
+        steps.send(None)
     assert not leftovers(fs)
 
 
@@ -111,7 +111,7 @@ def test_cleaned_segment_whose_sync_fails_leaves_no_file(fs: Faulty, log: Log) -
 
 def test_failed_sync_is_raised_after_the_log_has_failed(fs: Faulty, log: Log) -> None:
     steps = cleaning(log)
-    next(step for step in steps if step is not None)
+    next(step for step in steps.__await__() if step is not None)
     log.is_failed = True
     with pytest.raises(SyncFailed):
         steps.throw(SyncFailed(errno.EIO, "Input/output error"))
@@ -152,7 +152,7 @@ def result(steps: Steps[TimestampedOffset | None]) -> int | None:
 def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
     """Retention deletes segments after each step of the lookup. They may be already searched, in use, or not yet reached."""
     wanted = 20
-    in_all = sum(1 for _ in looked_up(log, NOW_MS + wanted))
+    in_all = sum(1 for _ in looked_up(log, NOW_MS + wanted).__await__())
     assert in_all > 3
     for after in range(in_all):
         again = LogDirectory(MemoryFilesystem(), "d").create("t", 0, COMPACTED, bytes(16))
@@ -160,7 +160,7 @@ def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
             put(again, now_ms=NOW_MS + at)
         steps = looked_up(again, NOW_MS + wanted)
         for _ in range(after):
-            next(steps)
+            steps.send(None)
         again.delete_records(again.segments[3].base_offset)
         for path in delete_old(again, NOW_MS, 100):
             again.fs.unlink(path)
@@ -170,13 +170,13 @@ def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
 @pytest.mark.usefixtures("every_step")
 def test_lookup_finds_the_first_record_while_segments_are_merged(log: Log) -> None:
     wanted, config = 20, LogConfig(segment_bytes=100_000, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
-    for after in range(sum(1 for _ in looked_up(log, NOW_MS + wanted))):
+    for after in range(sum(1 for _ in looked_up(log, NOW_MS + wanted).__await__())):
         again = LogDirectory(MemoryFilesystem(), "d").create("t", 0, COMPACTED, bytes(16))
         for at in range(30):
             put_keyed(again, at)
         steps = looked_up(again, NOW_MS + wanted)
         for _ in range(after):
-            next(steps)
+            steps.send(None)
         again.config = config
         run(cleaning(again))
         assert len(again.segments) == 2
@@ -190,14 +190,14 @@ def put_keyed(log: Log, at: int) -> None:
 
 @pytest.mark.usefixtures("every_step")
 def test_lookup_in_a_deleted_log_fails_without_reading(directory: LogDirectory, log: Log) -> None:
-    in_all = sum(1 for _ in looked_up(log, NOW_MS + 20))
+    in_all = sum(1 for _ in looked_up(log, NOW_MS + 20).__await__())
     for after in range(1, in_all):
         steps = looked_up(log, NOW_MS + 20)
         for _ in range(after):
-            next(steps)
+            steps.send(None)
         log.is_deleted = True
         with pytest.raises(KafkaError) as refused:
-            next(steps)
+            steps.send(None)
         assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
         log.is_deleted = False
     directory.delete(log, "unique", NOW_MS)

@@ -240,7 +240,7 @@ def test_compressed_payload_is_decompressed_in_a_thread(codec: int, monkeypatch:
             yield piece
 
     monkeypatch.setattr(record_stream, "pieces", counted)
-    for step in steps_of(packed([record(delta=i, value=bytes(MIB)) for i in range(3)], codec)):
+    for step in steps_of(packed([record(delta=i, value=bytes(MIB)) for i in range(3)], codec)).__await__():
         if callable(step):
             is_on_loop = False
             step()

@@ -23,7 +23,6 @@ from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.network.addresses import Addresses
@@ -69,6 +68,7 @@ from ottla.simulation.node import PORT, Node
 from ottla.simulation.scheduler import Scheduler
 from ottla.storage.config import LogConfig
 from ottla.storage.log_dir import LogDirectory
+from tests.support.handling import Handling, handled
 
 TOPIC, TOPIC_ID = "t", b"t" * 16
 CLUSTER_ID = "a cluster"
@@ -226,12 +226,12 @@ class ReplicaServer:
         request = ProduceRequest(
             acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(topic_id=TOPIC_ID, partition_data=[data])]
         )
-        answer = produce.handle(cast(Any, self), request, self._context(13))
-        if isinstance(answer, Later):
-            answer.on_ready(then)
-        else:
-            assert isinstance(answer, ProduceResponse)
-            self.barrier.answer(lambda is_durable: then(answer) if is_durable else None)
+
+        def answered(response: ProduceResponse | None) -> None:
+            assert response is not None
+            self.barrier.answer(lambda is_durable: then(response) if is_durable else None)
+
+        Handling(produce.handle(cast(Any, self), request, self._context(13)), answered)
 
     def consume(
         self, then: Callable[[PartitionData], None], *, offset: int = 0, version: int = 18, rack: str = "", wait_ms: int = 5_000
@@ -243,37 +243,26 @@ class ReplicaServer:
             partitions=[FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)],
         )
         request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, topics=[asked], rack_id=rack)
-        answer = fetch.handle(cast(Any, self), request, self._context(version))
 
         def answered(response: FetchResponse) -> None:
             then(response.responses[0].partitions[0])
 
-        if isinstance(answer, Later):
-            answer.on_ready(answered)
-        else:
-            assert isinstance(answer, FetchResponse)
-            answered(answer)
+        Handling(fetch.handle(cast(Any, self), request, self._context(version)), answered)
 
     def last_offset(self, version: int, *, replica_id: int = -1) -> ListOffsetsPartitionResponse:
         asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
         request = ListOffsetsRequest(replica_id=replica_id, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
-        answer = list_offsets.handle(cast(Any, self), request, self._context(version))
-        assert isinstance(answer, ListOffsetsResponse)
-        return answer.topics[0].partitions[0]
+        response: ListOffsetsResponse = handled(list_offsets.handle(cast(Any, self), request, self._context(version)))
+        return response.topics[0].partitions[0]
 
     def delete_records(self, offset: int, then: Callable[[DeleteRecordsPartitionResult], None], timeout_ms: int = 2_000) -> None:
         asked = DeleteRecordsPartition(partition_index=0, offset=offset)
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[asked])], timeout_ms=timeout_ms)
-        answer = delete_records.handle(cast(Any, self), request, self._context(2))
 
         def answered(response: DeleteRecordsResponse) -> None:
             then(response.topics[0].partitions[0])
 
-        if isinstance(answer, Later):
-            answer.on_ready(answered)
-        else:
-            assert isinstance(answer, DeleteRecordsResponse)
-            answered(answer)
+        Handling(delete_records.handle(cast(Any, self), request, self._context(2)), answered)
 
     @staticmethod
     def _context(version: int) -> RequestContext:

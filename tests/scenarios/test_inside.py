@@ -13,7 +13,7 @@ from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.protocol.records import build_batch, read_header
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn, run
 from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed
@@ -48,7 +48,7 @@ class Transport:
     """
 
     def __init__(self, broker: Any, answer: Callable[[int], Code | None]) -> None:
-        self._real = broker.transactions._second_phase._markers._transport
+        self._real = broker.transactions._completions._markers._transport
         self._answer = answer
         self.sent: list[WriteTxnMarkersRequest] = []
         self.held: list[Callable[[], None]] = []
@@ -69,7 +69,7 @@ class Transport:
 
 def carry(broker: SimulatedBroker, answer: Callable[[int], Code | None] = lambda n: None) -> Transport:
     transport = Transport(broker.broker, answer)
-    broker.broker.transactions._second_phase._markers._transport = transport
+    broker.broker.transactions._completions._markers._transport = transport
     return transport
 
 
@@ -165,7 +165,7 @@ def test_expiry_of_an_old_epoch_keeps_the_new_epoch() -> None:
     for epoch, seen_ms in ((0, 1_000), (1, 2_000)):
         header = read_header(build_batch([(None, b"v")], 1, producer_id=7, producer_epoch=epoch, base_sequence=0))
         state.apply_data(header, epoch, epoch, 1, seen_ms)
-    list(state.remove_expired(2_500, 1_000, 10))
+    run(state.remove_expired(2_500, 1_000, 10))
     assert state.entries[7].epoch == 1
 
 
@@ -241,13 +241,13 @@ def test_slow_periodic_task_never_runs_concurrently(broker: SimulatedBroker) -> 
     running: list[int] = []
     runs = 0
 
-    def task() -> Steps[None]:
+    async def task() -> None:
         nonlocal runs
         assert not running
         running.append(1)
         for _ in range(50):
             broker.env.call_soon(lambda: None)
-            yield
+            await next_turn()
         running.clear()
         runs += 1
 

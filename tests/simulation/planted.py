@@ -42,9 +42,9 @@ OWN = (
     Mutant(
         "markers are sent before the decision is synced",
         file="ottla/broker/partitions/barrier.py",
-        function="Barrier.effect_after",
-        old="self.effect(then)",
-        new="then()",
+        function="Barrier.once_certain",
+        old="await committed and await self.once_certainly_durable()",
+        new="await committed",
         caught_by="",
     ),
     Mutant(

@@ -26,17 +26,16 @@ CLUSTER = [
     planted(
         "a coordinator answers before the high watermark",
         "ottla/broker/network/wait_committed.py",
-        "_delayed",
-        "awaited = {partition: s.end_offset for partition, s in dependencies.items()"
-        " if s.end_offset > partition.log.high_watermark}",
-        "awaited = {}",
+        "once_committed",
+        "position.end_offset > partition.log.high_watermark",
+        "False",
     ),
     planted(
         "a producer is answered before the high watermark",
-        "ottla/broker/handlers/support/produce_replication.py",
-        "ReplicationWait.begin",
-        "not self._waiting",
-        "True",
+        "ottla/broker/handlers/produce.py",
+        "handle",
+        "request.acks == ACKS_ALL",
+        "False",
     ),
     planted(
         "a log is truncated to the high watermark instead of the epoch's end",
@@ -55,9 +54,9 @@ CLUSTER = [
     planted(
         "markers are sent before the decision is committed",
         BARRIER,
-        "Barrier.effect_after",
-        "self._behind(log, offset, committed)",
-        "committed(True)",
+        "Barrier.once_certain",
+        "self._behind(log, offset, committed.end)",
+        "committed.end(True)",
     ),
     planted(
         "markers of an old coordinator are accepted",
@@ -76,9 +75,9 @@ CLUSTER = [
     planted(
         "a marker is answered before it is committed",
         "ottla/broker/handlers/write_txn_markers.py",
-        "_when_replicated",
-        "not awaited",
-        "True",
+        "write_markers",
+        "ports.barrier.is_replicated",
+        "False",
     ),
     planted(
         "a follower uses its log end offset as high watermark",

@@ -63,7 +63,7 @@ def compact(log: Log, now_ms: int = NOW_MS, buffer_bytes: int = BUFFER_BYTES) ->
 
 def forget(log: Log) -> None:
     """Let the state of every producer expire."""
-    list(log.producers.remove_expired(NOW_MS + 1, 0, 100))
+    run(log.producers.remove_expired(NOW_MS + 1, 0, 100))
 
 
 def contents(log: Log) -> list[tuple[int, str, str | None]]:
@@ -372,12 +372,12 @@ def test_cleaning_stops_when_the_log_changes(log: Log) -> None:
     dirty = run(filthiest([log], NOW_MS))
     assert dirty is not None
     steps = clean(dirty, NOW_MS, BUFFER_BYTES)
-    aside = next(s for s in steps if s is not None)
+    aside = next(s for s in steps.__await__() if s is not None)
     aside()
     log.delete_records(log.segments[1].base_offset)
     delete_old(log, NOW_MS, 1)
     with pytest.raises(Interrupted):
-        next(steps)
+        steps.send(None)
     compact(log)
     assert len(contents(log)) < 30
 

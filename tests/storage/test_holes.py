@@ -309,7 +309,7 @@ def test_lookup_during_a_truncation_finds_no_damage(memory: Logs) -> None:
         put(log, now_ms=NOW_MS + number)
     lookup = offset_for_timestamp(log, NOW_MS + BATCHES + 1_000_000, log.log_end_offset)
     log.segments[-1].max_timestamp_ms = NOW_MS + BATCHES + 1_000_000
-    paused = next(lookup, "end")
+    paused = next(lookup.__await__(), "end")
     truncate_to(log, log.segments[-1].base_offset + 1, NOW_MS)
     put(log, now_ms=NOW_MS)
     if paused is None:

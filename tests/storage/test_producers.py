@@ -74,7 +74,7 @@ def test_idle_producers_expire_unless_their_transaction_is_open(logs: Logs) -> N
     put(log, 1, pid=1, epoch=0, sequence=0)
     put(log, 1, pid=2, epoch=0, sequence=0, transactional=True)
     latest = max(e.last_timestamp_ms for e in log.producers.entries.values())
-    list(log.producers.remove_expired(latest + 1_000, 1_000, 10))
+    run(log.producers.remove_expired(latest + 1_000, 1_000, 10))
     assert set(log.producers.entries) == {2}
 
 

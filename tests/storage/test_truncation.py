@@ -183,7 +183,7 @@ def test_paused_reader_does_not_read_batches_that_replaced_truncated_ones() -> N
 def test_sync_that_began_before_a_truncation_does_not_advance_the_recovery_point() -> None:
     log = written(3)
     steps = settle([log])
-    step = next(s for s in steps if s is not None)
+    step = next(s for s in steps.__await__() if s is not None)
     assert callable(step)
     step()
     truncate_to(log, log.segments[2].base_offset, NOW_MS)

@@ -180,7 +180,7 @@ def run_steps(meter: Meter, work: steps.Steps[T]) -> tuple[T, int]:
 
     def step() -> steps.Step:
         try:
-            return next(work)
+            return work.send(None)
         except StopIteration as ended:
             result.append(ended.value)
             return None

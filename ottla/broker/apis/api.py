@@ -3,15 +3,18 @@
 Each module in `broker.handlers` has one `Declaration`, which a `broker.apis.registry.ApiRegistry` finds. The served versions are
 those of the API's schema.
 
-Handlers run in the order in which requests arrive. A handler returns the response, a `broker.loop.pending_response.Later` if the
-response must wait, or None for no response. For a request that is too large to be handled at once, it returns a generator of steps
-(`protocol.steps`) that returns one of these. Until the last step no further request of the connection is handled, as Kafka mutes a
-channel; requests of other connections are.
+A handler is a coroutine that returns the response, or None for no response. It is driven by hand (`protocol.steps`): a request that
+never waits costs one call more than a function. What changes state is a plain function; at each ``await`` other requests may run.
+
+Handlers begin in the order in which requests arrive. While a handler awaits `next_turn`, `in_thread` or a `Pause`, no further
+request of the connection is handled, as Kafka mutes a channel. Once it is parked (`Pause.is_parked`), further requests are, and the
+handler is cancelled if the client disconnects. Responses are sent in the order of the requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -21,6 +24,7 @@ from ottla.broker.apis.services import Services
 from ottla.protocol.codec import Api, api
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
+from ottla.protocol.steps import Steps
 
 
 class RequestContext(msgspec.Struct):
@@ -34,9 +38,20 @@ class RequestContext(msgspec.Struct):
 
 
 S = TypeVar("S")
-Handler: TypeAlias = Callable[[S, Any, RequestContext], Any]
+Handler: TypeAlias = Callable[[S, Any, RequestContext], Steps[Any]]
 """Takes the server's services, the request and its context; returns the response. The signature of a handler has a Protocol with
 only the services that it needs, so that the signature shows which state the handler may change."""
+
+
+class WaitsFor(Enum):
+    """The writes that a response waits for after its handler has returned."""
+
+    COORDINATORS = "coordinators"
+    """The records in the logs of coordinators that the handler has read or written are committed, and all writes are durable."""
+    DURABILITY = "durability"
+    """All writes are durable. The handler itself waits for replicas, or reads below the high watermark."""
+    NOTHING = "nothing"
+    """The handler has waited for all that its response depends on."""
 
 
 class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
@@ -52,6 +67,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     handle: Handler[S]
     failed: Callable[[Any, int, Code], Any]
     authorisation: tuple[Authorisation, ...]
+    waits_for: WaitsFor = WaitsFor.COORDINATORS
     is_bulky: bool = False
     is_small: Callable[[S, Any, RequestContext], bool] | None = None
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Container
 
 import structlog
 
-from ottla.broker.coordinators.markers import MarkerSender, MarkerTransport, reached
+from ottla.broker.coordinators.markers import MarkerSender, MarkerTransport, opened, reached
 from ottla.broker.hooks.interception import Interception, Point
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
+from ottla.broker.loop.wakeup import Wakeup
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -23,6 +24,7 @@ from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import Pause
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
@@ -33,7 +35,7 @@ MARKERS_AWAITED_MS = 1_000
 log = structlog.get_logger("transactions")
 
 
-class SecondPhase:
+class Completions:
     """Completes the decided transactions of a coordinator. ``runtime_of`` returns the runtime of a shard, None after the shard was
     dropped."""
 
@@ -51,6 +53,7 @@ class SecondPhase:
         listener: TransactionListener | None,
     ) -> None:
         self._env = env
+        self._stepping = stepping
         self._errors = RepeatedErrors(env, log)
         self._lifecycle = lifecycle
         self._barrier = barrier
@@ -63,7 +66,6 @@ class SecondPhase:
             cluster_state=cluster_state,
             transport=transport,
             is_served=lambda shard: runtime_of(shard) is not None,
-            on_written=self._markers_written,
             interception=interception,
             listener=listener,
         )
@@ -79,121 +81,115 @@ class SecondPhase:
         self._markers.forget(shard)
 
     def resume(self, shard: TransactionShard, except_ids: Container[str] = ()) -> None:
-        """Send the markers of transactions that were decided before the shard was loaded, by this broker or another coordinator."""
-        decided = [metadata for metadata in shard.prepared() if metadata.transactional_id not in except_ids]
+        """Complete transactions that were decided before the shard was loaded, by this broker or another coordinator."""
         runtime = self._runtime_of(shard)
-        if runtime is None or not decided:
+        if runtime is not None:
+            for metadata in list(shard.prepared()):
+                if metadata.transactional_id not in except_ids:
+                    self._begin(shard, runtime.partition.log, metadata.transactional_id, is_resumed=True)
+
+    def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
+        """Complete a transaction whose Prepare record was appended just now."""
+        self._begin(shard, partition_log, transactional_id, is_resumed=False)
+
+    def _begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
+        steps = self._complete(shard, partition_log, transactional_id, is_resumed=is_resumed)
+        self._stepping.start(steps, _ended, self._failed)
+
+    async def _complete(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
+        """Write the markers of a decided transaction, then log its Complete record.
+
+        No marker may be on disk before the Prepare record, and the Complete record must never be on disk before the markers.
+        """
+        if not await self._barrier.once_certain(partition_log, partition_log.log_end_offset) or partition_log.is_offline:
             return
-
-        def decisions_are_durable() -> None:
-            for metadata in decided:
-                if self._runtime_of(shard) is None:
+        metadata = shard.ids.get(transactional_id)
+        if is_resumed and metadata is not None:
+            log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
+        while metadata is not None and self._is_pending(shard, metadata):
+            try:
+                if await self._was_stopped(Point.AFTER_PREPARE, metadata) and not self._is_pending(shard, metadata):
                     return
-                log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
-                self._send_markers(shard, metadata)
+                if await self._markers.write(shard, metadata):
+                    await self._log_complete(shard, metadata)
+                return
+            except Exception:
+                # A bug with one id must not leave its markers unsent.
+                self._lifecycle.bug("markers_failed", transactional_id=transactional_id)
+            await self._sleep(RETRY_MS)
 
-        self._barrier.effect_after(runtime.partition.log, runtime.partition.log.log_end_offset, decisions_are_durable)
+    def _is_pending(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
+        """Whether this broker must still complete a transaction. Checked after each wait."""
+        is_decided = shard.ids.get(metadata.transactional_id) is metadata and metadata.state in PREPARED
+        return is_decided and self._runtime_of(shard) is not None and not self._lifecycle.is_stopping
 
-    def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
-        """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when the transaction may
-        continue.
+    async def _was_stopped(self, point: Point, metadata: TxnMetadata) -> bool:
+        """Wait while the interception stops the transaction at a point; returns whether it has.
 
         Raises the `KafkaError` with which the interception refuses the step.
         """
         interception = self._interception
         if interception is None or point not in interception.watched_points:
             return False
-        latch = interception.reached(reached(point, metadata))
-        if latch is not None:
-            latch.when_open(go_on)
-        return latch is not None
+        was_stopped = False
+        while (latch := interception.reached(reached(point, metadata))) is not None:
+            was_stopped = True
+            await opened(latch)
+        return was_stopped
 
-    def begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
-        """Send the markers of a decided transaction after its Prepare record is durable: no marker may be on disk before that
-        record."""
-
-        def decided() -> None:
-            runtime = self._runtime_of(shard)
-            if runtime is None or runtime.partition.log.is_offline:
-                return
-            metadata = shard.ids[transactional_id]
-            if not self._is_held(Point.AFTER_PREPARE, metadata, lambda: self._send_markers_again(shard, metadata)):
-                self._send_markers(shard, metadata)
-
-        self._barrier.effect_after(partition_log, partition_log.log_end_offset, decided)
-
-    def _send_markers(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Send the markers. An unexpected exception is retried, so that a bug with one id does not leave its markers unsent."""
-        try:
-            self._markers.drive(shard, metadata)
-        except Exception:
-            self._lifecycle.bug("markers_failed", transactional_id=metadata.transactional_id)
-            self._env.call_later(RETRY_MS, lambda: self._send_markers_again(shard, metadata))
-
-    def _send_markers_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        is_open = shard.ids.get(metadata.transactional_id) is metadata and metadata.state in PREPARED
-        if is_open and self._runtime_of(shard) is not None and not self._lifecycle.is_stopping:
-            self._send_markers(shard, metadata)
-
-    def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
-        """Complete a transaction after its markers are durable: the Complete record must never be on disk before them."""
-        metadata = shard.ids[transactional_id]
-        self._barrier.effect(lambda: self._complete(shard, metadata))
-
-    def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Log the Complete record. If the log refuses the record, retry later."""
+    async def _log_complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Log the Complete record after the markers are durable. A refusal of the log is retried."""
         transactional_id = metadata.transactional_id
-        runtime = self._runtime_of(shard)
-        if runtime is None or shard.ids.get(transactional_id) is not metadata or self._lifecycle.is_stopping:
+        if not await self._barrier.once_certainly_durable():
             return
-        assert metadata.state in PREPARED, f"{transactional_id} is to be completed in {metadata.state.label}"
-        assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
-        try:
-            if self._is_held(Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)):
+        while self._is_pending(shard, metadata):
+            assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
+            try:
+                if await self._was_stopped(Point.BEFORE_COMPLETE, metadata) and not self._is_pending(shard, metadata):
+                    return
+                runtime = self._runtime_of(shard)
+                if runtime is not None:
+                    runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
                 return
-            runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
-        except KafkaError as error:
-            # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
-            level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
-            reason = error.code.name
-            self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
+            except KafkaError as error:
+                # Too few in-sync replicas is a temporary state of the cluster; any other error comes from the log.
+                level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
+                reason = error.code.name
+                self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
             self.delayed += 1
-            self._env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
+            await self._sleep(RETRY_MS)
+            self.delayed -= 1
 
-    def _complete_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        self.delayed -= 1
-        self._complete(shard, metadata)
+    async def _sleep(self, for_ms: int) -> None:
+        over: Pause[None] = Pause(is_parked=True)
+        self._env.call_later(for_ms, over.end)
+        await over
+
+    def _failed(self, error: Exception) -> None:
+        raise error
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether all work after a decision is done, so that the response can be sent at once.
-
-        False while the markers of many partitions are being written, if a decision may have to be committed first, and with
-        ``ottla.durability=power``.
-        """
+        """Whether `once_ended` would return at once: with ``ottla.durability=process``, one broker, and written markers."""
         barrier = self._barrier
         return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 
-    def when_ended(self, partition_log: Log, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call ``then`` when all work after a decision is done and durable: first the decision, then its markers.
+    async def once_ended(self, partition_log: Log, transactional_id: str) -> bool:
+        """Wait until the outcome of a transaction is certain, and its markers are written and durable.
 
         The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
-        The outcome is certain without the markers. ``then(False)`` means that the decision may be lost.
+        The outcome is certain without the markers. False means that the decision may be lost.
         """
+        if not await self._barrier.once_committed(partition_log, partition_log.log_end_offset):
+            return False
+        if self._markers.is_sending(transactional_id):
+            wakeup = Wakeup(self._env, MARKERS_AWAITED_MS)
+            self._markers.when_sent(transactional_id, wakeup.wake)
+            try:
+                await wakeup.wait()
+            finally:
+                wakeup.stop()
+        return await self._barrier.once_durable()
 
-        def decided(is_durable: bool) -> None:
-            if not is_durable:
-                then(False)
-                return
-            has_answered = False
 
-            def sent() -> None:
-                nonlocal has_answered
-                if not has_answered:
-                    has_answered = True
-                    self._barrier.answer(then)
-
-            self._markers.when_sent(transactional_id, sent)
-            if not has_answered:
-                self._env.call_later(MARKERS_AWAITED_MS, sent)
-
-        self._barrier.answer_after(partition_log, partition_log.log_end_offset, decided)
+def _ended(_: None) -> None:
+    """Nothing follows the completion of a transaction."""

@@ -24,7 +24,7 @@ from ottla.coordinator.share_state.changes import DeadLetters
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within
-from ottla.protocol.steps import Pace, Pause, Steps
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import next_decoded
 from ottla.storage.walk import DamagedBatch
@@ -71,7 +71,7 @@ class DeadLetterTopics:
         # Taken before the memory for inflating and given back after it, so that no two share partitions wait for each other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
 
-    def write(self, group_id: str, source: Partition, letters: DeadLetters) -> Steps[None]:
+    async def write(self, group_id: str, source: Partition, letters: DeadLetters) -> None:
         """Write the dead letters of ``letters``. When the steps end, they are as durable as ``ottla.durability`` promises.
 
         Raises `KafkaError` if some of them cannot be written or may be lost.
@@ -80,37 +80,25 @@ class DeadLetterTopics:
         name = dead_letter_topic(own, self._live_config.current)
         topic = self._checked(group_id, name)
         if topic is None:
-            topic = yield from self._create(group_id, name)
+            topic = await self._create(group_id, name)
         lossy_rounds = self._barrier.lossy_rounds
         target = (name, source.log.partition % topic.partition_count)
         writing = _Writing(self._env, self._partitions, target, letters, _headers(group_id, source, letters))
         if copies_dead_letters(own, self._live_config.current):
-            yield from self._copying.take(COPYING_BYTES)
+            await self._copying.take(COPYING_BYTES)
             try:
-                yield from self._copy(source, letters, writing)
-                yield from writing.write_before(letters.last_offset + 1)
+                await self._copy(source, letters, writing)
+                await writing.write_before(letters.last_offset + 1)
             finally:
                 self._copying.give(COPYING_BYTES)
         else:
-            yield from writing.write_before(letters.last_offset + 1)
-        is_durable = yield from self._durable()
+            await writing.write_before(letters.last_offset + 1)
+        is_durable = await self._barrier.once_durable()
         if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
             # Earlier batches may belong to an earlier round of syncs than the last batch.
             raise KafkaError(
                 Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced to the disk"
             )
-
-    def _durable(self) -> Steps[bool]:
-        """Wait until all writes so far are durable; False if some of them may be lost."""
-        synced, outcomes = Pause(), list[bool]()
-
-        def settle(is_durable: bool) -> None:
-            outcomes.append(is_durable)
-            synced.end()
-
-        self._barrier.answer(settle)
-        yield synced
-        return outcomes.pop()
 
     def _checked(self, group_id: str, name: str) -> Topic | None:
         """The topic; None if it must be created. Raises INVALID_CONFIG with Kafka's message."""
@@ -136,20 +124,20 @@ class DeadLetterTopics:
         text = effective(ENABLED, self._cluster.state.config_of(TOPIC_RESOURCE, name), self._live_config.current)
         return bool(validate(ENABLED, text or "false"))
 
-    def _create(self, group_id: str, name: str) -> Steps[Topic]:
+    async def _create(self, group_id: str, name: str) -> Topic:
         """Create the topic, or return it if another share partition has created it meanwhile."""
         count = self._live_config.settings.num_partitions
         try:
             if count <= PARTITIONS_AT_ONCE:
                 return self._cluster.create_topic(name, count, TOPIC_CONFIGS)
-            return (yield from self._cluster.create_large_topic(name, count, TOPIC_CONFIGS))
+            return await self._cluster.create_large_topic(name, count, TOPIC_CONFIGS)
         except KafkaError as error:
             topic = self._checked(group_id, name) if error.code is Code.TOPIC_ALREADY_EXISTS else None
             if topic is None:
                 raise
             return topic
 
-    def _copy(self, source: Partition, letters: DeadLetters, writing: _Writing) -> Steps[None]:
+    async def _copy(self, source: Partition, letters: DeadLetters, writing: _Writing) -> None:
         """Read the original records, each batch once, and write dead letters whenever enough copies are held.
 
         Unreadable batches and damaged bytes are skipped. Copying ends where the log is deleted or offline.
@@ -163,7 +151,7 @@ class DeadLetterTopics:
             except DamagedBatch:
                 # The records after the damage still get their copies.
                 offset += 1
-                yield None
+                await next_turn()
                 continue
             except KafkaError:
                 return
@@ -173,23 +161,23 @@ class DeadLetterTopics:
                     return
                 if not header.is_control and header.last_offset >= offset:
                     batch = memoryview(piece.data)[position : position + header.size_bytes]
-                    yield from self._copy_batch(batch, header, letters, writing, pace)
+                    await self._copy_batch(batch, header, letters, writing, pace)
                 offset = max(offset, header.next_offset)
             if offset == before:
                 return
-            yield None
+            await next_turn()
 
-    def _copy_batch(
+    async def _copy_batch(
         self, batch: memoryview, header: BatchHeader, letters: DeadLetters, writing: _Writing, pace: Pace
-    ) -> Steps[None]:
+    ) -> None:
         stream = RecordStream(batch, header)
         inflating_bytes = stream.memory_bytes
         if inflating_bytes:
-            yield from self._inflating.take(inflating_bytes)
+            await self._inflating.take(inflating_bytes)
         try:
             while True:
                 try:
-                    records = yield from next_decoded(stream, header, COPIED_BYTES)
+                    records = await next_decoded(stream, header, COPIED_BYTES)
                 except KafkaError:
                     return
                 if not records or records[0].offset > letters.last_offset:
@@ -197,10 +185,10 @@ class DeadLetterTopics:
                 is_stand_in = stream.large_bytes > COPIED_BYTES
                 for record in () if is_stand_in else records:
                     if letters.first_offset <= record.offset <= letters.last_offset:
-                        yield from writing.add_copy(record)
+                        await writing.add_copy(record)
                 size_bytes = sum(len(record.key or b"") + len(record.value or b"") for record in records)
                 if pace.spend(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
-                    yield None
+                    await next_turn()
         finally:
             if inflating_bytes:
                 self._inflating.give(inflating_bytes)
@@ -222,21 +210,21 @@ class _Writing:
         self._copies: dict[int, Record] = {}
         self._held_bytes = 0
 
-    def add_copy(self, original: Record) -> Steps[None]:
+    async def add_copy(self, original: Record) -> None:
         """Hold an original record until its dead letter is written. Originals come in offset order."""
         if original.offset < self._next_offset:
             return
         size_bytes = len(original.key or b"") + len(original.value or b"")
         if self._held_bytes + size_bytes > COPIED_BYTES or original.offset - self._next_offset >= RECORDS_PER_STEP:
-            yield from self.write_before(original.offset)
+            await self.write_before(original.offset)
         self._copies[original.offset] = original
         self._held_bytes += size_bytes
 
-    def write_before(self, end_offset: int) -> Steps[None]:
+    async def write_before(self, end_offset: int) -> None:
         """Append the dead letters of all records below ``end_offset``. Raises `KafkaError`."""
         while self._next_offset < end_offset:
             self._next_offset += self._append(min(end_offset, self._next_offset + RECORDS_PER_STEP))
-            yield None
+            await next_turn()
         self._copies.clear()
         self._held_bytes = 0
 

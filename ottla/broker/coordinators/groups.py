@@ -31,7 +31,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.records import EndTxnMarker
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn
 
 GROUPS_PER_STEP = 200
 """Number of groups that one step searches for expired offsets."""
@@ -269,7 +269,7 @@ class Groups:
                 except KafkaError as error:
                     self._refused("group_change_postponed", "tick", error, group=group_id)
 
-    def expire_offsets(self) -> Steps[None]:
+    async def expire_offsets(self) -> None:
         now_ms = self._env.steady_ms()
         with self._errors.round("expiry"):
             for shard, runtime in self._shards.items():
@@ -280,8 +280,8 @@ class Groups:
                         runtime.execute(tombstones)
                     except KafkaError as error:
                         self._refused("offsets_not_expired", "expiry", error, partition=shard.partition)
-                    yield None
-                yield None
+                    await next_turn()
+                await next_turn()
 
     def _refused(self, event: str, key: str, error: KafkaError, **fields: Any) -> None:
         """Log refused timed work, which is retried: one line for all groups or partitions, with the first error."""
@@ -303,21 +303,24 @@ class Groups:
         steps = self._forget(forgotten)
         # All offsets of a topic with few offsets are removed at once, so that a client that creates the topic again never reads old
         # ones.
-        for _ in range(FORGET_STEPS_AT_ONCE):
-            if next(steps, "done") == "done":
-                return
+        try:
+            for _ in range(FORGET_STEPS_AT_ONCE):
+                steps.send(None)
+        except StopIteration:
+            return
+        steps.close()
 
-    def forget_topics(self) -> Steps[None]:
+    async def forget_topics(self) -> None:
         """Remove the remaining offsets and share states of deleted topics. The next round retries tombstones that the log
         refused."""
         with self._errors.round("deleted topics"):
-            yield from self._forget(list(self._forgotten))
+            await self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
             self._has_share_states_to_forget = False
             with self._errors.round("share states"):
-                yield from self._forget_share_states()
+                await self._forget_share_states()
 
-    def _forget_share_states(self) -> Steps[None]:
+    async def _forget_share_states(self) -> None:
         """Remove deleted topics from share groups. The share coordinator removes its own states of them."""
         for shard, runtime in self._shards.items():
             for changed in shard.shares.forget_topics(batch_bytes(runtime)):
@@ -328,9 +331,9 @@ class Groups:
                 except KafkaError as error:
                     self._has_share_states_to_forget = True
                     self._refused("share_states_not_deleted", "share states", error, partition=shard.partition)
-                yield None
+                await next_turn()
 
-    def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
+    async def _forget(self, forgotten: list[ForgottenTopic]) -> None:
         for one in forgotten:
             if one not in self._forgotten:
                 # The shard was dropped since the last step. A shard loaded later may have other offsets.
@@ -341,7 +344,7 @@ class Groups:
                     if not self._shards.serves(shard):
                         break
                     runtime.execute(tombstones)
-                    yield None
+                    await next_turn()
             except KafkaError as error:
                 self._refused("offsets_not_deleted", "deleted topics", error, topic=one.topic, partition=one.partition)
             else:

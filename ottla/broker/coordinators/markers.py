@@ -16,7 +16,6 @@ from ottla.broker.hooks.interception import Interception, Latch, Point, Reached
 from ottla.broker.hooks.transaction_history import Kind, TransactionListener, of_transaction
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
@@ -33,7 +32,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla.protocol.steps import Steps, run
+from ottla.protocol.steps import Pause, Steps, in_thread
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
@@ -77,7 +76,7 @@ class LocalTransport:
         *,
         stepping: Stepping,
         lifecycle: Lifecycle,
-        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse | Later]],
+        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
         failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
     ) -> None:
         """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
@@ -91,18 +90,22 @@ class LocalTransport:
             on_response(self._failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
             raise error
 
-        def written(response: WriteTxnMarkersResponse | Later) -> None:
-            if isinstance(response, Later):
-                response.on_ready(on_response)
-            else:
-                on_response(response)
-
         count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
-        steps = self._write(request)
-        if count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
-            written(run(steps))
-        else:
-            self._stepping.run(steps, written, gave_up)
+        is_small = count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving
+        (self._stepping.start if is_small else self._stepping.run)(self._write(request), on_response, gave_up)
+
+
+class _PendingMarkers:
+    """The partitions of one decided transaction that have no marker yet, and the pause that ends when there are none left.
+
+    ``written`` ends with False when the shard is dropped.
+    """
+
+    __slots__ = ("partitions", "written")
+
+    def __init__(self, partitions: frozenset[TopicPartition]) -> None:
+        self.partitions = partitions
+        self.written: Pause[bool] | None = None
 
 
 class _Sending(msgspec.Struct, kw_only=True):
@@ -124,38 +127,38 @@ class MarkerSender:
         cluster_state: ClusterState,
         transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
-        on_written: Callable[[TransactionShard, str], None],
         interception: Interception | None = None,
         listener: TransactionListener | None = None,
     ) -> None:
-        """``is_served`` says whether a shard is still in service. ``on_written`` is called with the shard and the transactional id
-        when every marker of a transaction is written. ``interception`` may stop a transaction between two markers. ``listener`` is
-        notified of refused markers."""
+        """``is_served`` says whether a shard is still in service. ``interception`` may stop a transaction between two markers.
+        ``listener`` is notified of refused markers."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
         self._cluster_state = cluster_state
         self._transport = transport
         self._is_served = is_served
-        self._on_written = on_written
         self._interception = interception
         self._listener = listener
-        self._owed: dict[str, frozenset[TopicPartition]] = {}
+        self._pending: dict[str, _PendingMarkers] = {}
         # The ids whose markers are being written in steps or by other brokers.
         self._sending: dict[str, _Sending] = {}
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The pending markers of a prepared transaction; all partitions of a transaction that is not being completed here."""
-        return self._owed.get(metadata.transactional_id, metadata.partitions)
+        pending = self._pending.get(metadata.transactional_id)
+        return metadata.partitions if pending is None else pending.partitions
 
     def is_owing(self, transactional_id: str) -> bool:
         """Whether a decided transaction has pending markers."""
-        return transactional_id in self._owed
+        return transactional_id in self._pending
 
     def forget(self, shard: TransactionShard) -> None:
         """Forget the transactions of a shard that was dropped."""
         for metadata in shard.prepared():
-            self._owed.pop(metadata.transactional_id, None)
+            pending = self._pending.pop(metadata.transactional_id, None)
+            if pending is not None and pending.written is not None:
+                pending.written.end(False)
             sending = self._sending.pop(metadata.transactional_id, None)
             for then in () if sending is None else sending.waiting:
                 then()
@@ -184,11 +187,15 @@ class MarkerSender:
             for then in sending.waiting:
                 then()
 
-    def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Send the markers of a prepared transaction. ``on_written`` is called when all are written."""
+    async def write(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
+        """Write the markers of a decided transaction, however often that fails. False if another broker completes it."""
         assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
-        self._owed[metadata.transactional_id] = metadata.partitions
+        pending = self._pending[metadata.transactional_id] = _PendingMarkers(metadata.partitions)
         self._send(shard, metadata, metadata.partitions)
+        if not pending.partitions:
+            return True
+        pending.written = Pause(is_parked=True)
+        return await pending.written
 
     def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
         if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
@@ -198,9 +205,9 @@ class MarkerSender:
             steps = self._send_many(shard, metadata, partitions)
             self._stepping.run(steps, lambda _: self._ended(metadata.transactional_id, sending), self._failed)
 
-    def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> Steps[None]:
+    async def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
         addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
-        yield lambda: addressed.append(self._addressed(shard, metadata, partitions))
+        await in_thread(lambda: addressed.append(self._addressed(shard, metadata, partitions)))
         if self._is_current(shard, metadata):
             self._send_to(shard, metadata, *addressed[0])
 
@@ -232,6 +239,11 @@ class MarkerSender:
     ) -> None:
         if deleted or not marker.topics:
             self._written(shard, metadata, deleted)
+        if not marker.topics:
+            return
+        if self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
+            self._stepping.start(self._send_one_by_one(self._interception, shard, metadata, marker), lambda _: None, self._failed)
+            return
         unanswered = sum(len(topic.partition_indexes) for topic in marker.topics)
         sending: _Sending | None = None
 
@@ -242,23 +254,52 @@ class MarkerSender:
             if sending is not None and not unanswered:
                 self._ended(metadata.transactional_id, sending)
 
-        def walk_ended(response: WriteTxnMarkersResponse) -> None:
-            nonlocal unanswered
-            # An interception stopped the walk, so EndTxn waits only for the markers sent before it.
-            unanswered = sum(len(topic.partitions) for topic in response.markers[0].topics)
-            answered(response)
-
-        request = WriteTxnMarkersRequest([marker])
-        if marker.topics and self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
-            walk = _MarkerWalk(self._interception, self._transport, metadata, marker)
-            walk.markers_written = len(metadata.partitions) - len(self.owed(metadata))
-            walk.on_ended = walk_ended
-            walk.on_released = lambda left: self._retry(shard, metadata, left)
-            walk.go_on()
-        elif marker.topics:
-            self._transport.write_txn_markers(request, answered)
+        self._transport.write_txn_markers(WriteTxnMarkersRequest([marker]), answered)
         if unanswered:
             sending = self._began(metadata.transactional_id)
+
+    async def _send_one_by_one(
+        self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, marker: WritableTxnMarker
+    ) -> None:
+        """Send the markers of a transaction one after the other, because an interception may stop the transaction between two.
+
+        After a stop, the response to EndTxn waits only for the markers that were sent before it.
+        """
+        transactional_id = metadata.transactional_id
+        sending = self._began(transactional_id)
+        left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+        while left:
+            topic, index = left[0]
+            try:
+                latch = self._latch(interception, metadata, topic, index)
+            except KafkaError as error:
+                left.popleft()
+                self._answered(shard, metadata, _response_of_one(metadata, topic, index, error.code))
+                continue
+            if latch is not None:
+                self._ended(transactional_id, sending)
+                await opened(latch)
+                self._retry(shard, metadata, frozenset(left))
+                return
+            left.popleft()
+            one = msgspec.structs.replace(marker, topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])])
+            answered: Pause[WriteTxnMarkersResponse] = Pause(is_parked=True)
+            self._transport.write_txn_markers(WriteTxnMarkersRequest([one]), answered.end)
+            self._answered(shard, metadata, await answered)
+        self._ended(transactional_id, sending)
+
+    def _latch(self, interception: Interception, metadata: TxnMetadata, topic: str, index: int) -> Latch | None:
+        """The latch to wait for before a marker, if any. Raises the `KafkaError` with which an interception refuses the marker."""
+        markers_written = len(metadata.partitions) - len(self.owed(metadata))
+        points = [Point.BETWEEN_MARKERS] if markers_written else []
+        points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
+        for point in points:
+            if point in interception.watched_points:
+                at = reached(point, metadata)._replace(markers_written=markers_written, topic=topic, partition=index)
+                latch = interception.reached(at)
+                if latch is not None:
+                    return latch
+        return None
 
     def _answered(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
         written, again = set[TopicPartition](), set[TopicPartition]()
@@ -288,16 +329,15 @@ class MarkerSender:
         self._written(shard, metadata, written)
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
-        """Remove partitions from the pending markers. When none is left, call ``on_written``."""
-        known = self._owed.get(metadata.transactional_id)
-        if known is None or not self._is_current(shard, metadata):
+        """Remove partitions from the pending markers."""
+        pending = self._pending.get(metadata.transactional_id)
+        if pending is None or not self._is_current(shard, metadata):
             return
-        owed = known - partitions
-        if owed:
-            self._owed[metadata.transactional_id] = owed
-            return
-        del self._owed[metadata.transactional_id]
-        self._on_written(shard, metadata.transactional_id)
+        pending.partitions -= partitions
+        if not pending.partitions:
+            del self._pending[metadata.transactional_id]
+            if pending.written is not None:
+                pending.written.end(True)
 
     def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
         if self._is_current(shard, metadata) and not self._lifecycle.is_stopping:
@@ -339,78 +379,14 @@ def reached(point: Point, metadata: TxnMetadata) -> Reached:
     )
 
 
-class _MarkerWalk:
-    """Sends the markers of one transaction one after the other, because an interception may stop the transaction between two.
+async def opened(latch: Latch) -> None:
+    """Park the request or the work until a latch is open."""
+    is_open: Pause[None] = Pause(is_parked=True)
+    latch.when_open(is_open.end)
+    await is_open
 
-    ``on_ended`` is called with the results up to the end or up to the stop. After a stop, ``on_released`` is called with the
-    remaining partitions when the transaction may continue. ``markers_written`` counts the markers of the whole transaction.
-    """
 
-    def __init__(
-        self, interception: Interception, transport: MarkerTransport, metadata: TxnMetadata, marker: WritableTxnMarker
-    ) -> None:
-        self._interception = interception
-        self._transport = transport
-        self._metadata = metadata
-        self._marker = marker
-        self._left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
-        self._answers: list[WritableTxnMarkerTopicResult] = []
-        self.markers_written = 0
-        self.on_ended: Callable[[WriteTxnMarkersResponse], None]
-        self.on_released: Callable[[frozenset[TopicPartition]], None]
-
-    def go_on(self) -> None:
-        """Send markers up to the end, the next stop, or the first marker without an immediate response."""
-        while self._left:
-            topic, index = self._left[0]
-            try:
-                latch = self._latch(topic, index)
-            except KafkaError as error:
-                self._left.popleft()
-                self._note(topic, index, error.code)
-                continue
-            if latch is not None:
-                self._end()
-                latch.when_open(lambda: self.on_released(frozenset(self._left)))
-                return
-            self._left.popleft()
-            if not self._send(topic, index):
-                return
-        self._end()
-
-    def _latch(self, topic: str, index: int) -> Latch | None:
-        """The latch to wait for before a marker, if any. Raises the `KafkaError` with which an interception refuses the marker."""
-        points = [Point.BETWEEN_MARKERS] if self.markers_written else []
-        points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
-        for point in points:
-            if point in self._interception.watched_points:
-                at = reached(point, self._metadata)._replace(markers_written=self.markers_written, topic=topic, partition=index)
-                latch = self._interception.reached(at)
-                if latch is not None:
-                    return latch
-        return None
-
-    def _send(self, topic: str, index: int) -> bool:
-        """Send one marker; returns whether the response came at once. Otherwise the walk continues when it comes."""
-        one = msgspec.structs.replace(self._marker, topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])])
-        is_answered, has_returned = False, False
-
-        def answered(response: WriteTxnMarkersResponse) -> None:
-            nonlocal is_answered
-            is_answered = True
-            self._note(topic, index, known_code(response.markers[0].topics[0].partitions[0].error_code))
-            if has_returned:
-                self.go_on()
-
-        self._transport.write_txn_markers(WriteTxnMarkersRequest([one]), answered)
-        has_returned = True
-        return is_answered
-
-    def _note(self, topic: str, index: int, code: Code) -> None:
-        self.markers_written += code is Code.NONE
-        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-        self._answers.append(WritableTxnMarkerTopicResult(name=topic, partitions=[result]))
-
-    def _end(self) -> None:
-        result = WritableTxnMarkerResult(producer_id=self._marker.producer_id, topics=self._answers)
-        self.on_ended(WriteTxnMarkersResponse([result]))
+def _response_of_one(metadata: TxnMetadata, topic: str, index: int, code: Code) -> WriteTxnMarkersResponse:
+    partition = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+    result = WritableTxnMarkerTopicResult(name=topic, partitions=[partition])
+    return WriteTxnMarkersResponse([WritableTxnMarkerResult(producer_id=metadata.producer_id, topics=[result])])

@@ -24,7 +24,7 @@ from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import id_work
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.uuids import uuid_text
 
 SUMMARY_WORK = 10
@@ -69,7 +69,7 @@ class ShareGroupStates:
         self._partitions = partitions
         self._fence = fence
 
-    def initialize(self, asked: Initialization) -> Steps[Refusals]:
+    async def initialize(self, asked: Initialization) -> Refusals:
         """Initialise states, then record in the group that they are initialised. Returns the errors.
 
         If one state is refused, the group records none, and its next heartbeat retries all of them.
@@ -79,7 +79,7 @@ class ShareGroupStates:
         for topic_id, offsets in asked.start_offsets.items():
             for partition, start_offset in offsets.items():
                 if pace.spend(STATE_WORK + 2 * work):
-                    yield None
+                    await next_turn()
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
@@ -115,13 +115,13 @@ class ShareGroupStates:
         except KafkaError as error:
             self._refused("share_state_metadata_not_written", key.group_id, error)
 
-    def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
+    async def delete(self, group_id: str, partitions: PartitionsByTopic) -> dict[bytes, KafkaError]:
         """Delete states. Returns the first error of each topic, by topic id."""
         refusals, pace, work = dict[bytes, KafkaError](), Pace(double_first=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
             for partition in sorted(numbers):
                 if pace.spend(STATE_WORK + work):
-                    yield None
+                    await next_turn()
                 key = ShareKey(group_id, topic_id, partition)
                 try:
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
@@ -131,11 +131,11 @@ class ShareGroupStates:
                     refusals.setdefault(topic_id, error)
         return refusals
 
-    def delete_all(self, group_id: str) -> Steps[None]:
+    async def delete_all(self, group_id: str) -> None:
         """Delete all states of a group that is about to be deleted. Raises `KafkaError`."""
         shard, runtime = self._groups.shard(group_id)
         partitions = runtime.execute(shard.shares.delete_all_offsets(group_id))
-        refusals = yield from self.delete(group_id, partitions)
+        refusals = await self.delete(group_id, partitions)
         if refusals:
             raise next(iter(refusals.values()))
 

@@ -40,7 +40,7 @@ from ottla.coordinator.share_state.requests import StateRead
 from ottla.coordinator.share_state.sessions import SessionKey, ShareSession, ShareSessions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Steps, next_turn
 from ottla.storage.reading import offset_for_timestamp
 
 LOCK_TICK_MS = 50
@@ -148,7 +148,7 @@ class SharePartitions:
     def get(self, key: ShareKey) -> OpenSharePartition | None:
         return self._shared.get(key)
 
-    def open(self, key: ShareKey, topic: str) -> Steps[OpenSharePartition]:
+    async def open(self, key: ShareKey, topic: str) -> OpenSharePartition:
         """The share partition in memory. Loads its state from the share coordinator if needed. Raises `KafkaError`."""
         shared = self._current(key)
         if shared is not None:
@@ -158,7 +158,7 @@ class SharePartitions:
         leader_epoch, first_offset = source.log.leader_epoch, NO_OFFSET
         read = self._read(key, leader_epoch)
         if read.start_offset == NO_OFFSET:
-            first_offset = yield from self._first_offset(key.group_id, source)
+            first_offset = await self._first_offset(key.group_id, source)
             shared = self._current(key)
             if shared is not None:
                 return shared
@@ -193,7 +193,7 @@ class SharePartitions:
         self._errors.succeeded(("read", key))
         return read
 
-    def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
+    async def _first_offset(self, group_id: str, source: Partition) -> int:
         """The start offset for a group that has none yet (``share.auto.offset.reset``).
 
         Raises OFFSET_NOT_AVAILABLE if the setting is a duration and no record is that new.
@@ -205,7 +205,7 @@ class SharePartitions:
             return source.log.high_watermark
         since_ms = self._env.now_ms() - duration_ms(reset.removeprefix(RESET_BY_DURATION))
         try:
-            record = yield from offset_for_timestamp(source.log, since_ms, source.log.high_watermark)
+            record = await offset_for_timestamp(source.log, since_ms, source.log.high_watermark)
         except OSError as error:
             raise source.unreadable(error) from error
         if record is None:
@@ -281,11 +281,11 @@ class SharePartitions:
         if not is_under_way:
             self._stepping.run(self._write_all_dead_letters(shared), lambda _: None, self._step_failed)
 
-    def _write_all_dead_letters(self, shared: OpenSharePartition) -> Steps[None]:
+    async def _write_all_dead_letters(self, shared: OpenSharePartition) -> None:
         """Write the share partition's dead letters in order. If the broker stops before the end, the next load continues."""
         while shared.dead_letters and not shared.is_gone:
             try:
-                yield from self._write_dead_letters(shared, shared.dead_letters[0])
+                await self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
                 # A bug is reported, and the following dead letters are written all the same.
                 self._stepping.guarded(self._step_failed, error)
@@ -294,10 +294,10 @@ class SharePartitions:
         if not shared.is_gone and not self.sessions.has_any_of(shared.key.group_id):
             self.forget(shared.key)
 
-    def _write_dead_letters(self, shared: OpenSharePartition, letters: DeadLetters) -> Steps[None]:
+    async def _write_dead_letters(self, shared: OpenSharePartition, letters: DeadLetters) -> None:
         """Write dead letters, then archive their records, even if the dead letters cannot be written."""
         try:
-            yield from self._dead_letters.write(shared.key.group_id, shared.source, letters)
+            await self._dead_letters.write(shared.key.group_id, shared.source, letters)
         except KafkaError as error:
             partition = repr(shared.source.log)
             self._errors.failed(
@@ -311,11 +311,11 @@ class SharePartitions:
 
     # end of sessions
 
-    def end_session(self, key: SessionKey) -> Steps[None]:
+    async def end_session(self, key: SessionKey) -> None:
         """End a member's session and release the records that it has acquired."""
         session = self.sessions.end(key)
         if session is not None:
-            yield from self._release(session)
+            await self._release(session)
 
     def disconnected(self, connection_id: int) -> None:
         """End the sessions that began on a closed connection."""
@@ -326,13 +326,13 @@ class SharePartitions:
     def _step_failed(error: Exception) -> None:
         raise error
 
-    def _release(self, session: ShareSession) -> Steps[None]:
+    async def _release(self, session: ShareSession) -> None:
         """Release the records of an ended session, except in partitions that the member's new session has."""
         group_id, member_id = session.key
         pace = Pace(double_first=True)
         for where in session.partitions:
             if pace.spend(RELEASE_WORK + id_work(group_id)):
-                yield None
+                await next_turn()
             shared = self._shared.get(ShareKey(group_id, *where))
             if shared is None or shared.is_gone or self.sessions.names(session.key, where):
                 continue
@@ -348,7 +348,7 @@ class SharePartitions:
             if shared is not None and (shared.is_gone or not shared.dead_letters):
                 self.forget(key)
             if pace.spend(FORGET_WORK):
-                yield None
+                await next_turn()
 
     # timed work
 
@@ -356,7 +356,7 @@ class SharePartitions:
         """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
-    def time_out(self) -> Steps[None]:
+    async def time_out(self) -> None:
         """Release records whose lock has expired, in memory even if that cannot be persisted.
 
         After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter
@@ -374,7 +374,7 @@ class SharePartitions:
                 self._arm(shared)
                 continue
             self._apply_anyway(shared, self._configured(shared).time_out(now_ms))
-            yield None
+            await next_turn()
 
     def _arm(self, shared: OpenSharePartition) -> None:
         deadline_ms = shared.partition.next_deadline_ms

@@ -22,7 +22,7 @@ from ottla.coordinator.share_state.shard import ShareShard
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import partition_for
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import Steps, next_turn
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
 
@@ -156,12 +156,12 @@ class ShareStates:
     def _step_failed(error: Exception) -> None:
         raise error
 
-    def _forget_deleted_topics(self) -> Steps[None]:
+    async def _forget_deleted_topics(self) -> None:
         """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted before it."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False
-                yield from self.forget_topics()
+                await self.forget_topics()
         finally:
             self._is_forgetting = False
 
@@ -171,7 +171,7 @@ class ShareStates:
         repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
         repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
 
-    def forget_topics(self) -> Steps[None]:
+    async def forget_topics(self) -> None:
         """Write tombstones for the share partitions of deleted topics. The next run retries tombstones that the log refused."""
         with self._errors.round("deleted topics"):
             for shard, runtime in self._shards.items():
@@ -179,22 +179,22 @@ class ShareStates:
                 keys = list(shard.persisted)
                 for start in range(0, len(keys), KEYS_PER_STEP):
                     gone |= {key.topic_id for key in keys[start : start + KEYS_PER_STEP] if key.topic_id not in known}
-                    yield None
+                    await next_turn()
                 if gone:
                     for tombstones in shard.forget_topics(gone, batch_bytes(runtime)):
                         self._execute(shard, runtime, tombstones, "deleted topics")
-                        yield None
+                        await next_turn()
 
-    def snapshot_cold(self) -> Steps[None]:
+    async def snapshot_cold(self) -> None:
         """Write new snapshots of states that have not changed for long, so that the records before the snapshots can be deleted."""
         now_ms = self._env.now_ms()
         with self._errors.round("snapshots"):
             for shard, runtime in self._shards.items():
                 for snapshots in shard.cold_snapshots(now_ms, batch_bytes(runtime)):
                     self._execute(shard, runtime, snapshots, "snapshots")
-                    yield None
+                    await next_turn()
 
-    def delete_what_is_not_needed(self) -> Steps[None]:
+    async def delete_what_is_not_needed(self) -> None:
         """Raise each log's start offset to the first record that a state still needs."""
         with self._errors.round("pruning"):
             for shard, runtime in self._shards.items():
@@ -204,7 +204,7 @@ class ShareStates:
                         self._delete_records(partition_log, offset)
                     except KafkaError as error:
                         self._refused("share_states_not_pruned", "pruning", shard, error)
-                yield None
+                await next_turn()
 
     def _execute(self, shard: ShareShard, runtime: Runtime, result: Result[None], key: str) -> None:
         if not self._shards.serves(shard):

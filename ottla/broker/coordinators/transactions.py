@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from ottla.broker.config.settings import Settings
-from ottla.broker.coordinators.completion import SecondPhase
+from ottla.broker.coordinators.completion import Completions
 from ottla.broker.coordinators.lost_partitions import LostAdditions
 from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
@@ -34,7 +34,7 @@ from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
 
@@ -75,7 +75,7 @@ class Transactions:
         self._new_producer_id = new_producer_id
         self._interception = interception
         self._listener = listener
-        self._second_phase = SecondPhase(
+        self._completions = Completions(
             env=env,
             stepping=stepping,
             lifecycle=lifecycle,
@@ -94,7 +94,7 @@ class Transactions:
             partitions=partitions,
             cluster_state=cluster_state,
             open=self._open,
-            loaded=self._second_phase.resume,
+            loaded=self._completions.resume,
             dropped=self._dropped,
             is_renewed_by_epoch=True,
         )
@@ -117,7 +117,7 @@ class Transactions:
         def carry_out(effect: Effect) -> None:
             match effect:
                 case SendMarkers(transactional_id=transactional_id):
-                    self._second_phase.begin(shard, partition.log, transactional_id)
+                    self._completions.begin(shard, partition.log, transactional_id)
                 case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
                     self._counters.transaction_ended(outcome, open_ms)
                     if self._listener is not None and outcome in UNASKED_OUTCOMES:
@@ -143,7 +143,7 @@ class Transactions:
             self._lost_additions.find(self.shards())
         self._add_again()
         for shard in self.shards():
-            self._second_phase.resume(shard, except_ids=self._lost_additions)
+            self._completions.resume(shard, except_ids=self._lost_additions)
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
@@ -167,7 +167,7 @@ class Transactions:
             self._lost_additions.forget()
 
     def _dropped(self, shard: TransactionShard, runtime: Runtime) -> None:
-        self._second_phase.forget(shard)
+        self._completions.forget(shard)
         for transactional_id in shard.ids:
             self._retry_after_ms.pop(transactional_id, None)
 
@@ -219,7 +219,7 @@ class Transactions:
     @property
     def delayed(self) -> int:
         """Number of completions that the log refused and that will be retried."""
-        return self._second_phase.delayed
+        return self._completions.delayed
 
     @property
     def load_ms(self) -> list[float]:
@@ -231,7 +231,7 @@ class Transactions:
 
     def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The partitions of a transaction; of a decided transaction only the pending markers."""
-        return self._second_phase.owed(metadata) if metadata.state in PREPARED else metadata.partitions
+        return self._completions.owed(metadata) if metadata.state in PREPARED else metadata.partitions
 
     # commands
 
@@ -318,17 +318,23 @@ class Transactions:
         if latch is not None:
             raise DecisionDelayed(latch)
 
-    def has_ended(self, transactional_id: str) -> bool:
-        """Whether all work after `end` is done, so that the response can be sent at once (`SecondPhase.has_ended`)."""
-        return self._second_phase.has_ended(transactional_id)
+    async def once_committed(self, transactional_id: str) -> bool:
+        """Wait until all that a response reveals of a transactional id is committed and durable; False if it may be lost."""
+        try:
+            partition_log = self._shard(transactional_id)[1].partition.log
+        except KafkaError:
+            return await self._barrier.once_durable()
+        return await self._barrier.once_committed(partition_log, partition_log.log_end_offset)
 
-    def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call ``then`` when all work after `end` is done and durable (`SecondPhase.when_ended`)."""
-        self._second_phase.when_ended(self._shard(transactional_id)[1].partition.log, transactional_id, then)
+    async def once_ended(self, transactional_id: str) -> bool:
+        """Wait until all work after `end` is done and durable (`Completions.once_ended`)."""
+        if self._completions.has_ended(transactional_id):
+            return True
+        return await self._completions.once_ended(self._shard(transactional_id)[1].partition.log, transactional_id)
 
     # time
 
-    def abort_timed_out(self) -> Steps[None]:
+    async def abort_timed_out(self) -> None:
         now_ms = self._env.steady_ms()
         self._add_again()
         if self._retry_after_ms:
@@ -342,7 +348,7 @@ class Transactions:
                 is_due = self._retry_after_ms.get(transactional_id, 0) <= now_ms and transactional_id not in self._lost_additions
                 if is_due and shard.is_timed_out(transactional_id, now_ms):
                     self._abort_timed_out(shard, runtime, transactional_id, now_ms)
-                    yield None
+                    await next_turn()
 
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
         """Abort one timed-out transaction. If the log refuses the record, retry after `RETRY_MS`."""
@@ -362,7 +368,7 @@ class Transactions:
         self._retry_after_ms.pop(transactional_id, None)
         log.info("transaction_timed_out", transactional_id=transactional_id)
 
-    def expire_ids(self) -> Steps[None]:
+    async def expire_ids(self) -> None:
         now_ms = self._env.steady_ms()
         with self._errors.round("expiry"):
             for shard, runtime in self._shards.items():
@@ -374,4 +380,4 @@ class Transactions:
                     except KafkaError as error:
                         code, where = error.code.name, shard.partition
                         self._errors.failed("transactional_ids_not_expired", code, key="expiry", partition=where, error=str(error))
-                    yield None
+                    await next_turn()

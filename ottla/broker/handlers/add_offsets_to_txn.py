@@ -26,7 +26,7 @@ class Ports(Protocol):
     transactions: Transactions
 
 
-def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+async def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
     try:
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)

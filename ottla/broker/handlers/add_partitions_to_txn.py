@@ -16,7 +16,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
@@ -32,7 +32,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
 
@@ -48,36 +48,32 @@ class Ports(Protocol):
     transactions: Transactions
 
 
-def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: RequestContext) -> Handled[AddPartitionsToTxnResponse]:
-    return run_first_step(_add_all(ports, context, request))
-
-
-def _add_all(ports: Ports, context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
+async def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
     version, pace = context.version, Pace(double_first=True)
     if version < BROKERS_FROM:
         topics = request.v3_and_below_topics
         identity = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        codes = yield from _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
-        results = yield from made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
+        codes = await _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
+        results = await made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     transactions = []
     for transaction in request.transactions:
-        codes = yield from _one(ports, transaction, pace)
-        results = yield from made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
+        codes = await _one(ports, transaction, pace)
+        results = await made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
         transactions.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results))
         if pace.spend(TRANSACTION_WORK + id_work(transaction.transactional_id)):
-            yield None
+            await next_turn()
     return AddPartitionsToTxnResponse(results_by_transaction=transactions)
 
 
-def _one(ports: Ports, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Steps[Codes]:
+async def _one(ports: Ports, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Codes:
     identity = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     if not asked.verify_only:
-        return (yield from _add(ports, asked.transactional_id, identity, asked.topics, pace, client_version=2))
-    partitions = yield from _partitions(asked.topics, pace)
-    bad = yield from _unknown(ports, partitions, pace)
+        return await _add(ports, asked.transactional_id, identity, asked.topics, pace, client_version=2)
+    partitions = await _partitions(asked.topics, pace)
+    bad = await _unknown(ports, partitions, pace)
     if bad:
-        return (yield from _none_attempted(partitions, bad))
+        return await _none_attempted(partitions, bad)
     try:
         if not asked.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
@@ -86,17 +82,17 @@ def _one(ports: Ports, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Step
         return dict.fromkeys(partitions, error.code)
 
 
-def _add(
+async def _add(
     ports: Ports,
     transactional_id: str,
     identity: ProducerIdAndEpoch,
     topics: list[AddPartitionsToTxnTopic],
     pace: Pace,
     client_version: int,
-) -> Steps[Codes]:
+) -> Codes:
     """Add all partitions or none. A topic that is deleted between two steps may be added: its partitions need no marker."""
-    partitions = yield from _partitions(topics, pace)
-    bad = yield from _unknown(ports, partitions, pace)
+    partitions = await _partitions(topics, pace)
+    bad = await _unknown(ports, partitions, pace)
     for topic in topics:
         is_for_a_group = client_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
         if topic.name in INTERNAL_TOPICS and not is_for_a_group:
@@ -105,9 +101,9 @@ def _add(
             # offsets topic when another broker's group coordinator adds it.
             bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
         if pace.spend(1 + len(topic.partitions) // 10):
-            yield None
+            await next_turn()
     if bad:
-        return (yield from _none_attempted(partitions, bad))
+        return await _none_attempted(partitions, bad)
     code = Code.NONE
     try:
         if not transactional_id:
@@ -115,31 +111,31 @@ def _add(
         ports.transactions.add_partitions(transactional_id, identity, partitions, client_version)
     except KafkaError as error:
         code = error.code
-    return (yield from made(lambda: dict.fromkeys(partitions, code), len(partitions)))
+    return await made(lambda: dict.fromkeys(partitions, code), len(partitions))
 
 
-def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
+async def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Codes:
     """The error of each partition that does not exist. With any such error no partition is added to the transaction."""
     bad: Codes = {}
     for topic, index in partitions:
         if not ports.partitions.exists(topic, index):
             bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
         if pace.spend(1):
-            yield None
+            await next_turn()
     return bad
 
 
-def _none_attempted(partitions: list[TopicPartition], bad: Codes) -> Steps[Codes]:
-    return (yield from made(lambda: {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}, len(partitions)))
+async def _none_attempted(partitions: list[TopicPartition], bad: Codes) -> Codes:
+    return await made(lambda: {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}, len(partitions))
 
 
-def _partitions(topics: list[AddPartitionsToTxnTopic], pace: Pace) -> Steps[list[TopicPartition]]:
+async def _partitions(topics: list[AddPartitionsToTxnTopic], pace: Pace) -> list[TopicPartition]:
     partitions = []
     for topic in topics:
         for index in topic.partitions:
             partitions.append((topic.name, index))
             if pace.spend(1):
-                yield None
+                await next_turn()
     return partitions
 
 

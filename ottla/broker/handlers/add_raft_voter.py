@@ -13,7 +13,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 
-def handle(ports: Ports, request: AddRaftVoterRequest, context: RequestContext) -> AddRaftVoterResponse:
+async def handle(ports: Ports, request: AddRaftVoterRequest, context: RequestContext) -> AddRaftVoterResponse:
     try:
         _check(ports, request)
     except KafkaError as error:

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.client_quotas import ENTITY_TYPES, Entity, entity_of
 from ottla.protocol.errors import Code, KafkaError
@@ -20,7 +19,7 @@ from ottla.protocol.messages.alter_client_quotas import (
     OpData,
     ResponseEntryData,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 ENTRY_WORK = 100
 OP_WORK = 10
@@ -37,12 +36,7 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestContext) -> Handled[AlterClientQuotasResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
-    # As in Kafka, the first entry of an entity is applied, and a repeated entry gives the entity an error in the response.
+async def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     results: dict[Entity, KafkaError | None] = {}
     pace = Pace(double_first=True)
     for entry in request.entries:
@@ -58,7 +52,7 @@ def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterCli
         except KafkaError as error:
             results[entity] = error
         if pace.spend(ENTRY_WORK + len(entry.ops) * OP_WORK):
-            yield None
+            await next_turn()
     return AlterClientQuotasResponse(throttle_time_ms=0, entries=[_answer(entity, error) for entity, error in results.items()])
 
 

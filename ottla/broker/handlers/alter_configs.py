@@ -11,7 +11,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
-from ottla.broker.handlers.support.each import Handled, each
+from ottla.broker.handlers.support.each import each
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_configs import (
@@ -20,7 +20,6 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -28,19 +27,13 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-def handle(ports: Ports, request: AlterConfigsRequest, context: RequestContext) -> Handled[AlterConfigsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
-    twice = yield from repeated(request.resources)
-    return (
-        yield from each(
-            request.resources,
-            lambda resource: _alter(ports, resource, twice, request.validate_only),
-            lambda results: AlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
-            work=change_work,
-        )
+async def handle(ports: Ports, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    twice = await repeated(request.resources)
+    return await each(
+        request.resources,
+        lambda resource: _alter(ports, resource, twice, request.validate_only),
+        lambda results: AlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
+        work=change_work,
     )
 
 

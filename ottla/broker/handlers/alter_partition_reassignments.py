@@ -11,7 +11,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -21,7 +20,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 PARTITION_WORK = 2
 """The cost of a partition, and of each of its replicas in the request, in units of `protocol.steps.Pace`."""
@@ -32,23 +31,19 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-def handle(
+async def handle(
     ports: Ports, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Handled[AlterPartitionReassignmentsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AlterPartitionReassignmentsRequest) -> Steps[AlterPartitionReassignmentsResponse]:
+) -> AlterPartitionReassignmentsResponse:
     responses, pace = [], Pace(double_first=True)
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
             if pace.spend(PARTITION_WORK * (1 + len(partition.replicas or ()))):
-                yield None
+                await next_turn()
             answers.append(_answer(ports, topic.name, partition))
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
         if pace.spend(1):
-            yield None
+            await next_turn()
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
         # Kafka returns true for a request without topics, because it does not read the field in that case.

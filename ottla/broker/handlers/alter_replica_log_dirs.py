@@ -9,7 +9,6 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
@@ -19,7 +18,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.storage.log_dir import LogDirectory
 
 PARTITION_WORK = 3
@@ -32,12 +31,7 @@ class Ports(Protocol):
     directory: LogDirectory
 
 
-def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: RequestContext) -> Handled[AlterReplicaLogDirsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
-    # If a partition is repeated, its last entry counts.
+async def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
     codes: dict[str, dict[int, Code]] = {}
     pace = Pace(double_first=True)
     for asked in request.dirs:
@@ -46,11 +40,11 @@ def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterR
             for index in topic.partitions:
                 codes.setdefault(topic.name, {})[index] = _moved(ports, topic.name, index) if is_own else Code.LOG_DIR_NOT_FOUND
                 if pace.spend(PARTITION_WORK):
-                    yield None
+                    await next_turn()
             if pace.spend(1):
-                yield None
+                await next_turn()
         if pace.spend(1):
-            yield None
+            await next_turn()
     results = []
     for name, of_topic in codes.items():
         results.append(
@@ -60,7 +54,7 @@ def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterR
             )
         )
         if pace.spend(len(of_topic)):
-            yield None
+            await next_turn()
     return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results)
 
 

@@ -10,7 +10,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import Refusals, ShareGroupStates
 from ottla.broker.handlers.support.common import share_error_message, topic_id
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_share_group_offsets import (
@@ -19,7 +19,6 @@ from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from ottla.protocol.steps import Steps, run_first_step
 
 _UNKNOWN = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
@@ -30,15 +29,9 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(
-    ports: Ports, request: AlterShareGroupOffsetsRequest, context: RequestContext
-) -> Handled[AlterShareGroupOffsetsResponse]:
-    return run_first_step(_alter(ports, request))
-
-
-def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterShareGroupOffsetsResponse]:
+async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: RequestContext) -> AlterShareGroupOffsetsResponse:
     count = sum(len(topic.partitions) for topic in request.topics)
-    asked = yield from made(lambda: _asked(request), count)
+    asked = await made(lambda: _asked(request), count)
     try:
         if not ports.groups.offers_share_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
@@ -52,7 +45,7 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=share_error_message(error))
     refusals: Refusals = {}
     if altered.initialization is not None:
-        refusals = yield from ports.share_groups.initialize(altered.initialization)
+        refusals = await ports.share_groups.initialize(altered.initialization)
 
     identities = {name: topic_id(ports.cluster, name) for name, _ in asked}
 
@@ -63,7 +56,7 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
             responses=[_topic(name, identities[name], offsets, altered.unknown.get(name), refusals) for name, offsets in ordered]
         )
 
-    return (yield from made(answer, count))
+    return await made(answer, count)
 
 
 def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, int]]]:

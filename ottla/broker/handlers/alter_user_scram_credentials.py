@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -17,7 +17,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 CHANGE_WORK = 100
 """The cost of a change, in units of `protocol.steps.Pace`."""
@@ -29,23 +29,19 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(
+async def handle(
     ports: Ports, request: AlterUserScramCredentialsRequest, context: RequestContext
-) -> Handled[AlterUserScramCredentialsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
+) -> AlterUserScramCredentialsResponse:
     changes: list[Change] = [*request.deletions, *request.upsertions]
     # Kafka alters each user at most once in a request, even for different mechanisms; a repeated user is not altered at all.
-    times: Counter[str] = yield from made(lambda: Counter(change.name for change in changes), len(changes))
+    times: Counter[str] = await made(lambda: Counter(change.name for change in changes), len(changes))
     results: dict[str, AlterUserScramCredentialsResult] = {}
     pace = Pace(double_first=True)
     for change in changes:
         if change.name not in results:
             results[change.name] = _altered(ports, change, times[change.name])
         if pace.spend(CHANGE_WORK):
-            yield None
+            await next_turn()
     return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=list(results.values()))
 
 

@@ -52,7 +52,7 @@ class Ports(Protocol):
     def apis(self) -> OfferedApis: ...
 
 
-def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+async def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     try:
         _check(ports, request, context.version)
     except KafkaError as error:

@@ -11,7 +11,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Target
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
@@ -26,7 +25,7 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The type of a member, by the protocol that it uses."""
@@ -38,27 +37,21 @@ class Ports(Protocol):
     groups: Groups
 
 
-def handle(ports: Ports, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Handled[ConsumerGroupDescribeResponse]:
-    return run_first_step(_describe_all(ports, request, context))
-
-
-def _describe_all(
-    ports: Ports, request: ConsumerGroupDescribeRequest, context: RequestContext
-) -> Steps[ConsumerGroupDescribeResponse]:
+async def handle(ports: Ports, request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
     if not ports.groups.offers_consumer_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
 
-    def describe(shard: GroupShard, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
-        return _describe(shard, group_id, ports.groups.topics, pace)
+    async def describe(shard: GroupShard, group_id: str, pace: Pace) -> DescribedGroup:
+        return await _describe(shard, group_id, ports.groups.topics, pace)
 
-    return ConsumerGroupDescribeResponse(groups=(yield from described_groups(ports.groups, request, describe, _refused)))
+    return ConsumerGroupDescribeResponse(groups=(await described_groups(ports.groups, request, describe, _refused)))
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
 
 
-def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> Steps[DescribedGroup]:
+async def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> DescribedGroup:
     """Describe the group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.consumers.groups.get(group_id)
     if group is None:
@@ -75,7 +68,7 @@ def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace)
     for member, target in members:
         described.members.append(_member(member, target, topics))
         if pace.spend(MEMBER_WORK):
-            yield None
+            await next_turn()
     return described
 
 

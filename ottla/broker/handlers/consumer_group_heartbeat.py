@@ -10,7 +10,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
 from ottla.coordinator.group.consumer.member import HeldPartitions
@@ -22,7 +21,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 PARTITIONS_PER_UNIT = 20
 """Number of a member's owned partitions that are read in one unit of `protocol.steps.Pace`."""
@@ -33,17 +32,11 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(
-    ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-) -> Handled[ConsumerGroupHeartbeatResponse]:
-    return run_first_step(_handle(ports, request, context))
-
-
-def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Steps[ConsumerGroupHeartbeatResponse]:
+async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerGroupHeartbeatResponse:
     try:
         if not ports.groups.offers_consumer_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        owned = yield from _owned(request.topic_partitions)
+        owned = await _owned(request.topic_partitions)
         beat = ConsumerHeartbeat(
             group_id=request.group_id,
             member_id=request.member_id,
@@ -60,7 +53,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
         )
         check_heartbeat(beat, context.version, ports.groups.config.consumer_of(beat.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
-        expansions = yield from shard.consumers.expansions(beat)
+        expansions = await shard.consumers.expansions(beat)
         # The coordinator may have been reloaded during the steps.
         shard, runtime = ports.groups.shard(request.group_id)
         answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
@@ -74,7 +67,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
     )
 
 
-def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[int]] | None]:
+async def _owned(topics: list[TopicPartitions] | None) -> dict[bytes, frozenset[int]] | None:
     """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many."""
     if topics is None:
         return None
@@ -82,7 +75,7 @@ def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[
     for topic in topics:
         owned[topic.topic_id] = frozenset(topic.partitions)
         if pace.spend(1 + len(topic.partitions) // PARTITIONS_PER_UNIT):
-            yield None
+            await next_turn()
     return owned
 
 

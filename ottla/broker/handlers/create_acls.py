@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-def handle(ports: object, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+async def handle(ports: object, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     refused = AclCreationResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
     return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
 

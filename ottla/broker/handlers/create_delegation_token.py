@@ -13,7 +13,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 
-def handle(ports: object, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
+async def handle(ports: object, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
     return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled, counted_by_name
+from ottla.broker.handlers.support.each import counted_by_name
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
 from ottla.coordinator.metadata.partition_registration import PartitionRegistration
@@ -20,7 +20,7 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 CREATE_WORK = 500
 """The cost of adding partitions to a topic, in units of `protocol.steps.Pace`."""
@@ -33,26 +33,22 @@ class Ports(Protocol):
     def placement(self) -> Placement: ...
 
 
-def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> Handled[CreatePartitionsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+async def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     results, pace = [], Pace(double_first=True)
-    for topic, times in (yield from counted_by_name(request.topics)):
+    for topic, times in await counted_by_name(request.topics):
         if pace.spend(CREATE_WORK):
-            yield None
+            await next_turn()
         if times > 1:
             # A repeated topic gets one error, and is not changed.
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )
         else:
-            results.append((yield from _create(ports, topic, request.validate_only)))
+            results.append(await _create(ports, topic, request.validate_only))
     return CreatePartitionsResponse(throttle_time_ms=0, results=results)
 
 
-def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
+async def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
     cluster = ports.cluster
     try:
         topic = cluster.state.check_more_partitions(asked.name, asked.count)
@@ -74,7 +70,7 @@ def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> 
         if validate_only:
             cluster.state.create_partitions(asked.name, asked.count, place())
         else:
-            yield from cluster.create_partitions(asked.name, asked.count, place)
+            await cluster.create_partitions(asked.name, asked.count, place)
     except KafkaError as error:
         return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=error.message)
     return CreatePartitionsTopicResult(asked.name)

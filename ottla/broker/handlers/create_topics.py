@@ -18,7 +18,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
 from ottla.broker.handlers.support.config_changes import check_count
 from ottla.broker.handlers.support.configs import topic_entries
-from ottla.broker.handlers.support.each import Handled, counted_by_name
+from ottla.broker.handlers.support.each import counted_by_name
 from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.metadata.placement import Place, Placement
@@ -34,7 +34,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 CREATE_WORK = 500
 """The cost of creating a topic, including its configs in the response, in units of `protocol.steps.Pace`."""
@@ -49,19 +49,15 @@ class Ports(Protocol):
     def placement(self) -> Placement: ...
 
 
-def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> Handled[CreateTopicsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     results, pace = [], Pace(double_first=True)
-    for topic, times in (yield from counted_by_name(request.topics)):
+    for topic, times in await counted_by_name(request.topics):
         if pace.spend(CREATE_WORK):
-            yield None
+            await next_turn()
         try:
             if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            results.append((yield from create(ports, topic, validate_only=request.validate_only)))
+            results.append(await create(ports, topic, validate_only=request.validate_only))
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=topic.name, topic_id=NO_UUID, error_code=error.code, error_message=error.message)
@@ -69,7 +65,7 @@ def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsR
     return CreateTopicsResponse(throttle_time_ms=0, topics=results)
 
 
-def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) -> Steps[CreatableTopicResult]:
+async def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) -> CreatableTopicResult:
     """Create a topic. Its name is checked first, then its configs, then its partitions (ReplicationControlManager.createTopics).
 
     Raises `KafkaError` with nothing changed.
@@ -92,7 +88,7 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
     elif count <= PARTITIONS_AT_ONCE:
         topic = ports.cluster.create_topic(asked.name, count, configs, place)
     else:
-        topic = yield from ports.cluster.create_large_topic(asked.name, count, configs, place)
+        topic = await ports.cluster.create_large_topic(asked.name, count, configs, place)
     if not validate_only:
         ports.live_config.report_without_effect(TOPIC_RESOURCE, configs)
     entries = [

@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
-def handle(ports: object, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+async def handle(ports: object, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     refused = DeleteAclsFilterResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
 

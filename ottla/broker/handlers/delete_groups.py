@@ -11,11 +11,10 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 OFFSETS_PER_STEP = 200
 """Maximum number of a group's offsets that are deleted in one batch."""
@@ -30,22 +29,18 @@ class Ports(Protocol):
     share_groups: ShareGroupStates
 
 
-def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestContext) -> Handled[DeleteGroupsResponse]:
-    return run_first_step(_delete_all(ports, request))
-
-
-def _delete_all(ports: Ports, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
+async def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     pace, codes = Pace(double_first=True), dict[str, Code]()
     for group_id in request.groups_names:
         is_new = group_id not in codes
         if pace.spend(id_work(group_id) if is_new else 1):
-            yield None
+            await next_turn()
         if is_new:
-            codes[group_id] = yield from _delete(ports, group_id, pace)
+            codes[group_id] = await _delete(ports, group_id, pace)
     return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=g, error_code=code) for g, code in codes.items()])
 
 
-def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
+async def _delete(ports: Ports, group_id: str, pace: Pace) -> Code:
     """Delete the group's offsets in batches that fit into the log, and the group with the last batch if it still has no members.
 
     The share coordinator first deletes the states of a share group.
@@ -53,14 +48,14 @@ def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
     groups = ports.groups
     try:
         if group_id in groups.shard(group_id)[0].shares.groups:
-            yield from ports.share_groups.delete_all(group_id)
+            await ports.share_groups.delete_all(group_id)
         while True:
             shard, runtime = groups.shard(group_id)
             fitting = runtime.partition.log.config.max_message_bytes // (len(group_id.encode()) + _RECORD_BYTES)
             deleted = shard.delete_group(group_id, min(max(fitting, 1), OFFSETS_PER_STEP))
             is_last = runtime.execute(deleted)
             if pace.spend(APPEND_WORK + RECORD_WORK * len(deleted.records)):
-                yield None
+                await next_turn()
             if is_last:
                 return Code.NONE
     except KafkaError as error:

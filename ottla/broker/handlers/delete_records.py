@@ -14,9 +14,9 @@ import msgspec
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled, for_each
-from ottla.broker.loop.env import Timer, Timers
-from ottla.broker.loop.pending_response import Later
+from ottla.broker.handlers.support.each import each
+from ottla.broker.loop.env import Timers
+from ottla.broker.loop.wakeup import Wakeup
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
@@ -28,7 +28,6 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.protocol.steps import Steps
 
 TO_THE_END = -1
 
@@ -39,7 +38,7 @@ class Ports(Protocol):
     timers: Timers
 
 
-def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext) -> Handled[DeleteRecordsResponse | Later]:
+async def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     def answer(results: Iterator[DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
         return DeleteRecordsResponse(
             throttle_time_ms=0,
@@ -50,17 +49,9 @@ def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext)
 
     deleting: list[Deleting] = []
     asked = ((t.name, p) for t in request.topics for p in t.partitions)
-    handled = for_each(asked, lambda a: _delete(ports, deleting, *a), answer, work=100, groups=len(request.topics))
-    if isinstance(handled, DeleteRecordsResponse):
-        return DeletionWait(ports.timers, handled, deleting).begin(request.timeout_ms)
-    return _in_steps(ports, handled, deleting, request.timeout_ms)
-
-
-def _in_steps(
-    ports: Ports, steps: Steps[DeleteRecordsResponse], deleting: list[Deleting], timeout_ms: int
-) -> Steps[DeleteRecordsResponse | Later]:
-    response = yield from steps
-    return DeletionWait(ports.timers, response, deleting).begin(timeout_ms)
+    response = await each(asked, lambda a: _delete(ports, deleting, *a), answer, work=100, groups=len(request.topics))
+    await _followers_deleted(ports.timers, deleting, request.timeout_ms)
+    return response
 
 
 class Deleting(msgspec.Struct, kw_only=True):
@@ -86,49 +77,23 @@ class Deleting(msgspec.Struct, kw_only=True):
         return result.low_watermark >= self.offset
 
 
-class DeletionWait:
-    """One parked request that waits for followers."""
-
-    def __init__(self, timers: Timers, response: DeleteRecordsResponse, deleting: list[Deleting]) -> None:
-        self._timers = timers
-        self._response = response
-        self._deleting = deleting
-        self._later: Later | None = None
-        self._timer: Timer | None = None
-
-    def begin(self, timeout_ms: int) -> DeleteRecordsResponse | Later:
-        if self._is_over():
-            return self._response
-        self._later = Later(on_abandoned=self._stop)
-        self._timer = self._timers.call_later(max(0, timeout_ms), self._timed_out)
-        return self._later
-
-    def _is_over(self) -> bool:
-        self._deleting = [one for one in self._deleting if not one.is_over()]
-        for one in self._deleting:
-            one.partition.waiters[self._woken] = None
-        return not self._deleting
-
-    def _woken(self) -> None:
-        if self._timer is not None and self._is_over():
-            self._finish()
-
-    def _timed_out(self) -> None:
-        for one in self._deleting:
+async def _followers_deleted(timers: Timers, deleting: list[Deleting], timeout_ms: int) -> None:
+    """Park the request until the live followers have deleted the records as well, or until its timeout, and update the results."""
+    if not (left := [one for one in deleting if not one.is_over()]):
+        return
+    wakeup = Wakeup(timers, timeout_ms)
+    try:
+        while left and not wakeup.is_over:
+            for one in left:
+                one.partition.waiters[wakeup.wake] = None
+            await wakeup.wait()
+            left = [one for one in left if not one.is_over()]
+        for one in left:
             one.result.error_code = Code.REQUEST_TIMED_OUT
-        self._finish()
-
-    def _stop(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-        for one in self._deleting:
-            one.partition.waiters.pop(self._woken, None)
-
-    def _finish(self) -> None:
-        self._stop()
-        assert self._later is not None
-        self._later.resolve(self._response)
+    finally:
+        wakeup.stop()
+        for one in deleting:
+            one.partition.waiters.pop(wakeup.wake, None)
 
 
 def _delete(ports: Ports, deleting: list[Deleting], topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

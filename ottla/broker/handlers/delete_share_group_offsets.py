@@ -9,7 +9,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.handlers.support.common import share_error_message
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -17,7 +17,6 @@ from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -25,13 +24,7 @@ class Ports(Protocol):
     share_groups: ShareGroupStates
 
 
-def handle(
-    ports: Ports, request: DeleteShareGroupOffsetsRequest, context: RequestContext
-) -> Handled[DeleteShareGroupOffsetsResponse]:
-    return run_first_step(_delete(ports, request))
-
-
-def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[DeleteShareGroupOffsetsResponse]:
+async def handle(ports: Ports, request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> DeleteShareGroupOffsetsResponse:
     group_id, groups = request.group_id, ports.groups
     try:
         if not groups.offers_share_protocol:
@@ -41,7 +34,7 @@ def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[Dele
         shard, runtime = groups.shard(group_id)
         shard.check_share_group(group_id)
         deletion = runtime.execute(shard.shares.delete_offsets(group_id, [topic.topic_name for topic in request.topics]))
-        refusals = yield from ports.share_groups.delete(group_id, deletion.partitions)
+        refusals = await ports.share_groups.delete(group_id, deletion.partitions)
         deleted = [topic_id for topic_id in deletion.partitions if topic_id not in refusals]
         if deleted:
             shard, runtime = groups.shard(group_id)
@@ -56,7 +49,7 @@ def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[Dele
         refused += [_topic(names[topic_id], topic_id, error) for topic_id, error in refusals.items()]
         return DeleteShareGroupOffsetsResponse(responses=done + refused)
 
-    return (yield from made(answer, len(request.topics)))
+    return await made(answer, len(request.topics))
 
 
 def _topic(name: str, topic_id: bytes, error: KafkaError | None = None) -> DeleteShareGroupOffsetsResponseTopic:

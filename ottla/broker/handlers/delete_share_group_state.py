@@ -7,7 +7,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import for_each_partition
 from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
@@ -24,8 +23,8 @@ class Ports(Protocol):
     share_states: ShareStates
 
 
-def handle(ports: Ports, request: DeleteShareGroupStateRequest, context: RequestContext) -> Handled[DeleteShareGroupStateResponse]:
-    return for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
+async def handle(ports: Ports, request: DeleteShareGroupStateRequest, context: RequestContext) -> DeleteShareGroupStateResponse:
+    return await for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
 
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:

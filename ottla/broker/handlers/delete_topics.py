@@ -14,7 +14,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
-from ottla.broker.handlers.support.each import Handled, each, made
+from ottla.broker.handlers.support.each import each, made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_topics import (
@@ -24,7 +24,6 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Steps, run_first_step
 
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -39,25 +38,8 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> Handled[DeleteTopicsResponse]:
-    return run_first_step(_in_steps(ports, context, request))
-
-
-class _RequestedTopics:
-    """The topics of a request. A repeated topic gets one error and is not deleted. Entries without name and id get an error
-    each."""
-
-    def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
-        topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-        self.by_name = Counter(t.name for t in topics)
-        self.by_id = Counter(t.topic_id for t in topics)
-        self.distinct = {
-            (t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(topics)
-        }
-
-
-def _in_steps(ports: Ports, context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
-    asked = yield from made(lambda: _RequestedTopics(request, context.version), len(request.topics) + len(request.topic_names))
+async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+    asked = await made(lambda: _RequestedTopics(request, context.version), len(request.topics) + len(request.topic_names))
 
     def delete(topic: DeleteTopicState) -> DeletableTopicResult:
         if topic.name is not None and asked.by_name[topic.name] > 1:
@@ -76,14 +58,25 @@ def _in_steps(ports: Ports, context: RequestContext, request: DeleteTopicsReques
         topic = state.topics.get(asked_topic.name or "") or state.topics_by_id.get(asked_topic.topic_id)
         return 5 if topic is None else TOPIC_WORK + topic.partition_count // 2
 
-    return (
-        yield from each(
-            asked.distinct.values(),
-            delete,
-            lambda results: DeleteTopicsResponse(throttle_time_ms=0, responses=list(results)),
-            work=work,
-        )
+    return await each(
+        asked.distinct.values(),
+        delete,
+        lambda results: DeleteTopicsResponse(throttle_time_ms=0, responses=list(results)),
+        work=work,
     )
+
+
+class _RequestedTopics:
+    """The topics of a request. A repeated topic gets one error and is not deleted. Entries without name and id get an error
+    each."""
+
+    def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
+        topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+        self.by_name = Counter(t.name for t in topics)
+        self.by_id = Counter(t.topic_id for t in topics)
+        self.distinct = {
+            (t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(topics)
+        }
 
 
 def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:

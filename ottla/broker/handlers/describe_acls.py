@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
-def handle(ports: object, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+async def handle(ports: object, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     if 0 in (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type):
         # Kafka closes the connection of such a client instead (DescribeAclsRequest.normalizeAndValidate).
         return DescribeAclsResponse(

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.client_quotas import ENTITY_TYPES, IP, Entity
 from ottla.protocol.errors import Code, KafkaError
@@ -21,7 +20,7 @@ from ottla.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 EXACTLY, BY_DEFAULT, WHATEVER = range(3)
 """Match types for a part of an entity: this name, the default of its type, or any name (DescribeClientQuotasRequest)."""
@@ -34,12 +33,12 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: DescribeClientQuotasRequest, context: RequestContext) -> Handled[DescribeClientQuotasResponse]:
+async def handle(ports: Ports, request: DescribeClientQuotasRequest, context: RequestContext) -> DescribeClientQuotasResponse:
     try:
         wanted = _filter(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message, entries=None)
-    return run_first_step(_in_steps(ports, wanted, is_strict=request.strict))
+    return await _in_steps(ports, wanted, is_strict=request.strict)
 
 
 def _filter(components: list[ComponentData]) -> Filter:
@@ -67,7 +66,7 @@ def _filter(components: list[ComponentData]) -> Filter:
     return wanted
 
 
-def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> Steps[DescribeClientQuotasResponse]:
+async def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> DescribeClientQuotasResponse:
     entries, pace = [], Pace(double_first=True)
     for entity, values in list(ports.cluster.state.client_quotas.by_entity.items()):
         if _matches(entity, wanted, is_strict=is_strict):
@@ -78,7 +77,7 @@ def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> Steps[Describ
                 )
             )
         if pace.spend(2):
-            yield None
+            await next_turn()
     return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)
 
 

@@ -35,7 +35,7 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+async def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         return DescribeClusterResponse(

@@ -21,7 +21,7 @@ from ottla.broker.handlers.support.configs import (
     group_entries,
     topic_entries,
 )
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.handlers.support.loggers import logger_entries
 from ottla.broker.loop.logs import LogLevels
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -42,7 +42,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 RESOURCE_WORK = 500
 """The cost of a resource, in units of `protocol.steps.Pace`."""
@@ -54,18 +54,14 @@ class Ports(Protocol):
     log_levels: LogLevels
 
 
-def handle(ports: Ports, request: DescribeConfigsRequest, context: RequestContext) -> Handled[DescribeConfigsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+async def handle(ports: Ports, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     results, pace = [], Pace(double_first=True)
     for resource in request.resources:
         if pace.spend(RESOURCE_WORK):
-            yield None
+            await next_turn()
         keys = resource.configuration_keys or []
         # An empty list requests all keys.
-        wanted: set[str] = yield from made(partial(set, keys), len(keys))
+        wanted: set[str] = await made(partial(set, keys), len(keys))
         results.append(_describe(ports, request, resource, wanted))
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 

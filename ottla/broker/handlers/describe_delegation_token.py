@@ -12,7 +12,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
 
-def handle(ports: object, request: DescribeDelegationTokenRequest, context: RequestContext) -> DescribeDelegationTokenResponse:
+async def handle(
+    ports: object, request: DescribeDelegationTokenRequest, context: RequestContext
+) -> DescribeDelegationTokenResponse:
     return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

@@ -13,7 +13,6 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import GROUP_OPERATIONS, NOT_ASKED
-from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work
@@ -23,7 +22,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
@@ -35,22 +34,18 @@ class Ports(Protocol):
     groups: Groups
 
 
-def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestContext) -> Handled[DescribeGroupsResponse]:
-    return run_first_step(_describe_all(ports, context, request))
-
-
-def _describe_all(ports: Ports, context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+async def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     described, pace = [], Pace(double_first=True)
     for group_id in request.groups:
         if pace.spend(id_work(group_id)):
-            yield None
-        described.append((yield from _describe(ports, context, request, group_id, pace)))
+            await next_turn()
+        described.append(await _describe(ports, context, request, group_id, pace))
     return DescribeGroupsResponse(groups=described)
 
 
-def _describe(
+async def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
-) -> Steps[DescribedGroup]:
+) -> DescribedGroup:
     """Describe the group as it is at the first step, so that state and members are consistent."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     try:
@@ -94,7 +89,7 @@ def _describe(
             )
         )
         if pace.spend(MEMBER_WORK):
-            yield None
+            await next_turn()
     return described
 
 

@@ -46,7 +46,7 @@ class Ports(Protocol):
     def problems(self) -> list[str]: ...
 
 
-def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+async def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
         wanted = {(t.topic, index) for t in request.topics for index in t.partitions}

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.metadata.topic_names import check_topic_name
@@ -23,7 +22,7 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 PARTITION_WORK = 3
 """The cost of a partition, without its producers, in units of `protocol.steps.Pace`."""
@@ -37,25 +36,21 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: DescribeProducersRequest, context: RequestContext) -> Handled[DescribeProducersResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+async def handle(ports: Ports, request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
     topics, pace = [], Pace(double_first=True)
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
             if pace.spend(PARTITION_WORK):
-                yield None
-            answers.append((yield from _describe(ports, topic.name, index, pace)))
+                await next_turn()
+            answers.append(await _describe(ports, topic.name, index, pace))
         topics.append(TopicResponse(name=topic.name, partitions=answers))
         if pace.spend(1):
-            yield None
+            await next_turn()
     return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
 
-def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> Steps[PartitionResponse]:
+async def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> PartitionResponse:
     try:
         check_topic_name(topic)
         if topic not in ports.cluster.state.topics:
@@ -78,7 +73,7 @@ def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> Steps[Partiti
             )
         )
         if pace.spend(1):
-            yield None
+            await next_turn()
     return PartitionResponse(partition_index=index, error_code=0, error_message=None, active_producers=producers)
 
 

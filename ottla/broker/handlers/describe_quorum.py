@@ -11,7 +11,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code
@@ -25,7 +24,7 @@ from ottla.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 
 class Ports(Protocol):
@@ -37,11 +36,11 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext) -> Handled[DescribeQuorumResponse]:
+async def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
     # As in Kafka, only a request for exactly the metadata partition succeeds (RaftUtil.hasValidTopicPartition). Otherwise all
     # partitions of the request get an error.
     if not _asks_for_metadata(request):
-        return run_first_step(_refused(request))
+        return await _refused(request)
     node_id, log, now_ms = ports.live_config.settings.node_id, ports.cluster.metadata_log, ports.clock.now_ms()
     voter = ReplicaState(
         replica_id=node_id,
@@ -85,7 +84,7 @@ def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
     return request.topics[0].topic_name == METADATA_TOPIC and request.topics[0].partitions[0].partition_index == 0
 
 
-def _refused(request: DescribeQuorumRequest) -> Steps[DescribeQuorumResponse]:
+async def _refused(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     topics, pace = [], Pace(double_first=True)
     for topic in request.topics:
         partitions = []
@@ -103,10 +102,10 @@ def _refused(request: DescribeQuorumRequest) -> Steps[DescribeQuorumResponse]:
                 )
             )
             if pace.spend(1):
-                yield None
+                await next_turn()
         topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
         if pace.spend(1):
-            yield None
+            await next_turn()
     return DescribeQuorumResponse(error_code=0, error_message="", topics=topics, nodes=[])
 
 

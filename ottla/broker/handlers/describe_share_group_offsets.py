@@ -15,7 +15,6 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
 from ottla.broker.handlers.support.common import share_error_message, topic_id
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
@@ -29,7 +28,7 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 TOPIC_WORK = 2
 """The cost of a topic, without its partitions, in units of `protocol.steps.Pace`."""
@@ -41,23 +40,17 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(
+async def handle(
     ports: Ports, request: DescribeShareGroupOffsetsRequest, context: RequestContext
-) -> Handled[DescribeShareGroupOffsetsResponse]:
-    return run_first_step(_describe_all(ports, request, context))
-
-
-def _describe_all(
-    ports: Ports, request: DescribeShareGroupOffsetsRequest, context: RequestContext
-) -> Steps[DescribeShareGroupOffsetsResponse]:
+) -> DescribeShareGroupOffsetsResponse:
     if not ports.groups.offers_share_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
     described, pace = [], Pace(double_first=True)
     for asked in request.groups:
         if pace.spend(id_work(asked.group_id)):
-            yield None
+            await next_turn()
         try:
-            topics = yield from _topics(ports, asked, pace)
+            topics = await _topics(ports, asked, pace)
             described.append(DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=topics))
         except KafkaError as error:
             described.append(_refused(asked.group_id, error))
@@ -70,9 +63,9 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
     )
 
 
-def _topics(
+async def _topics(
     ports: Ports, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
-) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
     """Topics that exist, then the others. Raises `KafkaError`."""
     wanted: list[tuple[str, Iterable[int]]]
     if asked.topics is None:
@@ -89,12 +82,12 @@ def _topics(
     summary_work = SUMMARY_WORK + id_work(asked.group_id)
     for name, partitions in wanted:
         if pace.spend(TOPIC_WORK):
-            yield None
+            await next_turn()
         identity = topic_id(ports.cluster, name)
         answers = []
         for partition in partitions:
             if pace.spend(summary_work):
-                yield None
+                await next_turn()
             is_known = identity != NO_UUID
             offset = ports.share_groups.offset(ShareKey(asked.group_id, identity, partition)) if is_known else ShareOffset()
             answers.append(

@@ -12,7 +12,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.support.common import TOPIC_OPERATIONS
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
@@ -27,7 +27,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 TOPIC_WORK = 5
 """The cost of a topic, in units of `protocol.steps.Pace`. Partitions are not counted, because a response has few."""
@@ -40,18 +40,10 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(
-    ports: Ports, request: DescribeTopicPartitionsRequest, context: RequestContext
-) -> Handled[DescribeTopicPartitionsResponse]:
-    return run_first_step(_in_steps(ports, context, request))
-
-
-def _in_steps(
-    ports: Ports, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> Steps[DescribeTopicPartitionsResponse]:
+async def handle(ports: Ports, request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
     state = ports.cluster.state
     asked = request.topics
-    if not (yield from made(lambda: _is_sound(request), len(asked))):
+    if not (await made(lambda: _is_sound(request), len(asked))):
         return failed(request, context.version, Code.INVALID_REQUEST)
     first, start = "", 0
     if request.cursor is not None:
@@ -61,9 +53,9 @@ def _in_steps(
     names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     pace = Pace(double_first=True)
-    for name in (yield from made(lambda: sorted({name for name in names if name >= first}), len(names))):
+    for name in await made(lambda: sorted({name for name in names if name >= first}), len(names)):
         if pace.spend(TOPIC_WORK):
-            yield None
+            await next_turn()
         topic = state.topics.get(name)
         if topic is None:
             if asked:

@@ -10,7 +10,7 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.handlers.support.each import Handled, for_each
+from ottla.broker.handlers.support.each import each
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.describe_transactions import (
@@ -25,8 +25,8 @@ class Ports(Protocol):
     transactions: Transactions
 
 
-def handle(ports: Ports, request: DescribeTransactionsRequest, context: RequestContext) -> Handled[DescribeTransactionsResponse]:
-    return for_each(
+async def handle(ports: Ports, request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
+    return await each(
         request.transactional_ids,
         lambda transactional_id: _describe(ports, transactional_id),
         lambda results: DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=list(results)),

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled, counted_by_name
+from ottla.broker.handlers.support.each import counted_by_name
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_user_scram_credentials import (
@@ -15,23 +15,18 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 
 class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(
+async def handle(
     ports: Ports, request: DescribeUserScramCredentialsRequest, context: RequestContext
-) -> Handled[DescribeUserScramCredentialsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    # An empty list of users means all users, as null does.
+) -> DescribeUserScramCredentialsResponse:
     if request.users:
-        named = yield from counted_by_name(request.users)
+        named = await counted_by_name(request.users)
         users = [(user.name, times) for user, times in named]
     else:
         users = [(name, 1) for name in ports.cluster.state.credentials.by_user]
@@ -39,7 +34,7 @@ def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Ste
     for name, times in users:
         results.append(_describe(ports, name, times))
         if pace.spend(2):
-            yield None
+            await next_turn()
     return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message=None, results=results)
 
 

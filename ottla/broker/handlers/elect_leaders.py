@@ -9,7 +9,6 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, clipped
 from ottla.protocol.messages.elect_leaders import (
@@ -18,7 +17,7 @@ from ottla.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -27,30 +26,26 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> Handled[ElectLeadersResponse]:
+async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     # Kafka does not check the election type of a request with an empty list of topics.
     if request.election_type not in (PREFERRED, UNCLEAN) and request.topic_partitions != []:
         return _refused(request, Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     results, pace = [], Pace(double_first=True)
     if request.topic_partitions is None:
         # For all partitions, Kafka only lists those that needed an election.
         for name in list(ports.cluster.state.topics):
             results.append(ReplicaElectionResult(topic=name, partition_result=[]))
             if pace.spend(1):
-                yield None
+                await next_turn()
     for asked in request.topic_partitions or ():
         answers = []
         for index in asked.partitions:
             answers.append(_elect(ports, asked.topic, index))
             if pace.spend(1):
-                yield None
+                await next_turn()
         results.append(ReplicaElectionResult(topic=asked.topic, partition_result=answers))
         if pace.spend(1):
-            yield None
+            await next_turn()
     return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
 
 

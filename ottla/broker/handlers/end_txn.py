@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
-from ottla.broker.hooks.interception import DecisionDelayed, Latch
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
+from ottla.broker.hooks.interception import DecisionDelayed
 from ottla.broker.partitions.barrier import Barrier
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.protocol.steps import Pause
 
 TV2_FROM = 5
 
@@ -27,56 +26,38 @@ TV2_FROM = 5
 class Ports(Protocol):
     barrier: Barrier
     transactions: Transactions
-    lifecycle: Lifecycle
 
 
-def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Later:
+async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     try:
-        if not request.transactional_id:
-            raise KafkaError(Code.INVALID_REQUEST)
-        identity = ports.transactions.end(
-            request.transactional_id,
-            ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-            commit=request.committed,
-            client_version=2 if context.version >= TV2_FROM else 0,
-        )
-    except DecisionDelayed as held:
-        return _when_released(ports, request, context, held.latch)
+        identity = await _decided(ports, request, context)
     except KafkaError as error:
+        # The error reveals the coordinator's state, which may not be committed or durable yet.
+        await ports.transactions.once_committed(request.transactional_id)
         return failed(request, context.version, error.code)
-    if ports.barrier.is_replicated:
-        # The wait below ends when the decision is committed. The response need not wait for the record that completes the
-        # transaction.
-        ports.barrier.take_dependencies()
-    response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
-    transactions = ports.transactions
-    if transactions.has_ended(request.transactional_id):
-        return response
-    later = Later(is_durable=True)
-    # The response if another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
-    lost = failed(request, context.version, Code.NOT_COORDINATOR)
-    transactions.when_ended(request.transactional_id, lambda durable: later.resolve(response if durable else lost))
-    return later
+    if not await ports.transactions.once_ended(request.transactional_id):
+        # Another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
+        return failed(request, context.version, Code.NOT_COORDINATOR)
+    return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
-def _when_released(ports: Ports, request: EndTxnRequest, context: RequestContext, latch: Latch) -> Later:
-    """Handle the request again after the latch is opened, as if it had arrived then."""
-    later = Later()
-
-    def answered(response: EndTxnResponse) -> None:
-        later.resolve(response)
-
-    def released() -> None:
-        if ports.lifecycle.is_stopping:
-            return
-        response = handle(ports, request, context)
-        if isinstance(response, Later):
-            response.on_ready(answered)
-        else:
-            answered(response)
-
-    latch.when_open(released)
-    return later
+async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext) -> ProducerIdAndEpoch:
+    """Decide the outcome; returns the producer id and epoch of the next transaction. Raises `KafkaError`."""
+    if not request.transactional_id:
+        raise KafkaError(Code.INVALID_REQUEST)
+    while True:
+        try:
+            return ports.transactions.end(
+                request.transactional_id,
+                ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+                commit=request.committed,
+                client_version=2 if context.version >= TV2_FROM else 0,
+            )
+        except DecisionDelayed as held:
+            # Handle the request again after the latch is opened, as if it had arrived then.
+            released: Pause[None] = Pause(is_parked=True)
+            held.latch.when_open(released.end)
+            await released
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
@@ -88,4 +69,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID"),
+    waits_for=WaitsFor.NOTHING,
 )

@@ -12,7 +12,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
 
-def handle(ports: object, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
+async def handle(ports: object, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
     return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
 from ottla.broker.handlers.support.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
-from ottla.broker.handlers.support.parked import ParkedFetch, Waiter
+from ottla.broker.handlers.support.parked_fetch import read_when_woken
 from ottla.broker.limits.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -35,9 +35,7 @@ from ottla.broker.limits.fetch_sessions import (
 )
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Clock, Timers
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.loop.wakeup import Wakeup
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
@@ -52,7 +50,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Pace, Steps, run
+from ottla.protocol.steps import Pace, next_turn
 from ottla.storage.unchecked import CHECKED_BATCHES
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -80,27 +78,16 @@ class Ports(Protocol):
     live_config: LiveConfig
     clock: Clock
     timers: Timers
-    stepping: Stepping
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
-    lifecycle: Lifecycle
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse | Later | Steps[FetchResponse | Later]:
+async def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    fetch = Fetch(ports, request, context)
-    count = 0
-    for topic in request.topics:
-        count += len(topic.partitions)
-        if count > PARTITIONS_AT_ONCE:
-            return fetch.start()
-    session = fetch.known_session() if request.session_id != NO_SESSION else None
-    if session is not None and len(session.partitions) > PARTITIONS_AT_ONCE:
-        return fetch.start()
-    return run(fetch.start())
+    return await Fetch(ports, request, context).respond()
 
 
 class Fetch:
@@ -137,36 +124,30 @@ class Fetch:
         # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
 
-    def known_session(self) -> ConsumerFetchSession | None:
-        """The session of the request, if it exists."""
-        return self._ports.fetch_sessions.get(self._request.session_id)
-
-    def start(self) -> Steps[FetchResponse | Later]:
+    async def respond(self) -> FetchResponse:
         try:
-            return (yield from self._begin())
+            try:
+                await self._resolve()
+            except KafkaError as error:
+                return FetchResponse(throttle_time_ms=0, error_code=error.code)
+            wait_ms = self._request.max_wait_ms
+            if await self._read_all() or wait_ms <= 0 or not self._partitions:
+                return await self._response()
+            # Drop the data while the fetch waits. The partitions are read again for the response.
+            self._answers = []
+            wakeup = Wakeup(self._ports.timers, wait_ms)
+            if self._has_changed():
+                # A partition has changed while others were being read.
+                wakeup.wake()
+            return await read_when_woken(self._ports, self, wakeup)
         finally:
             self._count_read(0)
 
-    def _begin(self) -> Steps[FetchResponse | Later]:
-        try:
-            yield from self._resolve()
-        except KafkaError as error:
-            return FetchResponse(throttle_time_ms=0, error_code=error.code)
-        enough = yield from self._read_all()
-        wait_ms = self._request.max_wait_ms
-        if enough or wait_ms <= 0 or not self._partitions:
-            answer = yield from response(self._session, self._answers, is_whole=self._full)
-            return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
-        # Drop the data while the fetch waits. The partitions are read again for the response.
-        self._answers = []
-        parked = ParkedFetch(self._ports, self)
-        later = parked.park(wait_ms, is_large=len(self._requested) > PARTITIONS_AT_ONCE)
-        if self._has_changed():
-            # A partition has changed while others were being read.
-            parked.wake()
-        return later
+    async def _response(self) -> FetchResponse:
+        answer = await response(self._session, self._answers, is_whole=self._full)
+        return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
 
-    def _resolve(self) -> Steps[None]:
+    async def _resolve(self) -> None:
         """Set the partitions to read from the request and its session. Raises the errors of `FetchSessions`."""
         request, sessions = self._request, self._ports.fetch_sessions
         pace = Pace()
@@ -183,7 +164,7 @@ class Fetch:
                     start_offset=p.log_start_offset,
                 )
                 if pace.spend(1):
-                    yield None
+                    await next_turn()
         now_ms = self._ports.clock.now_ms()
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -203,13 +184,13 @@ class Fetch:
 
     # waiting
 
-    def listen(self, waiter: Waiter) -> None:
+    def listen(self, wakeup: Wakeup) -> None:
         for partition in self._partitions:
-            partition.waiters[waiter] = None
+            partition.waiters[wakeup.wake] = None
 
-    def ignore(self, waiter: Waiter) -> None:
+    def ignore(self, wakeup: Wakeup) -> None:
         for partition in self._partitions:
-            partition.waiters.pop(waiter, None)
+            partition.waiters.pop(wakeup.wake, None)
 
     def _has_changed(self) -> bool:
         """Whether a partition has new data, or is no longer available, since the partitions were read."""
@@ -238,21 +219,14 @@ class Fetch:
     def may_have_enough(self) -> bool:
         return self._has_revealed() or self._answers_bytes + self._appended_bytes() >= self._min_bytes or self._is_any_gone()
 
-    def read(self, *, is_last: bool) -> Steps[FetchResponse | None]:
+    async def read(self, *, is_last: bool) -> FetchResponse | None:
         try:
-            if not (yield from self._read_all()) and not is_last:
+            if not await self._read_all() and not is_last:
                 self._answers = []
                 return None
-            answer = yield from response(self._session, self._answers, is_whole=self._full)
-            return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
+            return await self._response()
         finally:
             self._count_read(0)
-
-    def refused(self) -> FetchResponse:
-        return failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR)
-
-    def abandoned(self) -> None:
-        self._answers, self._requested, self._partitions = [], [], []
 
     # reading
 
@@ -262,7 +236,7 @@ class Fetch:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
 
-    def _read_all(self) -> Steps[bool]:
+    async def _read_all(self) -> bool:
         """Read every partition; returns whether the response should be sent now."""
         pace = Pace()
         budget_bytes = self._max_bytes
@@ -284,7 +258,7 @@ class Fetch:
             self._answers_bytes += size_bytes
             if pace.spend(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
                 self._count_read(self._answers_bytes)
-                yield None
+                await next_turn()
                 self._checks_left = CHECKED_BATCHES
                 budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
         self._partitions = partitions
@@ -394,5 +368,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ TOPIC, CLUSTER_ACTION CLUSTER"),
+    waits_for=WaitsFor.DURABILITY,
     is_bulky=True,
 )

@@ -14,7 +14,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import BrokerAddress, broker_address
-from ottla.broker.handlers.support.each import Handled, for_each
+from ottla.broker.handlers.support.each import each
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
@@ -45,7 +45,7 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContext) -> Handled[FindCoordinatorResponse]:
+async def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     topic = _TOPICS.get(request.key_type)
     is_share = request.key_type == SHARE_KEY_TYPE
     if topic is None or (is_share and context.version < SHARES_FROM):
@@ -70,7 +70,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
             return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=_MESSAGES[code])
         return Coordinator(key=key, node_id=leader.node_id, host=leader.host, port=leader.port, error_code=0, error_message="")
 
-    return for_each(
+    return await each(
         request.coordinator_keys,
         coordinator,
         lambda coordinators: FindCoordinatorResponse(coordinators=list(coordinators)),

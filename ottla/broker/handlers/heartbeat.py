@@ -20,7 +20,7 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+async def handle(ports: Ports, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)

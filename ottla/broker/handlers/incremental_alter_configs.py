@@ -14,7 +14,7 @@ from ottla.broker.config.definitions import Definition, broker_definitions, topi
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
-from ottla.broker.handlers.support.each import Handled, each
+from ottla.broker.handlers.support.each import each
 from ottla.broker.handlers.support.loggers import APPEND, DELETE, SET, SUBTRACT, VERBS, alter_loggers
 from ottla.broker.loop.logs import LogLevels
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -27,7 +27,6 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -36,21 +35,13 @@ class Ports(Protocol):
     log_levels: LogLevels
 
 
-def handle(
-    ports: Ports, request: IncrementalAlterConfigsRequest, context: RequestContext
-) -> Handled[IncrementalAlterConfigsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
-    twice = yield from repeated(request.resources)
-    return (
-        yield from each(
-            request.resources,
-            lambda resource: _alter(ports, resource, twice, request.validate_only),
-            lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
-            work=change_work,
-        )
+async def handle(ports: Ports, request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+    twice = await repeated(request.resources)
+    return await each(
+        request.resources,
+        lambda resource: _alter(ports, resource, twice, request.validate_only),
+        lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
+        work=change_work,
     )
 
 

@@ -31,7 +31,7 @@ class Ports(Protocol):
     takeovers: Takeovers
 
 
-def handle(ports: Ports, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def handle(ports: Ports, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     try:
         expected = _expected(request)
         if request.transactional_id is None:

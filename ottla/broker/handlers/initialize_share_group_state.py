@@ -11,7 +11,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import for_each_partition
 from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
@@ -28,10 +27,10 @@ class Ports(Protocol):
     share_states: ShareStates
 
 
-def handle(
+async def handle(
     ports: Ports, request: InitializeShareGroupStateRequest, context: RequestContext
-) -> Handled[InitializeShareGroupStateResponse]:
-    return for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
+) -> InitializeShareGroupStateResponse:
+    return await for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
 
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:

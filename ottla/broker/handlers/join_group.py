@@ -16,10 +16,10 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
-from ottla.broker.loop.pending_response import Later
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ottla.protocol.steps import Pause
 
 REBALANCE_TIMEOUT_FROM = 1
 KNOWN_ID_FROM = 4
@@ -32,9 +32,9 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Later:
+async def handle(ports: Ports, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
     version = context.version
-    later = Later()
+    joined: Pause[JoinAnswer] = Pause(is_parked=True)
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
@@ -52,13 +52,13 @@ def handle(ports: Ports, request: JoinGroupRequest, context: RequestContext) -> 
             protocol_type=request.protocol_type,
             protocols=[(p.name, p.metadata) for p in request.protocols],
             needs_known_id=version >= KNOWN_ID_FROM,
-            waiter=lambda answer: later.resolve(_response(answer, version)),
+            waiter=joined.end,
             supports_skip_assignment=version >= SKIP_ASSIGNMENT_FROM,
         )
         runtime.execute(shard.join(join, ports.clock.steady_ms()))
     except KafkaError as error:
         return failed(request, version, error.code)
-    return later
+    return _response(await joined, version)
 
 
 def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:

@@ -11,11 +11,10 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.loop.env import Clock
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from ottla.protocol.steps import Steps, run_first_step
+from ottla.protocol.steps import next_turn
 
 MEMBERS_PER_STEP = 500
 MANY_MEMBERS_FROM = 3
@@ -29,11 +28,7 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: LeaveGroupRequest, context: RequestContext) -> Handled[LeaveGroupResponse]:
-    return run_first_step(_in_steps(ports, context, request))
-
-
-def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
+async def handle(ports: Ports, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     """Remove many members in several steps, as if each step were a separate request."""
     members: list[MemberResponse] = []
     try:
@@ -45,7 +40,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest)
             )
         for start in range(0, max(len(request.members), 1), MEMBERS_PER_STEP):
             if start:
-                yield None
+                await next_turn()
             leaving: Leaving = [(m.member_id, m.group_instance_id) for m in request.members[start : start + MEMBERS_PER_STEP]]
             codes = _leave(ports, request.group_id, leaving)
             members += [

@@ -11,7 +11,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.cluster import (
     BROKER_LOGGER_RESOURCE,
@@ -26,7 +25,7 @@ from ottla.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 _SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
@@ -36,11 +35,7 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-def handle(ports: Ports, request: ListConfigResourcesRequest, context: RequestContext) -> Handled[ListConfigResourcesResponse]:
-    return run_first_step(_in_steps(ports, context, request))
-
-
-def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
+async def handle(ports: Ports, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
     wanted = {CLIENT_METRICS_RESOURCE} if context.version == 0 else set(request.resource_types) or _SUPPORTED
     if not wanted <= _SUPPORTED:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
@@ -49,13 +44,13 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
     for name in list(ports.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
         resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.spend(1):
-            yield None
+            await next_turn()
     # Only groups and client metrics with their own configs are listed.
     for kind, name in list(ports.cluster.state.configs):
         if kind in wanted and kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
             resources.append(ConfigResource(resource_name=name, resource_type=kind))
         if pace.spend(1):
-            yield None
+            await next_turn()
     for kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         if kind in wanted:
             resources.append(ConfigResource(resource_name=str(ports.live_config.settings.node_id), resource_type=kind))

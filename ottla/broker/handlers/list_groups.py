@@ -13,11 +13,11 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 GROUP_WORK = 5
 """The cost of a group, in units of `protocol.steps.Pace`."""
@@ -27,20 +27,20 @@ class Ports(Protocol):
     groups: Groups
 
 
-def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> Handled[ListGroupsResponse]:
+async def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     if ports.groups.is_loading:
         return failed(request, context.version, Code.COORDINATOR_LOAD_IN_PROGRESS)
-    return run_first_step(_list(request, ports.groups.shards()))
+    return await _list(request, ports.groups.shards())
 
 
-def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
-    states = yield from made(lambda: {s.lower() for s in request.states_filter}, len(request.states_filter))
-    types = yield from made(lambda: {t.lower() for t in request.types_filter}, len(request.types_filter))
+async def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> ListGroupsResponse:
+    states = await made(lambda: {s.lower() for s in request.states_filter}, len(request.states_filter))
+    types = await made(lambda: {t.lower() for t in request.types_filter}, len(request.types_filter))
     listed, pace = [], Pace(double_first=True)
     groups = ((shard, group_id) for shard in shards for group_id in shard.group_ids())
     for shard, group_id in groups:
         if pace.spend(GROUP_WORK):
-            yield None
+            await next_turn()
         group = shard.view(group_id)
         if group is None:
             continue

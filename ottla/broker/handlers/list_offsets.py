@@ -32,7 +32,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -53,14 +53,10 @@ class Ports(Protocol):
     partitions: Partitions
 
 
-def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+async def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """Handle one partition after the other. As in Kafka, a repeated partition gets one result, INVALID_REQUEST."""
     if request.isolation_level not in (0, 1):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    return run_first_step(_in_steps(ports, context, request))
-
-
-def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    """Handle one partition after the other. As in Kafka, a repeated partition gets one result, INVALID_REQUEST."""
     committed = request.isolation_level == 1
     pace = Pace()
     times: Counter[tuple[str, int]] = Counter()
@@ -68,13 +64,13 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
         for asked in topic.partitions:
             times[topic.name, asked.partition_index] += 1
             if pace.spend(1):
-                yield None
+                await next_turn()
     topics = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
             if pace.spend(PARTITION_WORK):
-                yield None
+                await next_turn()
             where = (topic.name, asked.partition_index)
             if times[where] != 1:
                 if times[where]:
@@ -83,7 +79,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
                     )
                 times[where] = 0
                 continue
-            answer = yield from _answer(ports, context, topic.name, asked, request.replica_id, committed=committed)
+            answer = await _answer(ports, context, topic.name, asked, request.replica_id, committed=committed)
             if isinstance(answer, KafkaError):
                 code = answer.code
                 if code is Code.OFFSET_NOT_AVAILABLE and context.version < NOT_AVAILABLE_FROM:
@@ -103,9 +99,9 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
-def _answer(
+async def _answer(
     ports: Ports, context: RequestContext, topic: str, asked: ListOffsetsPartition, replica_id: int, *, committed: bool
-) -> Steps[Answer]:
+) -> Answer:
     try:
         if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
             raise KafkaError(Code.UNSUPPORTED_VERSION)
@@ -117,7 +113,7 @@ def _answer(
     except KafkaError as error:
         return error
     try:
-        return (yield from _look_up(partition, asked, committed=committed, to_end=replica_id != CONSUMER))
+        return await _look_up(partition, asked, committed=committed, to_end=replica_id != CONSUMER)
     except KafkaError as error:
         note_damage(partition.log)
         return error
@@ -125,7 +121,7 @@ def _answer(
         return partition.unreadable(error)
 
 
-def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool, to_end: bool) -> Steps[TimestampedOffset]:
+async def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool, to_end: bool) -> TimestampedOffset:
     """The offset of one partition. ``to_end``: the request is from a follower or a tool, which see the whole log."""
     log = partition.log
     bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark
@@ -140,8 +136,8 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bo
     if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     if asked.timestamp == MAX_TIMESTAMP:
-        return (yield from offset_of_max_timestamp(log, bound)) or _NOTHING
-    return (yield from offset_for_timestamp(log, asked.timestamp, bound)) or _NOTHING
+        return (await offset_of_max_timestamp(log, bound)) or _NOTHING
+    return (await offset_for_timestamp(log, asked.timestamp, bound)) or _NOTHING
 
 
 def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsetsResponse:

@@ -14,7 +14,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
 )
 
 
-def handle(
+async def handle(
     ports: object, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None)

@@ -11,7 +11,7 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
 from ottla.coordinator.transaction.states import BY_LABEL
@@ -21,7 +21,7 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.transaction_states import TxnState
 
 
@@ -30,16 +30,12 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: ListTransactionsRequest, context: RequestContext) -> Handled[ListTransactionsResponse]:
+async def handle(ports: Ports, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
     if ports.transactions.is_loading:
         return failed(request, context.version, Code.COORDINATOR_LOAD_IN_PROGRESS)
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
     filters = request.state_filters
-    unknown = yield from made(lambda: [s for s in filters if s not in BY_LABEL], len(filters))
-    states = yield from made(lambda: {BY_LABEL[s] for s in filters if s in BY_LABEL}, len(filters))
+    unknown = await made(lambda: [s for s in filters if s not in BY_LABEL], len(filters))
+    states = await made(lambda: {BY_LABEL[s] for s in filters if s in BY_LABEL}, len(filters))
     if request.state_filters and not states:
         return ListTransactionsResponse(throttle_time_ms=0, error_code=0, unknown_state_filters=unknown)
     pattern = None
@@ -48,13 +44,13 @@ def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTrans
             pattern = compiled(request.transactional_id_pattern)
         except InvalidExpression:
             return ListTransactionsResponse(throttle_time_ms=0, error_code=Code.INVALID_REGULAR_EXPRESSION)
-    producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
+    producers = await made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
     oldest_ms = ports.clock.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
     transaction_states, pace = [], Pace(double_first=True)
     for shard in ports.transactions.shards():
         for m in list(shard.ids.values()):
             if pace.spend(1 if pattern is None else match_work(pattern, m.transactional_id)):
-                yield None
+                await next_turn()
             if m.state is TxnState.DEAD or (states and m.state not in states) or (producers and m.producer_id not in producers):
                 continue
             if oldest_ms is not None and m.start_ms > oldest_ms:

@@ -21,7 +21,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.support.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from ottla.broker.handlers.support.each import Handled, each, made
+from ottla.broker.handlers.support.each import each, made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.metadata.topic_names import check_topic_name
@@ -37,7 +37,6 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.steps import Steps, run_first_step
 
 SMALL_ENTRIES = 100
 """Maximum number of topics and partitions in a small response, which has a few kilobytes."""
@@ -57,11 +56,7 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: MetadataRequest, context: RequestContext) -> Handled[MetadataResponse]:
-    return run_first_step(_in_steps(ports, context, request))
-
-
-def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
+async def handle(ports: Ports, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version = context.version
     brokers = known_brokers(ports, context.listener)
     alive = {broker.node_id for broker in brokers}
@@ -81,29 +76,25 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
     asked = request.topics
     if asked is None or (version == 0 and not asked):
         every = list(ports.cluster.state.topics.values())
-        return (yield from each(every, lambda topic: _describe(ports, context, request, topic, alive), answer, work=_work))
-    ids, names, is_nameless = yield from made(lambda: _distinct(asked), len(asked))
+        return await each(every, lambda topic: _describe(ports, context, request, topic, alive), answer, work=_work)
+    ids, names, is_nameless = await made(lambda: _distinct(asked), len(asked))
     if version < IDS_FROM and (ids or is_nameless):
         return failed(request, version, Code.INVALID_REQUEST)
     if ids:
         # If a request has topic ids, its names are ignored: Java's Admin sends "" as the name of each id.
         by_id = ports.cluster.state.topics_by_id
-        return (
-            yield from each(
-                ids,
-                lambda topic_id: _by_id(ports, context, request, topic_id, alive),
-                answer,
-                work=lambda topic_id: _work(by_id.get(topic_id)),
-            )
+        return await each(
+            ids,
+            lambda topic_id: _by_id(ports, context, request, topic_id, alive),
+            answer,
+            work=lambda topic_id: _work(by_id.get(topic_id)),
         )
     by_name = ports.cluster.state.topics
-    return (
-        yield from each(
-            names,
-            lambda name: _by_name(ports, context, request, name, alive),
-            answer,
-            work=lambda name: _work(by_name[name]) if name in by_name else CREATE_WORK,
-        )
+    return await each(
+        names,
+        lambda name: _by_name(ports, context, request, name, alive),
+        answer,
+        work=lambda name: _work(by_name[name]) if name in by_name else CREATE_WORK,
     )
 
 

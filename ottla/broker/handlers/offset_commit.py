@@ -16,7 +16,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import refused_first, topic_name
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
@@ -29,7 +29,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 GROUP_ID_NOT_FOUND_FROM = 9
@@ -50,11 +50,7 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) -> Handled[OffsetCommitResponse]:
-    return run_first_step(_commit_all(ports, context, request))
-
-
-def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
+async def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     """Commit many offsets in several batches, which fail independently: a partition gets the error code of its batch."""
     now_ms = ports.clock.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
@@ -89,11 +85,11 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
             if pace.spend(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
                 _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
-                yield None
+                await next_turn()
         if pace.spend(1):
-            yield None
+            await next_turn()
     _commit(ports, context, request, waiting, answers)
-    return (yield from made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
+    return await made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics))
 
 
 def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:

@@ -12,7 +12,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import refused_first
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
@@ -22,7 +22,7 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 PARTITION_WORK = 5
@@ -37,11 +37,7 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) -> Handled[OffsetDeleteResponse]:
-    return run_first_step(_delete_all(ports, context, request))
-
-
-def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
+async def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     """Delete in batches. Each batch checks the group again."""
     refused: Topics = {}
     asked: Topics = {}
@@ -68,13 +64,13 @@ def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequ
                 if pace.spend(PARTITION_WORK):
                     _delete(ports, request.group_id, wheres, waiting)
                     waiting, wheres = [], []
-                    yield None
+                    await next_turn()
             if pace.spend(1):
-                yield None
+                await next_turn()
         _delete(ports, request.group_id, wheres, waiting)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return (yield from made(lambda: OffsetDeleteResponse(topics=refused_first(refused, asked)), len(request.topics)))
+    return await made(lambda: OffsetDeleteResponse(topics=refused_first(refused, asked)), len(request.topics))
 
 
 def _delete(ports: Ports, group_id: str, partitions: list[TopicPartition], answers: list[OffsetDeleteResponsePartition]) -> None:

@@ -14,7 +14,6 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import topic_id, topic_name
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.offsets import GroupOffsets
 from ottla.coordinator.group.records import CommittedOffset
@@ -31,7 +30,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 CODE_FROM = 2
 GROUPS_FROM = 8
@@ -51,27 +50,21 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> Handled[OffsetFetchResponse]:
+async def handle(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     groups = request.groups
     if context.version < GROUPS_FROM:
         groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=None)]
-    return run_first_step(_fetch(ports, context, request, groups))
-
-
-def _fetch(
-    ports: Ports, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
-) -> Steps[OffsetFetchResponse]:
     pace, answers = Pace(double_first=True), []
     if context.version < GROUPS_FROM and request.topics is not None:
         groups[0].topics = []
         for asked in request.topics:
             groups[0].topics.append(OffsetFetchRequestTopics(name=asked.name, partition_indexes=asked.partition_indexes))
             if pace.spend(1):
-                yield None
+                await next_turn()
     for group in groups:
         if pace.spend(id_work(group.group_id)):
-            yield None
-        answers.append((yield from _group(ports, context, group, request.require_stable, pace)))
+            await next_turn()
+        answers.append(await _group(ports, context, group, request.require_stable, pace))
     if context.version >= GROUPS_FROM:
         return OffsetFetchResponse(groups=answers)
     if answers[0].error_code:
@@ -90,16 +83,16 @@ def _fetch(
                 )
             )
             if pace.spend(PARTITION_WORK):
-                yield None
+                await next_turn()
         topics.append(OffsetFetchResponseTopic(name=t.name, partitions=partitions))
         if pace.spend(1):
-            yield None
+            await next_turn()
     return OffsetFetchResponse(topics=topics)
 
 
-def _group(
+async def _group(
     ports: Ports, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
-) -> Steps[OffsetFetchResponseGroup]:
+) -> OffsetFetchResponseGroup:
     try:
         shard, _ = ports.groups.shard(asked.group_id)
         shard.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
@@ -111,12 +104,12 @@ def _group(
     # A large group is handled in steps from a copy of its offsets, a small one without a pause. So a response never has only a part
     # of a transaction's offsets.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
-        yield None
+        await next_turn()
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
     if not is_large:
         pace = Pace(double_first=True)
     if topics is None:
-        topics = yield from _committed(ports, offsets, pace)
+        topics = await _committed(ports, offsets, pace)
     answers: list[OffsetFetchResponseTopics] = []
     unknown: list[OffsetFetchResponseTopics] = []
     for topic in topics:
@@ -130,17 +123,17 @@ def _group(
         for index in topic.partition_indexes:
             partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
             if pace.spend(PARTITION_WORK):
-                yield None
+                await next_turn()
         # Topics with unknown ids come last, as in Kafka.
         (unknown if missing else answers).append(
             OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
         )
         if pace.spend(PARTITION_WORK):
-            yield None
+            await next_turn()
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=answers + unknown)
 
 
-def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> Steps[list[OffsetFetchRequestTopics]]:
+async def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> list[OffsetFetchRequestTopics]:
     """All partitions with committed offsets of the group, in the form of a request."""
     topics: dict[str, OffsetFetchRequestTopics] = {}
     for name, index in list(offsets.committed):
@@ -150,7 +143,7 @@ def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> Steps[list[Of
             topics[name] = topic
         topic.partition_indexes.append(index)
         if pace.spend(1):
-            yield None
+            await next_turn()
     return list(topics.values())
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.handlers.support.each import Handled, for_each
+from ottla.broker.handlers.support.each import each
 from ottla.broker.partitions.partitions import Partitions, leader_epoch_end
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
@@ -29,7 +29,7 @@ class Ports(Protocol):
     partitions: Partitions
 
 
-def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestContext) -> Handled[OffsetForLeaderEpochResponse]:
+async def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
     def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:
         topics = [
             OffsetForLeaderTopicResult(topic=t.topic, partitions=list(islice(results, len(t.partitions)))) for t in request.topics
@@ -37,7 +37,7 @@ def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestC
         return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
     asked = ((t.topic, p) for t in request.topics for p in t.partitions)
-    return for_each(asked, lambda a: _look_up(ports, *a), answer, work=2, groups=len(request.topics))
+    return await each(asked, lambda a: _look_up(ports, *a), answer, work=2, groups=len(request.topics))
 
 
 def _look_up(ports: Ports, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

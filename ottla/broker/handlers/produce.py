@@ -9,8 +9,7 @@
 - 13 (KIP-516): topics by id.
 
 ApiVersions also offers versions 0 to 2, for librdkafka, but as in Kafka requests of these versions are refused
-(`registry.BROKER_APIS`). With acks=0 there is no response. With acks=all the response waits for the in-sync replicas
-(`produce_replication`).
+(`registry.BROKER_APIS`). With acks=0 there is no response. With acks=all the response waits for the in-sync replicas.
 
 Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
 """
@@ -21,15 +20,15 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, join_partitions, verdict_on_refused, verify
+from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
 from ottla.broker.handlers.support.produce_compression import recompressed, target_of
 from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
-from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
-from ottla.broker.handlers.support.produce_replication import Answer, when_replicated
+from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, whole_refusal
 from ottla.broker.handlers.support.refused_batch import report_refused
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.limits.inflating import InflatingMemory
@@ -38,9 +37,12 @@ from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.replication_wait import AppendedTo, replicated
+from ottla.coordinator.replication.leader import ACKS_ALL
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -58,7 +60,7 @@ from ottla.protocol.records import (
     correct_timestamps,
     produced_crc,
 )
-from ottla.protocol.steps import Pace, Pause, Steps, run_first_step
+from ottla.protocol.steps import Pace, Pause, in_thread, next_turn
 from ottla.protocol.validation import Rules, check_in_steps, check_records
 from ottla.storage.config import AS_PRODUCED
 
@@ -94,9 +96,20 @@ class _Asked(msgspec.Struct, kw_only=True):
     transactional_id: str | None
     acks: int
     allowance: Allowance
+    has_waited: bool = False
+    """Whether the request has waited for its transaction's coordinator (`Verification.join`)."""
+    appended: list[_Appended] = []
 
 
-def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> Answer | Steps[Answer]:
+class _Appended(msgspec.Struct, kw_only=True):
+    """A batch that was appended, and its result in the response."""
+
+    partition: Partition
+    end_offset: int
+    result: PartitionProduceResponse
+
+
+async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     asked = _Asked(
         ports=ports,
         context=context,
@@ -104,207 +117,133 @@ def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> An
         acks=request.acks,
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
     )
-    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in ACKS:
-        answered = _one(asked, request)
-        if isinstance(answered, Pause):
-            return run_first_step(_one_after(answered, asked, request))
-        if answered is not None:
-            return _answer(asked, request, answered)
-    return run_first_step(_in_steps(asked, request))
-
-
-def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse, leaderships_lost: int | None = None) -> Answer:
-    """The response according to ``acks``: none, at once, or after all in-sync replicas have the batches.
-
-    ``leaderships_lost`` is the barrier's counter before the first step; None if no other work has run since the append.
-    """
+    leaderships_lost = ports.barrier.leaderships_lost
+    if _is_simple(request):
+        topic = request.topic_data[0]
+        results = [await _append_one(asked, topic, topic.partition_data[0])]
+        response = ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)])
+    else:
+        response = await _append_all(asked, request)
     if not request.acks:
         return None
-    if asked.ports.cluster.is_alone:
+    if ports.cluster.is_alone:
         return response
-    return when_replicated(asked.ports, asked.context, request, response, leaderships_lost)
+    if request.acks == ACKS_ALL:
+        await _replicated(asked, leaderships_lost, request.timeout_ms)
+    return with_produce_endpoints(ports, context.listener, response)
 
 
-def _one(asked: _Asked, request: ProduceRequest) -> ProduceResponse | Pause | None:
-    """Handle a request with one batch without a generator, which is faster.
-
-    None if the batch must be checked in steps, or the `Pause` of `join_transaction`.
-    """
-    topic = request.topic_data[0]
-    data = topic.partition_data[0]
-    if request.transactional_id is None and transactional_producer_of(asked.ports, asked.context, topic, data) is not None:
-        answer: PartitionProduceResponse | Pause | None = PartitionProduceResponse(
-            index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
-        )
-    else:
-        answer = _append_at_once(asked, topic, data)
-    return _response_of_one(asked, topic, answer) if isinstance(answer, PartitionProduceResponse) else answer
+def _is_simple(request: ProduceRequest) -> bool:
+    """Whether the request has one batch and needs no check as a whole."""
+    return (
+        request.transactional_id is not None
+        and len(request.topic_data) == 1
+        and len(request.topic_data[0].partition_data) == 1
+        and request.acks in ACKS
+    )
 
 
-def _response_of_one(asked: _Asked, topic: TopicProduceData, answer: PartitionProduceResponse) -> ProduceResponse:
-    return ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
-
-
-def _one_after(pause: Pause, asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
-    topic = request.topic_data[0]
-    data = topic.partition_data[0]
-    answer = yield from _append_after(pause, asked, topic, data)
-    return _answer(asked, request, _response_of_one(asked, topic, answer))
-
-
-def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
-    """Handle one partition after the other. A small request ends within the first step."""
-    ports, context, allowance = asked.ports, asked.context, asked.allowance
-    lost, pace = ports.barrier.leaderships_lost, Pace()
-    refused = yield from whole_refusal(ports, context, request, pace)
-    has_waited = False
-    if asked.transactional_id is not None and refused is Code.NONE:
-        has_waited = yield from join_partitions(ports, context, request, pace)
+async def _append_all(asked: _Asked, request: ProduceRequest) -> ProduceResponse:
+    """Check the request as a whole, then append one batch after the other. Other work runs between those of a large request."""
+    pace, allowance, work = Pace(), asked.allowance, 0
+    refused = await whole_refusal(asked.ports, asked.context, request, pace)
+    if request.transactional_id is not None and refused is Code.NONE:
+        asked.has_waited = await join_partitions(asked.ports, asked.context, request, pace)
     responses = []
-    waiting: list[_Waiting] = []
-    work = 0
     for topic in request.topic_data:
         # The last entry of a repeated partition wins.
         last: dict[int, PartitionProduceData] = {}
         for data in topic.partition_data:
             last[data.index] = data
             if pace.spend(1):
-                yield None
-        answers: list[PartitionProduceResponse] = []
+                await next_turn()
+        results: list[PartitionProduceResponse] = []
         for index, data in last.items():
             # Pause only before the second and later partitions, so that a request with one small batch has no pause.
             if pace.spend(work):
-                yield None
+                await next_turn()
             left_bytes = allowance.left_bytes
             if refused is not Code.NONE:
-                answers.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
+                results.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
             else:
-                answer = _append_at_once(asked, topic, data, has_waited=has_waited)
-                if answer is None:
-                    answer = yield from _append_in_steps(asked, topic, data, has_waited=has_waited)
-                if isinstance(answer, Pause):
-                    waiting.append(_Waiting(topic=topic, data=data, answers=answers, position=len(answers), pause=answer))
-                    answer = PartitionProduceResponse(index=index, error_code=Code.UNKNOWN_SERVER_ERROR, base_offset=-1)
-                answers.append(answer)
+                results.append(await _append_one(asked, topic, data))
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
-        if answers:
-            responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
-    for batch in waiting:
-        batch.answers[batch.position] = yield from _append_after(batch.pause, asked, batch.topic, batch.data)
-    return _answer(asked, request, ProduceResponse(responses), lost)
+        if results:
+            responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
+    return ProduceResponse(responses)
 
 
-class _Waiting(msgspec.Struct, kw_only=True):
-    """A batch whose partition is being added to its transaction, and the position of its result among those of its topic.
+async def _replicated(asked: _Asked, leaderships_lost: int, timeout_ms: int) -> None:
+    """Wait until all in-sync replicas have the batches (DelayedProduce). The result of each depends only on its own partition.
 
-    All batches of a request wait together, so that the coordinator's records of one request share a round of syncs.
+    ``leaderships_lost`` is the barrier's counter before the first append.
     """
+    waiting: list[_Appended] = []
+    for appended in asked.appended:
+        if appended.partition.was_lost_since(leaderships_lost):
+            _refuse_lost(appended)
+        elif not appended.partition.leader.is_sole:
+            waiting.append(appended)
+    if not waiting:
+        return
+    ports = asked.ports
+    batches = [AppendedTo(appended.partition, appended.end_offset) for appended in waiting]
+    codes = await replicated(ports.barrier, ports.timers, batches, timeout_ms)
+    for appended, code in zip(waiting, codes, strict=True):
+        if code is Code.NOT_LEADER_OR_FOLLOWER:
+            _refuse_lost(appended)
+        else:
+            appended.result.error_code = code
 
-    topic: TopicProduceData
-    data: PartitionProduceData
-    answers: list[PartitionProduceResponse]
-    position: int
-    pause: Pause
+
+def _refuse_lost(appended: _Appended) -> None:
+    """Report that another broker was elected, which may not have the batch, even if this broker leads again."""
+    partition, result = appended.partition, appended.result
+    result.error_code = Code.NOT_LEADER_OR_FOLLOWER
+    result.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
-def _append_after(
-    pause: Pause, asked: _Asked, topic: TopicProduceData, data: PartitionProduceData
-) -> Steps[PartitionProduceResponse]:
-    """Append a batch after the coordinator of its transaction has responded. The batch is checked again."""
-    answer: PartitionProduceResponse | Pause = pause
-    while isinstance(answer, Pause):
-        yield answer
-        answer = yield from _append_in_steps(asked, topic, data, has_waited=True)
-    return answer
+async def _append_one(asked: _Asked, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+    """Check, verify and append one batch; returns its result.
 
-
-def _append_at_once(
-    asked: _Asked, topic: TopicProduceData, data: PartitionProduceData, *, has_waited: bool = False
-) -> PartitionProduceResponse | Pause | None:
-    """Check, verify and append a batch in one synchronous call.
-
-    None for a batch that takes long to check or is recompressed, or the `Pause` of `join_transaction`.
+    The batch is checked again if its topic's configs have changed during a long check, and after the coordinator of its transaction
+    has answered.
     """
-    partition: Partition | None = None
     ports, context, allowance = asked.ports, asked.context, asked.allowance
-    left_bytes, is_checked = allowance.left_bytes, False
-    try:
-        partition = partition_of(ports, context, topic, data.index)
-        if len(data.records or b"") > CRC_AT_ONCE_BYTES:
-            return None
-        batch, header = _batch(context, data)
-        if partition.log.config.compression_type != AS_PRODUCED and target_of(partition.log.config, header) is not None:
-            return None
-        rules = _rules(ports, partition)
-        # Do not check or inflate the records of a batch that the log will refuse for its size.
-        is_acceptable = partition.log.accepts_size(len(batch))
-        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_acceptable else header.max_timestamp_ms
-        if max_timestamp_ms is None:
-            return None
-        is_checked = True
-        appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
-        if isinstance(appended, Pause):
-            allowance.left_bytes = left_bytes
-        return appended
-    except KafkaError as error:
-        refused = error if is_checked else _verdict(asked, data, partition, error, has_waited=has_waited)
-    return _refusal(asked, data, partition, refused, left_bytes)
-
-
-def _verdict(
-    asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError, *, has_waited: bool
-) -> KafkaError | Pause:
-    context, transactional_id = asked.context, asked.transactional_id
-    return verdict_on_refused(asked.ports, context, transactional_id, partition, data.records, error, has_waited=has_waited)
-
-
-def _refusal(
-    asked: _Asked, data: PartitionProduceData, partition: Partition | None, refused: KafkaError | Pause, left_bytes: int
-) -> PartitionProduceResponse | Pause:
-    """The result of a refused batch. A batch that must wait for verification is handled again, so its allowance is restored."""
-    if isinstance(refused, Pause):
-        asked.allowance.left_bytes = left_bytes
-        return refused
-    _report(asked, data, partition, refused)
-    return refused_partition(data.index, refused, partition)
-
-
-def _append_in_steps(
-    asked: _Asked, topic: TopicProduceData, data: PartitionProduceData, *, has_waited: bool
-) -> Steps[PartitionProduceResponse | Pause]:
-    """Check the records of a batch in steps, then verify and append the batch in one synchronous call.
-
-    If the result is the `Pause` of `join_transaction`, nothing was appended, and the batch must be handled again.
-    """
-    partition: Partition | None = None
-    ports, context, allowance = asked.ports, asked.context, asked.allowance
-    left_bytes, is_checked = allowance.left_bytes, False
-    try:
-        while True:
+    while True:
+        partition: Partition | None = None
+        left_bytes, is_checked = allowance.left_bytes, False
+        try:
             partition = partition_of(ports, context, topic, data.index)
-            config, left_bytes = partition.log.config, allowance.left_bytes
-            batch, header = _batch(context, data, (yield from _crc_aside(data)))
-            max_timestamp_ms = header.max_timestamp_ms
-            target = target_of(config, header)
-            # Do not check or inflate the records of a batch that the log will refuse for its size. As in Kafka, max.message.bytes
-            # limits the batch before and after recompression, segment.bytes only the stored batch.
-            if partition.log.accepts_size(len(batch)) or (target is not None and len(batch) <= config.max_message_bytes):
-                max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
-                if target is not None:
-                    inflated_bytes = left_bytes - allowance.left_bytes if header.compression else len(batch) - HEADER_BYTES
-                    batch, header = yield from recompressed(ports, batch, header, target, inflated_bytes, config.max_message_bytes)
-            partition = partition_of(ports, context, topic, data.index)
-            if partition.log.config == config:
-                rules, is_checked = _rules(ports, partition), True
-                appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
-                if isinstance(appended, Pause):
+            is_large = len(data.records or b"") > CRC_AT_ONCE_BYTES
+            batch, header = _batch(context, data, await _crc_aside(data) if is_large else None)
+            max_timestamp_ms = _check_at_once(asked, partition, batch, header)
+            if max_timestamp_ms is None:
+                config = partition.log.config
+                batch, header, max_timestamp_ms = await _check_in_steps(asked, partition, batch, header)
+                partition = partition_of(ports, context, topic, data.index)
+                if partition.log.config != config:
                     allowance.left_bytes = left_bytes
-                return appended
-            # The topic's configs have changed during the check, so check the batch again. The client's allowance is charged once.
-            allowance.left_bytes = left_bytes
-    except KafkaError as error:
-        refused = error if is_checked else _verdict(asked, data, partition, error, has_waited=has_waited)
-    return _refusal(asked, data, partition, refused, left_bytes)
+                    continue
+            is_checked = True
+            outcome: PartitionProduceResponse | Pause[None] | KafkaError = _append(
+                asked, partition, batch, header, max_timestamp_ms
+            )
+        except KafkaError as error:
+            outcome = error if is_checked else _verdict(asked, data, partition, error)
+        if isinstance(outcome, PartitionProduceResponse):
+            return outcome
+        if isinstance(outcome, KafkaError):
+            _report(asked, data, partition, outcome)
+            return refused_partition(data.index, outcome, partition)
+        allowance.left_bytes = left_bytes
+        await outcome
+        asked.has_waited = True
+
+
+def _verdict(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> KafkaError | Pause[None]:
+    context, transactional_id, has_waited = asked.context, asked.transactional_id, asked.has_waited
+    return verdict_on_refused(asked.ports, context, transactional_id, partition, data.records, error, has_waited=has_waited)
 
 
 def _report(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> None:
@@ -314,12 +253,10 @@ def _report(asked: _Asked, data: PartitionProduceData, partition: Partition | No
         report_refused(listener, asked.ports.clock, asked.context, asked.transactional_id, data, partition, error.code)
 
 
-def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
-    """The CRC of a large batch, computed in a worker thread; None for a small batch."""
+async def _crc_aside(data: PartitionProduceData) -> int:
+    """The CRC of a large batch, computed in a worker thread."""
     records, crcs = data.records or b"", list[int]()
-    if len(records) <= CRC_AT_ONCE_BYTES:
-        return None
-    yield lambda: crcs.append(produced_crc(records))
+    await in_thread(lambda: crcs.append(produced_crc(records)))
     return crcs[0]
 
 
@@ -335,34 +272,62 @@ def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None 
         raise BeforeTheLog(error.code, error.message) from None
 
 
+def _check_at_once(asked: _Asked, partition: Partition, batch: memoryview, header: BatchHeader) -> int | None:
+    """Check the records of a small batch; returns their largest timestamp, or None for a batch that `_check_in_steps` must check.
+
+    The records of a batch that the log will refuse for its size are neither checked nor inflated.
+    """
+    config = partition.log.config
+    if config.compression_type != AS_PRODUCED and target_of(config, header) is not None:
+        return None
+    if not partition.log.accepts_size(len(batch)):
+        return header.max_timestamp_ms
+    return check_records(batch, header, _rules(asked.ports, partition), asked.allowance)
+
+
+async def _check_in_steps(
+    asked: _Asked, partition: Partition, batch: memoryview, header: BatchHeader
+) -> tuple[memoryview, BatchHeader, int]:
+    """Check a batch of any size, and recompress it if its topic demands that. Returns the batch, its header and largest timestamp.
+
+    As in Kafka, max.message.bytes limits the batch before and after recompression, segment.bytes only the stored batch.
+    """
+    ports, allowance = asked.ports, asked.allowance
+    config, left_bytes = partition.log.config, allowance.left_bytes
+    target = target_of(config, header)
+    if not partition.log.accepts_size(len(batch)) and (target is None or len(batch) > config.max_message_bytes):
+        return batch, header, header.max_timestamp_ms
+    max_timestamp_ms = await _check_aside(ports, batch, header, _rules(ports, partition), allowance)
+    if target is not None:
+        inflated_bytes = left_bytes - allowance.left_bytes if header.compression else len(batch) - HEADER_BYTES
+        batch, header = await recompressed(ports, batch, header, target, inflated_bytes, config.max_message_bytes)
+    return batch, header, max_timestamp_ms
+
+
 def _append(
-    asked: _Asked,
-    partition: Partition,
-    batch: memoryview,
-    header: BatchHeader,
-    rules: Rules,
-    max_timestamp_ms: int,
-    *,
-    has_waited: bool,
-) -> PartitionProduceResponse | Pause:
+    asked: _Asked, partition: Partition, batch: memoryview, header: BatchHeader, max_timestamp_ms: int
+) -> PartitionProduceResponse | Pause[None]:
     """Verify and append a batch whose records were checked. May return the `Pause` of `verify`. Raises `KafkaError`."""
-    if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
+    log = partition.log
+    if not log.config.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
         header = correct_timestamps(batch, max_timestamp_ms)
     context, transactional_id = asked.context, asked.transactional_id
-    implicit_add = context.version >= IMPLICIT_ADD_FROM
     # As in Kafka, a batch without a producer id belongs to no transaction, even if its transactional bit is set.
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT and header.producer_id >= 0:
-        pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=has_waited)
+        pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=asked.has_waited)
         if pause is not None:
             return pause
-    appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None, acks=asked.acks)
-    log = partition.log
-    return PartitionProduceResponse(
+    implicit_add = context.version >= IMPLICIT_ADD_FROM and transactional_id is not None
+    appended = partition.append(batch, header, implicit_add=implicit_add, acks=asked.acks)
+    result = PartitionProduceResponse(
         index=log.partition,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=log.log_start_offset,
     )
+    if asked.acks == ACKS_ALL and not asked.ports.cluster.is_alone:
+        asked.appended.append(_Appended(partition=partition, end_offset=appended.last_offset + 1, result=result))
+    return result
 
 
 def _rules(ports: Ports, partition: Partition) -> Rules:
@@ -378,13 +343,13 @@ def _rules(ports: Ports, partition: Partition) -> Rules:
     )
 
 
-def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
+async def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> int:
     """Check a large batch in steps; returns its largest timestamp. Waits for memory from the shared budget."""
     stream, memory = RecordStream(batch, header, allowance, max_record_bytes=rules.max_record_bytes), ports.inflating
-    yield from memory.take(stream.memory_bytes)
+    await memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes
     try:
-        checked_ms = yield from check_in_steps(batch, header, rules, allowance, stream)
+        checked_ms = await check_in_steps(batch, header, rules, allowance, stream)
     finally:
         memory.give(stream.memory_bytes)
         ports.counters.inflated_bytes += left_bytes - allowance.left_bytes
@@ -413,4 +378,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
+    waits_for=WaitsFor.DURABILITY,
 )

@@ -10,7 +10,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import UNITS_PER_BATCH, for_each_partition
 from ottla.coordinator.share_state.batches import StateBatch as PersistedBatch
 from ottla.coordinator.share_state.records import ShareKey
@@ -33,7 +32,7 @@ class Ports(Protocol):
     share_states: ShareStates
 
 
-def handle(ports: Ports, request: ReadShareGroupStateRequest, context: RequestContext) -> Handled[ReadShareGroupStateResponse]:
+async def handle(ports: Ports, request: ReadShareGroupStateRequest, context: RequestContext) -> ReadShareGroupStateResponse:
     answered = 0
 
     def one(key: ShareKey, asked: PartitionData) -> PartitionResult:
@@ -45,7 +44,7 @@ def handle(ports: Ports, request: ReadShareGroupStateRequest, context: RequestCo
             )
         return _one(ports, key, asked)
 
-    return for_each_partition(
+    return await for_each_partition(
         request.group_id,
         request.topics,
         one,

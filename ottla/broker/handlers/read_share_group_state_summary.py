@@ -10,7 +10,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import for_each_partition
 from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
@@ -27,10 +26,10 @@ class Ports(Protocol):
     share_states: ShareStates
 
 
-def handle(
+async def handle(
     ports: Ports, request: ReadShareGroupStateSummaryRequest, context: RequestContext
-) -> Handled[ReadShareGroupStateSummaryResponse]:
-    return for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
+) -> ReadShareGroupStateSummaryResponse:
+    return await for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
 
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:

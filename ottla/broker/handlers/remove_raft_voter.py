@@ -9,7 +9,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 
-def handle(ports: Ports, request: RemoveRaftVoterRequest, context: RequestContext) -> RemoveRaftVoterResponse:
+async def handle(ports: Ports, request: RemoveRaftVoterRequest, context: RequestContext) -> RemoveRaftVoterResponse:
     try:
         check_voter(ports, "Remove", request.cluster_id, request.voter_id, request.voter_directory_id)
     except KafkaError as error:

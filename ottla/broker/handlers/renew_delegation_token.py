@@ -12,7 +12,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 
-def handle(ports: object, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+async def handle(ports: object, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
     return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

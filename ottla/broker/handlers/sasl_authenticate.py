@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
-def handle(ports: object, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
+async def handle(ports: object, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=Code.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

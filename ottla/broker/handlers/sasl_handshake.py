@@ -12,7 +12,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-def handle(ports: object, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+async def handle(ports: object, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
     return failed(request, context.version, Code.ILLEGAL_SASL_STATE)
 
 

@@ -12,7 +12,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_partitions import SharePartitions
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.handlers.support.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_acknowledge
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -25,7 +25,6 @@ from ottla.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -37,11 +36,7 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Handled[ShareAcknowledgeResponse]:
-    return run_first_step(_handle(ports, request, context))
-
-
-def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Steps[ShareAcknowledgeResponse]:
+async def handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> ShareAcknowledgeResponse:
     share_partitions = ports.share_partitions
     try:
         if not ports.groups.offers_share_protocol:
@@ -55,13 +50,11 @@ def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestCont
         share_partitions.sessions.acknowledge(session, request.share_session_epoch)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    outcomes = yield from acknowledge_all(
-        ports, group_id, member_id, request.topics, context.version, is_renewal=request.is_renew_ack
-    )
+    outcomes = await acknowledge_all(ports, group_id, member_id, request.topics, context.version, is_renewal=request.is_renew_ack)
     if request.share_session_epoch == FINAL_EPOCH:
-        yield from share_partitions.end_session(session)
+        await share_partitions.end_session(session)
     lock_duration_ms = share_partitions.config(group_id).lock_duration_ms
-    answer = yield from made(lambda: _answer(outcomes, lock_duration_ms), len(outcomes))
+    answer = await made(lambda: _answer(outcomes, lock_duration_ms), len(outcomes))
     if any(outcomes.values()):
         name_leaders_for_acknowledge(ports, context.listener, answer)
     return answer

@@ -17,15 +17,13 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_partitions import OpenSharePartition, SharePartitions
-from ottla.broker.handlers.support.parked import MAX_WAIT_MS, ParkedFetch, Waiter
+from ottla.broker.handlers.support.parked_fetch import read_when_woken
 from ottla.broker.handlers.support.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timer, Timers
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.loop.wakeup import Wakeup
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.share.requests import check_member_id
 from ottla.coordinator.share_state.records import ShareKey
@@ -39,10 +37,8 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
-PARTITIONS_AT_ONCE = 100
-"""The response of a fetch from more share partitions than this is encoded in a worker thread."""
 PARTITION_WORK = 20
 """The cost of reading a share partition without new records, in units of `protocol.steps.Pace`."""
 ANSWER_WORK = 3
@@ -60,50 +56,41 @@ class Ports(Protocol):
     share_partitions: SharePartitions
     live_config: LiveConfig
     timers: Timers
-    stepping: Stepping
     response_budget: ResponseBudget
-    lifecycle: Lifecycle
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-Handling = Steps[ShareFetchResponse | Later]
-
-
-def handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> ShareFetchResponse | Later | Handling:
-    return run_first_step(_handle(ports, request, context))
-
-
-def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> Handling:
+async def handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> ShareFetchResponse:
     is_renewal = context.version >= RENEWAL_FROM and request.is_renew_ack
     try:
         session_key = _checked(ports, request, is_renewal=is_renewal)
         session = _session(ports, request, session_key, context.connection_id)
     except KafkaError as error:
-        refusal = failed(request, context.version, error.code)
-        if error.code is not Code.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
-            return refusal
-        return _refused_later(ports, refusal, request.max_wait_ms)
+        if error.code is Code.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
+            # A client that gets no session must not retry at once.
+            await _sleep(ports.timers, request.max_wait_ms)
+        return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
     if _has_acknowledgements(request):
-        outcomes = yield from acknowledge_all(
+        outcomes = await acknowledge_all(
             ports, session_key.group_id, session_key.member_id, request.topics, context.version, is_renewal=is_renewal
         )
     fetch = ShareFetch(ports, request, session_key, session, outcomes, context.listener)
     if session is None or is_renewal:
-        answer = yield from fetch.answer()
+        answer = await fetch.answer()
         if session is None:
-            yield from ports.share_partitions.end_session(session_key)
+            await ports.share_partitions.end_session(session_key)
         return answer
-    return (yield from fetch.start())
+    return await fetch.respond()
 
 
-def _refused_later(ports: Ports, refusal: ShareFetchResponse, wait_ms: int) -> Later:
-    """Refuse after the request's wait time, so that a client that gets no session does not retry at once."""
-    later = Later()
-    timer = ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), lambda: later.resolve(refusal))
-    later.on_abandoned = timer.cancel
-    return later
+async def _sleep(timers: Timers, wait_ms: int) -> None:
+    wakeup = Wakeup(timers, wait_ms)
+    try:
+        await wakeup.wait()
+    finally:
+        wakeup.stop()
 
 
 def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> SessionKey:
@@ -172,26 +159,25 @@ class ShareFetch:
         self._absent: dict[SessionPartition, None] = {}
         self._retry: Timer | None = None
         self._taken: dict[SessionPartition, AcquiredBatches] = {}
-        # The waiter of `ParkedFetch`, once it listens.
-        self._waiter: Waiter | None = None
+        self._wakeup: Wakeup | None = None
         # Number of bytes that the response budget counts for this fetch during a read.
         self._counted_bytes = 0
 
-    def start(self) -> Handling:
-        yield from self._open_all()
+    async def respond(self) -> ShareFetchResponse:
+        await self._open_all()
         wait_ms = self._request.max_wait_ms
         if not (self._shared or self._absent) or self._max_bytes <= 0 or self._request.max_records <= 0:
-            return (yield from self.answer())
-        parked = ParkedFetch(self._ports, self)
-        if wait_ms > 0:
-            parked.listen()
-        answer = yield from self.read(is_last=wait_ms <= 0)
-        if answer is None:
-            return parked.park(wait_ms, is_large=len(self._shared) > PARTITIONS_AT_ONCE)
-        parked.stop()
-        return answer
+            return await self.answer()
+        if wait_ms <= 0:
+            answer = await self.read(is_last=True)
+            assert answer is not None, "the last read returned no response"
+            return answer
+        wakeup = Wakeup(self._ports.timers, wait_ms)
+        # The first read is at once, and listens already.
+        wakeup.wake()
+        return await read_when_woken(self._ports, self, wakeup)
 
-    def _open_all(self) -> Steps[None]:
+    async def _open_all(self) -> None:
         """Open the share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
         assert self._session is not None
         wanted = list(self._session.partitions)
@@ -200,10 +186,10 @@ class ShareFetch:
         turn = epoch % len(wanted) if wanted and epoch > INITIAL_EPOCH else 0
         for where in wanted[turn:] + wanted[:turn]:
             if pace.spend(work):
-                yield None
-            yield from self._open(where)
+                await next_turn()
+            await self._open(where)
 
-    def _open(self, where: SessionPartition) -> Steps[None]:
+    async def _open(self, where: SessionPartition) -> None:
         assert self._session is not None
         topic, resolved = self._ports.cluster.state.topics_by_id.get(where.topic_id), self._session.resolved
         self._shared.pop(where, None)
@@ -217,7 +203,7 @@ class ShareFetch:
             return
         key = ShareKey(self._key.group_id, where.topic_id, where.partition)
         try:
-            shared = self._shared[where] = yield from self._ports.share_partitions.open(key, topic.name)
+            shared = self._shared[where] = await self._ports.share_partitions.open(key, topic.name)
         except KafkaError as error:
             if error.code is Code.COORDINATOR_NOT_AVAILABLE:
                 self._absent[where] = None
@@ -228,12 +214,12 @@ class ShareFetch:
 
     # reading
 
-    def read(self, *, is_last: bool) -> Steps[ShareFetchResponse | None]:
+    async def read(self, *, is_last: bool) -> ShareFetchResponse | None:
         """Acquire records. Returns the response, or None if the fetch must keep waiting."""
         try:
-            if self._is_current() and not (yield from self._attempt(is_last=is_last)):
+            if self._is_current() and not (await self._attempt(is_last=is_last)):
                 return None
-            return (yield from self.answer())
+            return await self.answer()
         finally:
             self._count_read(0)
 
@@ -248,26 +234,26 @@ class ShareFetch:
             self._ports.response_budget.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
 
-    def _attempt(self, *, is_last: bool) -> Steps[bool]:
+    async def _attempt(self, *, is_last: bool) -> bool:
         """Whether to respond: there are enough bytes, an error has occurred, or this was the last attempt."""
         had_errors, self._taken = len(self._errors), {}
         gone = [where for where, shared in self._shared.items() if shared.is_gone]
         for where in [*gone, *self._absent]:
-            yield from self._open(where)
+            await self._open(where)
         able = [where for where, shared in self._shared.items() if shared.partition.can_acquire()]
         if len(self._errors) > had_errors:
             return True
         if not able:
             return is_last
         each_bytes = max(self._max_bytes // len(able), 1)
-        if not is_last and self._min_bytes > 1 and not (yield from self._has_enough(able, each_bytes)):
+        if not is_last and self._min_bytes > 1 and not (await self._has_enough(able, each_bytes)):
             return False
-        read_bytes = yield from self._take_all(able, each_bytes)
+        read_bytes = await self._take_all(able, each_bytes)
         # Acquired records must be in a response, even if other members were faster and fewer bytes are left than were found.
         has_any = any(taken.acquired for taken in self._taken.values())
         return is_last or has_any or read_bytes >= self._min_bytes or len(self._errors) > had_errors
 
-    def _has_enough(self, able: list[SessionPartition], each_bytes: int) -> Steps[bool]:
+    async def _has_enough(self, able: list[SessionPartition], each_bytes: int) -> bool:
         there_bytes, pace = 0, Pace()
         for where in able:
             shared = self._shared[where]
@@ -279,13 +265,13 @@ class ShareFetch:
             if there_bytes >= self._min_bytes:
                 return True
             if pace.spend(PARTITION_WORK + len(piece.data) // BYTES_PER_WORK):
-                yield None
+                await next_turn()
         return False
 
     def _bound(self, each_bytes: int) -> int:
         return min(each_bytes, max(SLICE_BYTES, self._min_bytes))
 
-    def _take_all(self, able: list[SessionPartition], each_bytes: int) -> Steps[int]:
+    async def _take_all(self, able: list[SessionPartition], each_bytes: int) -> int:
         """Acquire from one share partition after the other. Returns the number of bytes read."""
         read_bytes, room, pace = 0, self._request.max_records, Pace()
         for where in able:
@@ -311,13 +297,13 @@ class ShareFetch:
             room -= sum(run.last_offset - run.first_offset + 1 for run in taken.acquired)
             if pace.spend(PARTITION_WORK + taken.read_bytes // BYTES_PER_WORK):
                 self._count_read(read_bytes)
-                yield None
+                await next_turn()
         return read_bytes
 
     # waiting
 
-    def listen(self, waiter: Waiter) -> None:
-        self._waiter = waiter
+    def listen(self, wakeup: Wakeup) -> None:
+        self._wakeup = wakeup
         for shared in self._shared.values():
             self._listen_to(shared)
         if self._absent and self._retry is None:
@@ -325,35 +311,29 @@ class ShareFetch:
 
     def _try_again(self) -> None:
         self._retry = None
-        if self._waiter is not None:
-            self._waiter()
+        if self._wakeup is not None:
+            self._wakeup.wake()
 
     def _listen_to(self, shared: OpenSharePartition) -> None:
-        if self._waiter is not None:
-            shared.waiters[self._waiter] = None
-            shared.source.waiters[self._waiter] = None
+        if self._wakeup is not None:
+            shared.waiters[self._wakeup.wake] = None
+            shared.source.waiters[self._wakeup.wake] = None
 
-    def ignore(self, waiter: Waiter) -> None:
-        self._waiter = None
+    def ignore(self, wakeup: Wakeup) -> None:
+        self._wakeup = None
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
         for shared in self._shared.values():
-            shared.waiters.pop(waiter, None)
-            shared.source.waiters.pop(waiter, None)
+            shared.waiters.pop(wakeup.wake, None)
+            shared.source.waiters.pop(wakeup.wake, None)
 
     def may_have_enough(self) -> bool:
         return True
 
-    def refused(self) -> ShareFetchResponse:
-        return ShareFetchResponse(error_code=Code.UNKNOWN_SERVER_ERROR)
-
-    def abandoned(self) -> None:
-        self._taken, self._shared = {}, {}
-
     # the response
 
-    def answer(self) -> Steps[ShareFetchResponse]:
+    async def answer(self) -> ShareFetchResponse:
         """The partitions of the session that have changed, and the outcomes of the acknowledgements."""
         session = self._session
         if session is not None and not self._ports.share_partitions.sessions.has(session):
@@ -365,7 +345,7 @@ class ShareFetch:
         pace = Pace(double_first=True)
         for where in [*self._taken, *(where for where in self._errors if where not in self._taken)]:
             if pace.spend(ANSWER_WORK):
-                yield None
+                await next_turn()
             data = self._partition(where)
             is_named = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
                 session is not None
@@ -377,7 +357,7 @@ class ShareFetch:
             answers = topics.setdefault(topic_id, {})
             for partition, outcome in partitions.items():
                 if pace.spend(ANSWER_WORK):
-                    yield None
+                    await next_turn()
                 data = answers.get(partition) or PartitionData(partition_index=partition, records=b"")
                 data.acknowledge_error_code, data.acknowledge_error_message = code_and_message(outcome)
                 answers[partition] = data

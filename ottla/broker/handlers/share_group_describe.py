@@ -8,7 +8,6 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import share_error_message
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.shard import GroupShard
@@ -24,7 +23,7 @@ from ottla.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 MEMBER_WORK = 10
 """The cost of a member, in units of `protocol.steps.Pace`."""
@@ -34,25 +33,21 @@ class Ports(Protocol):
     groups: Groups
 
 
-def handle(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Handled[ShareGroupDescribeResponse]:
-    return run_first_step(_describe_all(ports, request, context))
-
-
-def _describe_all(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Steps[ShareGroupDescribeResponse]:
+async def handle(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> ShareGroupDescribeResponse:
     if not ports.groups.offers_share_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
 
-    def describe(shard: GroupShard, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
-        return _describe(shard, group_id, ports.groups.topics, pace)
+    async def describe(shard: GroupShard, group_id: str, pace: Pace) -> DescribedGroup:
+        return await _describe(shard, group_id, ports.groups.topics, pace)
 
-    return ShareGroupDescribeResponse(groups=(yield from described_groups(ports.groups, request, describe, _refused)))
+    return ShareGroupDescribeResponse(groups=(await described_groups(ports.groups, request, describe, _refused)))
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(error_code=error.code, error_message=share_error_message(error), group_id=group_id)
 
 
-def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> Steps[DescribedGroup]:
+async def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> DescribedGroup:
     """Describe the group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.shares.groups.get(group_id)
     if group is None:
@@ -68,7 +63,7 @@ def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace)
     for member in list(group.members.values()):
         described.members.append(_member(member, topics))
         if pace.spend(MEMBER_WORK):
-            yield None
+            await next_turn()
     return described
 
 

@@ -11,7 +11,6 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
@@ -22,7 +21,6 @@ from ottla.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -31,11 +29,7 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Handled[ShareGroupHeartbeatResponse]:
-    return run_first_step(_handle(ports, request, context))
-
-
-def _handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Steps[ShareGroupHeartbeatResponse]:
+async def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> ShareGroupHeartbeatResponse:
     beat = ShareHeartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -54,7 +48,7 @@ def _handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestC
     except KafkaError as error:
         return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     if outcome.initialization is not None:
-        yield from ports.share_groups.initialize(outcome.initialization)
+        await ports.share_groups.initialize(outcome.initialization)
     return _answer(outcome.answer)
 
 

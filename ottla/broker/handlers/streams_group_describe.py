@@ -10,7 +10,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.group_descriptions import described_groups, unknown_group
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.streams.status import DescriptionStatus
@@ -20,7 +19,7 @@ from ottla.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 MEMBER_WORK = 20
 """The cost of a member, in units of `protocol.steps.Pace`."""
@@ -30,27 +29,21 @@ class Ports(Protocol):
     groups: Groups
 
 
-def handle(ports: Ports, request: StreamsGroupDescribeRequest, context: RequestContext) -> Handled[StreamsGroupDescribeResponse]:
-    return run_first_step(_describe_all(ports, request, context))
-
-
-def _describe_all(
-    ports: Ports, request: StreamsGroupDescribeRequest, context: RequestContext
-) -> Steps[StreamsGroupDescribeResponse]:
+async def handle(ports: Ports, request: StreamsGroupDescribeRequest, context: RequestContext) -> StreamsGroupDescribeResponse:
     if not ports.groups.offers_streams_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
 
-    def describe(shard: GroupShard, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
+    async def describe(shard: GroupShard, group_id: str, pace: Pace) -> DescribedGroup:
         if group_id not in shard.streams.groups:
             raise unknown_group(shard, group_id, "streams")
         group = shard.streams.describe(group_id)
         if request.include_topology_description:
             group.topology_description_status = DescriptionStatus.NOT_STORED
         if pace.spend(MEMBER_WORK * len(group.members)):
-            yield None
+            await next_turn()
         return group
 
-    return StreamsGroupDescribeResponse(groups=(yield from described_groups(ports.groups, request, describe, _refused)))
+    return StreamsGroupDescribeResponse(groups=(await described_groups(ports.groups, request, describe, _refused)))
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -14,7 +14,6 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.loop.env import Clock, Randomness
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
@@ -24,7 +23,7 @@ from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 
 class Ports(Protocol):
@@ -38,7 +37,7 @@ class Ports(Protocol):
     def placement(self) -> Placement: ...
 
 
-def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> Handled[StreamsGroupHeartbeatResponse]:
+async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> StreamsGroupHeartbeatResponse:
     try:
         if not ports.groups.offers_streams_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
@@ -48,17 +47,17 @@ def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: Request
         outcome = runtime.execute(shard.streams_heartbeat(beat, ports.clock.steady_ms()))
     except KafkaError as error:
         return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-    return run_first_step(_with_topics(ports, outcome)) if outcome.missing_topics else outcome.answer
+    return await _with_topics(ports, outcome) if outcome.missing_topics else outcome.answer
 
 
-def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
+async def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> StreamsGroupHeartbeatResponse:
     """The response after the missing topics were created, or with the reasons that they could not be created."""
     failures, pace = [], Pace(double_first=True)
     for topic in outcome.missing_topics.values():
         if pace.spend(CREATE_WORK):
-            yield None
+            await next_turn()
         try:
-            yield from create(ports, _creatable(topic))
+            await create(ports, _creatable(topic))
         except KafkaError as error:
             if error.code is not Code.TOPIC_ALREADY_EXISTS:
                 failures.append(f"{topic.name} ({error.message or error.code.name})")

@@ -22,7 +22,7 @@ class Ports(Protocol):
     """The handler needs no part of the broker."""
 
 
-def handle(
+async def handle(
     ports: Ports, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
     return StreamsGroupTopologyDescriptionUpdateResponse(error_code=Code.UNSUPPORTED_VERSION, error_message=_NO_STORE)

@@ -12,10 +12,10 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
-from ottla.broker.loop.pending_response import Later
 from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.steps import Pause
 
 
 class Ports(Protocol):
@@ -23,19 +23,8 @@ class Ports(Protocol):
     clock: Clock
 
 
-def handle(ports: Ports, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | Later:
-    later = Later()
-
-    def answered(answer: SyncAnswer) -> None:
-        later.resolve(
-            SyncGroupResponse(
-                error_code=answer.code,
-                protocol_type=answer.protocol_type,
-                protocol_name=answer.protocol,
-                assignment=answer.assignment,
-            )
-        )
-
+async def handle(ports: Ports, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    synced: Pause[SyncAnswer] = Pause(is_parked=True)
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
@@ -50,12 +39,18 @@ def handle(ports: Ports, request: SyncGroupRequest, context: RequestContext) -> 
             protocol_type=request.protocol_type,
             protocol=request.protocol_name,
             assignments={a.member_id: a.assignment for a in request.assignments},
-            waiter=answered,
+            waiter=synced.end,
         )
         runtime.execute(shard.sync(sync, ports.clock.steady_ms()))
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return later
+    answer = await synced
+    return SyncGroupResponse(
+        error_code=answer.code,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol,
+        assignment=answer.assignment,
+    )
 
 
 def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResponse:

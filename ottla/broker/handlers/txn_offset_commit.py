@@ -18,7 +18,7 @@ from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from ottla.broker.handlers.support.common import refused_first, topic_name
-from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.each import made
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
@@ -33,7 +33,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.protocol.steps import Pace, Pause, Steps, run_first_step
+from ottla.protocol.steps import Pace, Pause, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 IDS_FROM = 6
@@ -51,11 +51,7 @@ class Ports(Protocol):
     verification: Verification
 
 
-def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> Handled[TxnOffsetCommitResponse]:
-    return run_first_step(_commit_all(ports, context, request))
-
-
-def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
+async def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     """Commit many offsets in several batches, as OffsetCommit does. The transaction makes them atomic."""
     now_ms = ports.clock.steady_ms()
     refused: Topics = {}
@@ -81,13 +77,13 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
                 answers.append((where, answer))
                 waiting[where] = CommittedOffset(p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms)
             if pace.spend(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
-                yield from _commit(ports, context, request, waiting, answers)
+                await _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
-                yield None
+                await next_turn()
         if pace.spend(1):
-            yield None
-    yield from _commit(ports, context, request, waiting, answers)
-    return (yield from made(lambda: TxnOffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
+            await next_turn()
+    await _commit(ports, context, request, waiting, answers)
+    return await made(lambda: TxnOffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics))
 
 
 def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOffsetCommitResponsePartition]:
@@ -107,13 +103,13 @@ def _name(ports: Ports, context: RequestContext, topic: TxnOffsetCommitRequestTo
         return error.code
 
 
-def _commit(
+async def _commit(
     ports: Ports,
     context: RequestContext,
     request: TxnOffsetCommitRequest,
     offsets: dict[TopicPartition, CommittedOffset],
     answers: Answers,
-) -> Steps[None]:
+) -> None:
     """Verify, check member and generation, and append. Sets the codes of ``answers``.
 
     The checks and the append are one synchronous call. After a wait for the transaction coordinator they run again.
@@ -130,7 +126,7 @@ def _commit(
         has_waited = False
         partitions = {where: ports.partitions.find(*where) for where in offsets}
         while (pause := _verify(ports, context, request, shard.partition, has_waited=has_waited)) is not None:
-            yield pause
+            await pause
             has_waited = True
             shard, runtime = ports.groups.shard(request.group_id)
         if has_waited:
@@ -158,7 +154,7 @@ def _commit(
 
 def _verify(
     ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
-) -> Pause | None:
+) -> Pause[None] | None:
     """Verify the transaction. None if the offsets may be appended now, else the `Pause` of `join_transaction`.
 
     Raises `KafkaError`.

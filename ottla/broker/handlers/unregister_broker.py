@@ -15,7 +15,7 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
+async def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
     broker_id = request.broker_id
     if broker_id == ports.live_config.settings.node_id:
         # Apache Kafka accepts this, and is then a cluster without brokers until a broker is restarted.

@@ -15,7 +15,7 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-def handle(ports: Ports, request: UnregisterControllerRequest, context: RequestContext) -> UnregisterControllerResponse:
+async def handle(ports: Ports, request: UnregisterControllerRequest, context: RequestContext) -> UnregisterControllerResponse:
     if request.controller_id == ports.live_config.settings.node_id:
         code, reason = Code.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
     else:

@@ -27,7 +27,7 @@ class Ports(Protocol):
     cluster: ClusterCommands
 
 
-def handle(ports: Ports, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+async def handle(ports: Ports, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     cluster = ports.cluster
     levels: dict[str, int] = {}
     try:

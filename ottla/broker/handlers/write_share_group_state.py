@@ -10,7 +10,6 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
-from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import STORED_PER_UNIT, UNITS_PER_BATCH, for_each_partition
 from ottla.coordinator.share_state.batches import StateBatch
 from ottla.coordinator.share_state.records import ShareKey
@@ -32,8 +31,8 @@ class Ports(Protocol):
     share_states: ShareStates
 
 
-def handle(ports: Ports, request: WriteShareGroupStateRequest, context: RequestContext) -> Handled[WriteShareGroupStateResponse]:
-    return for_each_partition(
+async def handle(ports: Ports, request: WriteShareGroupStateRequest, context: RequestContext) -> WriteShareGroupStateResponse:
+    return await for_each_partition(
         request.group_id,
         request.topics,
         lambda key, asked: _one(ports, key, asked),

@@ -14,11 +14,11 @@ from typing import Protocol
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.each import Handled, each
+from ottla.broker.handlers.support.each import each
 from ottla.broker.loop.env import Timers
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.replication_wait import AppendedTo, replicated
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.write_txn_markers import (
@@ -30,7 +30,6 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import EndTxnMarker
-from ottla.protocol.steps import Steps, run_first_step
 
 MARKER_WORK = 50
 """The cost of one marker, in units of `protocol.steps.Pace`."""
@@ -53,38 +52,32 @@ class Ports(Protocol):
     timers: Timers
 
 
-def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContext) -> Handled[WriteTxnMarkersResponse | Later]:
-    return run_first_step(write_markers(ports, request))
+async def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    return await write_markers(ports, request)
 
 
-def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse | Later]:
+async def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write the markers of a request from a client or from this broker's own coordinator.
 
     The response waits until they are committed: a marker that is lost with its leader would never be sent again.
     """
-    if not ports.barrier.is_replicated:
-        return (yield from _write_all(ports, request))
-    lost = ports.barrier.leaderships_lost
-    return _when_replicated(ports, (yield from _write_all(ports, request)), lost)
+    leaderships_lost = ports.barrier.leaderships_lost
+    response = await each(
+        _partitions(request),
+        lambda asked: _write(ports, *asked),
+        lambda codes: _answer(request, codes),
+        work=MARKER_WORK,
+        groups=len(request.markers) + sum(len(marker.topics) for marker in request.markers),
+    )
+    if ports.barrier.is_replicated:
+        await _replicated(ports, response, leaderships_lost)
+    return response
 
 
-def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse, leaderships_lost: int) -> WriteTxnMarkersResponse | Later:
-    """The response after all in-sync replicas have the markers. Lost or late markers get an error."""
-    waiting: dict[int, WritableTxnMarkerPartitionResult] = {}
-    later = Later()
-
-    def wait(number: int, result: WritableTxnMarkerPartitionResult, partition: Partition) -> None:
-        def decided(is_committed: bool) -> None:
-            if waiting.pop(number, None) is None:
-                return
-            if not is_committed or not partition.is_led:
-                result.error_code = Code.NOT_LEADER_OR_FOLLOWER
-            if not waiting:
-                later.resolve(response)
-
-        ports.barrier.answer_after(partition.log, partition.log.log_end_offset, decided)
-
-    awaited = list[tuple[WritableTxnMarkerPartitionResult, Partition]]()
+async def _replicated(ports: Ports, response: WriteTxnMarkersResponse, leaderships_lost: int) -> None:
+    """Wait until all in-sync replicas have the markers. Lost or late markers get an error."""
+    results: list[WritableTxnMarkerPartitionResult] = []
+    appended: list[AppendedTo] = []
     for marker in response.markers:
         for topic in marker.topics:
             for result in topic.partitions:
@@ -93,33 +86,11 @@ def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse, leadership
                     # Another broker was elected between two steps of the request, and may not have the marker.
                     result.error_code = Code.NOT_LEADER_OR_FOLLOWER
                 elif partition is not None and not partition.leader.is_sole:
-                    awaited.append((result, partition))
-    if not awaited:
-        return response
-    waiting.update((number, result) for number, (result, _) in enumerate(awaited))
-    for number, (result, partition) in enumerate(awaited):
-        wait(number, result, partition)
-
-    def timed_out() -> None:
-        late = list(waiting.values())
-        waiting.clear()
-        for result in late:
-            result.error_code = Code.REQUEST_TIMED_OUT
-        later.resolve(response)
-
-    if not later.is_done:
-        ports.timers.call_later(REPLICATED_WITHIN_MS, timed_out)
-    return later
-
-
-def _write_all(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
-    return each(
-        _partitions(request),
-        lambda asked: _write(ports, *asked),
-        lambda codes: _answer(request, codes),
-        work=MARKER_WORK,
-        groups=len(request.markers) + sum(len(marker.topics) for marker in request.markers),
-    )
+                    results.append(result)
+                    appended.append(AppendedTo(partition, partition.log.log_end_offset))
+    codes = await replicated(ports.barrier, ports.timers, appended, REPLICATED_WITHIN_MS)
+    for result, code in zip(results, codes, strict=True):
+        result.error_code = code
 
 
 def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMarker, str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.steps import Pause, Steps
+from ottla.protocol.steps import Pause
 
 
 class InflatingMemory:
@@ -14,9 +14,9 @@ class InflatingMemory:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         # The bytes that each waiting work needs, by its pause, longest waiting first.
-        self._waiting: dict[Pause, int] = {}
+        self._waiting: dict[Pause[None], int] = {}
 
-    def take(self, size_bytes: int) -> Steps[None]:
+    async def take(self, size_bytes: int) -> None:
         """Wait until there is room for ``size_bytes`` and take them.
 
         A size above the whole limit is granted when no other memory is in use.
@@ -26,10 +26,10 @@ class InflatingMemory:
         if not self._waiting and self._has_room(size_bytes):
             self.used_bytes += size_bytes
             return
-        pause = Pause()
+        pause: Pause[None] = Pause()
         self._waiting[pause] = size_bytes
         try:
-            yield pause
+            await pause
         except BaseException:
             # The waiting work was ended by an exception. If its bytes were already granted, give them back.
             if self._waiting.pop(pause, None) is None:

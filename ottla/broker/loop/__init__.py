@@ -1,4 +1,4 @@
-"""The base of every part of a broker: access to the outside world, the scheduler of long work, pending responses, log lines.
+"""The base of every part of a broker: access to the outside world, the scheduler of coroutines, log lines.
 
 - `counters`: counters that the parts of a broker increment.
 - `descriptors`: divides the process's file descriptors: log files that are kept open, connections, and a reserve for everything
@@ -6,8 +6,8 @@
 - `env`: the broker's only access to the outside world: clock, randomness, files, timers and sockets.
 - `lifecycle`: the phase of a broker between its start and its stop, which all its parts can read.
 - `logs`: writes log lines to stderr: JSON for machines, short coloured lines for a terminal.
-- `pending_response`: the response of a request that must wait.
 - `repeated_errors`: logs the errors of retried operations: each error once, and then its count at growing intervals.
-- `stepping`: runs long work in steps, between which the event loop serves other clients.
+- `stepping`: runs coroutines step by step, between which the event loop serves other clients.
 - `timed_calls`: timers on a clock that is moved by hand: the manual clock of tests, and the simulation's.
+- `wakeup`: waiting of a parked request until it is woken or its time is over.
 """

@@ -1,8 +1,8 @@
 """Runs long work in steps, between which the event loop serves other clients.
 
-All clients share the event loop, so no work may block it for long. Long work of requests and housekeeping is a generator of steps
-(`protocol.steps`). Each turn runs one step of each such work, in order, until the turn's time is used up; the rest runs first in
-the next turn. Between two turns the loop reads sockets and handles other requests.
+All clients share the event loop, so no work may block it for long. Requests and housekeeping are coroutines (`protocol.steps`); a
+step is what they do between two waits. Each turn runs one step of each coroutine that is ready, in order, until the turn's time is
+used up; the rest runs first in the next turn. Between two turns the loop reads sockets and handles other requests.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ottla.broker.loop.env import Env
-from ottla.protocol.steps import Pause, Steps
+from ottla.protocol.steps import Pause, Step, Steps
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -23,16 +23,41 @@ ASIDE_AT_ONCE = 4
 """Maximum number of steps that run in worker threads at once. Each may compete with the event loop for the GIL."""
 
 
-class _Work(Generic[T]):
-    """One generator of steps, and the callbacks for its end."""
+class Work(Generic[T]):
+    """One coroutine under way, and the callbacks for its end."""
 
-    __slots__ = ("done", "error", "failed", "steps")
+    __slots__ = ("_stepping", "done", "error", "failed", "is_cancelled", "is_long", "is_running", "on_parked", "steps", "waits_for")
 
-    def __init__(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def __init__(self, stepping: Stepping, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        self._stepping = stepping
         self.steps = steps
         self.done = done
         self.failed = failed
         self.error: BaseException | None = None
+        self.waits_for: Step = None
+        self.is_running = False
+        self.is_cancelled = False
+        self.is_long = False
+        """Whether the work has let other work run, or has used a worker thread."""
+        self.on_parked: Callable[[], None] | None = None
+        """Called before the work is parked for the first time."""
+
+    def resume(self, step: Step) -> None:
+        """Go on with a coroutine that the caller has started, and that now waits for ``step``."""
+        self._stepping.wait(self, step)  # type: ignore[arg-type]
+
+    def forget_callbacks(self) -> None:
+        """Break the cycle of callbacks that refer to the work, so that a closed connection is freed at once."""
+        self.done = self.failed = _forgotten
+        self.on_parked = None
+
+    def cancel(self) -> None:
+        """Close the coroutine: its ``finally`` blocks run, and neither callback is called."""
+        self._stepping.cancel(self)  # type: ignore[arg-type]
+
+
+def _forgotten(_: object) -> None:
+    """In place of the callbacks of work that has ended."""
 
 
 class Stepping:
@@ -42,8 +67,8 @@ class Stepping:
         """``on_bug`` is called in an ``except`` block when a callback raises."""
         self._env = env
         self._on_bug = on_bug
-        self._ready: deque[_Work[object]] = deque()
-        self._aside_waiting: deque[tuple[_Work[object], Callable[[], None]]] = deque()
+        self._ready: deque[Work[object]] = deque()
+        self._aside_waiting: deque[tuple[Work[object], Callable[[], None]]] = deque()
         self._aside_running = 0
         self._paused = 0
         self._is_scheduled = False
@@ -52,23 +77,40 @@ class Stepping:
         """The duration of the longest step on the event loop so far, in ms."""
 
     def __len__(self) -> int:
-        """The number of unfinished generators of steps."""
+        """The number of unfinished coroutines."""
         return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
     def run(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
         """Run ``steps`` to their end. The first step runs in the next turn.
 
-        ``done`` is called with the generator's return value. ``failed`` is called with its exception, in the ``except`` block. An
+        ``done`` is called with the coroutine's result. ``failed`` is called with its exception, in the ``except`` block. An
         exception of one of these callbacks is reported as a bug, and other work continues. After `stop`, no work begins.
         """
         if self._is_stopped:
+            steps.close()
             return
-        self._ready.append(_Work(steps, done, failed))  # type: ignore[arg-type]
+        self._ready.append(Work(self, steps, done, failed))  # type: ignore[arg-type]
         self._schedule()
+
+    def start(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        """`run`, with the first step at once."""
+        if self._is_stopped:
+            steps.close()
+            return
+        try:
+            step = steps.send(None)
+        except StopIteration as ended:
+            self.guarded(done, ended.value)
+        except Exception as raised:
+            self.guarded(failed, raised)
+        else:
+            Work(self, steps, done, failed).resume(step)
 
     def stop(self) -> None:
         """Run no further step. Unfinished work is dropped."""
         self._is_stopped = True
+        for work in [*self._ready, *(work for work, _ in self._aside_waiting)]:
+            work.steps.close()
         self._ready.clear()
         self._aside_waiting.clear()
 
@@ -89,31 +131,78 @@ class Stepping:
                 break
         self._schedule()
 
-    def _step(self, work: _Work[object]) -> None:
+    def _step(self, work: Work[object]) -> None:
+        if work.is_cancelled:
+            return
         error, work.error = work.error, None
+        work.is_running = True
         try:
-            aside = next(work.steps) if error is None else work.steps.throw(error)
+            step = work.steps.send(None) if error is None else work.steps.throw(error)
         except StopIteration as ended:
             self.guarded(work.done, ended.value)
+            work.forget_callbacks()
         except Exception as raised:
             self.guarded(work.failed, raised)
+            work.forget_callbacks()
         else:
-            if self._is_stopped:
-                return
-            if aside is None:
-                self._ready.append(work)
-            elif isinstance(aside, Pause):
-                self._paused += 1
-                aside.then(lambda: self._resumed(work))
-            else:
-                self._aside_waiting.append((work, aside))
-                self._run_aside()
+            work.is_running = False
+            self.wait(work, step)
 
-    def _resumed(self, work: _Work[object]) -> None:
-        self._paused -= 1
-        if not self._is_stopped:
+    def wait(self, work: Work[object], step: Step) -> None:
+        """Implements `Work.resume`."""
+        if self._is_stopped or work.is_cancelled:
+            work.steps.close()
+            return
+        if isinstance(step, Pause):
+            self._pause(work, step)
+            return
+        work.is_long = True
+        if step is None:
             self._ready.append(work)
             self._schedule()
+        else:
+            self._aside_waiting.append((work, step))
+            self._run_aside()
+
+    def _pause(self, work: Work[object], pause: Pause[object]) -> None:
+        work.waits_for = pause
+        self._paused += 1
+        if not pause.is_parked:
+            pause.then(lambda: self._resumed(work))
+            return
+        on_parked, work.on_parked = work.on_parked, None
+        if on_parked is not None:
+            on_parked()
+        if not work.is_cancelled:
+            pause.then(lambda: self._unparked(work))
+
+    def _ended_pause(self, work: Work[object]) -> bool:
+        """Whether the work goes on after a pause."""
+        if work.is_cancelled:
+            return False
+        work.waits_for = None
+        self._paused -= 1
+        return not self._is_stopped
+
+    def _resumed(self, work: Work[object]) -> None:
+        if self._ended_pause(work):
+            self._ready.append(work)
+            self._schedule()
+
+    def _unparked(self, work: Work[object]) -> None:
+        if self._ended_pause(work):
+            self._step(work)
+
+    def cancel(self, work: Work[object]) -> None:
+        """Implements `Work.cancel`."""
+        if work.is_cancelled:
+            return
+        work.is_cancelled = True
+        work.forget_callbacks()
+        if isinstance(work.waits_for, Pause):
+            self._paused -= 1
+        if not work.is_running:
+            work.steps.close()
 
     def guarded(self, call: Callable[[V], None], value: V) -> None:
         """Call one of several callbacks. Its exception is reported as a bug, and does not keep the others from being called."""
@@ -128,11 +217,12 @@ class Stepping:
             self._aside_running += 1
             self._env.run_aside(aside, lambda error, work=work: self._aside_done(work, error))  # type: ignore[misc]
 
-    def _aside_done(self, work: _Work[object], error: BaseException | None) -> None:
+    def _aside_done(self, work: Work[object], error: BaseException | None) -> None:
         self._aside_running -= 1
         if self._is_stopped:
             return
-        work.error = error
-        self._ready.append(work)
-        self._schedule()
+        if not work.is_cancelled:
+            work.error = error
+            self._ready.append(work)
+            self._schedule()
         self._run_aside()

@@ -9,7 +9,6 @@ from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.metadata.metadata_log import Observer
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.steps import Steps
 
 T = TypeVar("T")
 
@@ -39,6 +38,5 @@ class ControllerLog:
     def execute(self, result: Result[T]) -> T:
         raise KafkaError(Code.NOT_CONTROLLER)
 
-    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
-        yield from ()
+    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
         raise KafkaError(Code.NOT_CONTROLLER)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from ipaddress import ip_address
-from types import GeneratorType
 from typing import Any
 
 import msgspec
@@ -12,7 +10,6 @@ import structlog
 
 from ottla.broker.apis.api import Declared, RequestContext
 from ottla.broker.loop.env import Clock
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import Failure, PeerFailure
@@ -21,7 +18,7 @@ from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.envelope import EnvelopeRequest
 from ottla.protocol.remedies import name_of
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 FORWARDED = frozenset({19, 20, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
@@ -49,58 +46,44 @@ class Forwarding:
         if api.key not in FORWARDED:
             return api
 
-        def forward(services: Any, request: Any, context: RequestContext) -> Steps[Any]:
-            return self._forwarded(api, request, context)
+        async def forward(services: Any, request: Any, context: RequestContext) -> Any:
+            return await self._forwarded(api, request, context)
 
-        def split(services: Any, request: Any, context: RequestContext) -> Steps[Any]:
-            return self._with_loggers(api, services, request, context)
+        async def split(services: Any, request: Any, context: RequestContext) -> Any:
+            return await self._with_loggers(api, services, request, context)
 
         is_split = api.key in (ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS)
         return msgspec.structs.replace(api, handle=split if is_split else forward)
 
-    def _forwarded(self, api: Declared[Any], request: Any, context: RequestContext) -> Steps[Later]:
-        later = Later()
-        yield from self._forward(api, request, context, later.resolve)
-        return later
-
-    def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Steps[Any]:
+    async def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Any:
         """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager)."""
         loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
         if not loggers:
-            return (yield from self._forwarded(api, request, context))
-        own = api.handle(services, msgspec.structs.replace(request, resources=loggers), context)
-        if isinstance(own, GeneratorType):
-            own = yield from own
+            return await self._forwarded(api, request, context)
+        own = await api.handle(services, msgspec.structs.replace(request, resources=loggers), context)
         others = [r for r in request.resources if r.resource_type != BROKER_LOGGER_RESOURCE]
         if not others:
             return own
-        later = Later()
+        response = await self._forwarded(api, msgspec.structs.replace(request, resources=others), context)
+        response.responses = [*own.responses, *response.responses]
+        return response
 
-        def joined(response: Any) -> None:
-            response.responses = [*own.responses, *response.responses]
-            later.resolve(response)
-
-        yield from self._forward(api, msgspec.structs.replace(request, resources=others), context, joined)
-        return later
-
-    def _forward(self, api: Declared[Any], request: Any, context: RequestContext, then: Callable[[Any], None]) -> Steps[None]:
-        """Send a request; ``then`` is called with the response, or with an error response for the whole request."""
+    async def _forwarded(self, api: Declared[Any], request: Any, context: RequestContext) -> Any:
+        """Send a request to the controller; returns its response, or an error response for the whole request."""
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         correlation_id, frames = self._next_correlation_id, list[bytes]()
-        yield lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request))
-
-        def answered(answer: Any) -> None:
-            if isinstance(answer, PeerFailure):
-                code = Code.UNSUPPORTED_VERSION if answer.kind is Failure.UNSUPPORTED_VERSION else Code.REQUEST_TIMED_OUT
-                self._errors.failed("request_not_forwarded", answer.reason, key=api.key, api=api.name)
-                then(api.failed(request, context.version, code))
-            else:
-                then(self._opened(api, request, context, answer))
-
+        await in_thread(lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request)))
         envelope = EnvelopeRequest(
             request_data=frames[0][SIZE_BYTES:], request_principal=ANONYMOUS, client_host_address=_address(context.client_host)
         )
-        self._controller.send(envelope, answered, timeout_ms=TIMEOUT_MS)
+        answered: Pause[Any] = Pause(is_parked=True)
+        self._controller.send(envelope, answered.end, timeout_ms=TIMEOUT_MS)
+        answer = await answered
+        if isinstance(answer, PeerFailure):
+            code = Code.UNSUPPORTED_VERSION if answer.kind is Failure.UNSUPPORTED_VERSION else Code.REQUEST_TIMED_OUT
+            self._errors.failed("request_not_forwarded", answer.reason, key=api.key, api=api.name)
+            return api.failed(request, context.version, code)
+        return self._opened(api, request, context, answer)
 
     def _opened(self, api: Declared[Any], request: Any, context: RequestContext, answer: Any) -> Any:
         code, reason = answer.error_code, name_of(answer.error_code)

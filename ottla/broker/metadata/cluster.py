@@ -19,7 +19,6 @@ from ottla.coordinator.result import Result
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
-from ottla.protocol.steps import Steps
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
@@ -83,8 +82,8 @@ class ClusterCommands:
         self._publish()
         return response
 
-    def _execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
-        response = yield from self.metadata_log.execute_large(command)
+    async def _execute_large(self, command: Callable[[], Result[T]]) -> T:
+        response = await self.metadata_log.execute_large(command)
         self._publish()
         return response
 
@@ -116,13 +115,13 @@ class ClusterCommands:
         self._execute(self.state.create_topic(name, topic_id, count, configs, place and place()))
         return self.state.topics[name]
 
-    def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Steps[Topic]:
+    async def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
         """`create_topic` in steps, for thousands of partitions. On `KafkaError` nothing has changed."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
         command = lambda: self.state.create_topic(name, topic_id, count, configs, place and place())  # noqa: E731
-        yield from self._execute_large(command)
+        await self._execute_large(command)
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
@@ -145,13 +144,13 @@ class ClusterCommands:
         except KafkaError as error:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
-    def create_partitions(self, name: str, count: int, place: Place | None = None) -> Steps[None]:
+    async def create_partitions(self, name: str, count: int, place: Place | None = None) -> None:
         """Raise a topic's number of partitions to ``count``. On `KafkaError` nothing has changed."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
             self._execute(self.state.create_partitions(name, count, place and place()))
         else:
-            yield from self._execute_large(lambda: self.state.create_partitions(name, count, place and place()))
+            await self._execute_large(lambda: self.state.create_partitions(name, count, place and place()))
 
     def delete_topic(self, name: str) -> None:
         self._execute(self.state.delete_topic(name))

@@ -28,7 +28,7 @@ from ottla.coordinator.metadata.partition_registration import PartitionRegistrat
 from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.replication.leader import sole_leader
 from ottla.protocol.internal_topics import METADATA_TOPIC
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
@@ -254,7 +254,7 @@ class LocalPartitions:
     def _work_of(self, topic: Topic, index: int) -> int:
         return OPEN_WORK if self._partitions.known(topic.name, index) is None else SETTLE_WORK
 
-    def _settle_rest(self) -> Steps[None]:
+    async def _settle_rest(self) -> None:
         """Bring the remaining partitions in line with the metadata that is current at each one's turn."""
         pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
@@ -268,7 +268,7 @@ class LocalPartitions:
             faults.attempt(partial(self._settle, topic, index, moves), "change", topic=topic.name, partition=index)
             self._move_all(moves, faults)
             if pace.spend(work):
-                yield None
+                await next_turn()
         self._is_settling = False
         faults.raise_first()
 
@@ -360,9 +360,7 @@ class LocalPartitions:
             partition = self._partitions.known(topic.name, index)
             if partition is not None:
                 self._replicas.stop(partition)
-        left = run_first_step(self._partitions.remove(topic.name, indexes))
-        if left is not None:
-            self._stepping.run(left, lambda _: None, self._step_failed)
+        self._stepping.start(self._partitions.remove(topic.name, indexes), lambda _: None, self._step_failed)
 
     @staticmethod
     def _step_failed(error: Exception) -> None:

@@ -20,7 +20,6 @@ from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.operations.metadata_log import METADATA_CONFIG
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
-from ottla.protocol.steps import Steps
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 
@@ -60,7 +59,7 @@ class MetadataLog(Protocol):
         """Append the records of a decision, and replay them."""
         ...
 
-    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
         """`execute` in steps, for a command with thousands of records (`Runtime.execute_large`)."""
         ...
 
@@ -154,5 +153,5 @@ class LocalMetadataLog:
     def execute(self, result: Result[T]) -> T:
         return self._runtime.execute(result)
 
-    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
-        return self._runtime.execute_large(command)
+    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
+        return await self._runtime.execute_large(command)

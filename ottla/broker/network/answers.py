@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
-from ottla.broker.loop.pending_response import Later
 from ottla.protocol.primitives import Buffer
+
+
+class Parked(Protocol):
+    """A request that is parked (`broker.loop.stepping.Work`)."""
+
+    def cancel(self) -> None:
+        """Drop the request, because its client has disconnected."""
+        ...
 
 
 class Slot:
     """The place of one response in the order. ``cost_bytes`` is the memory of the request and its response while they wait."""
 
-    __slots__ = ("cost_bytes", "later", "parts")
+    __slots__ = ("cost_bytes", "parked", "parts")
 
     def __init__(self) -> None:
         self.cost_bytes = 0
-        self.later: Later | None = None
+        self.parked: Parked | None = None
         self.parts: list[Buffer] | None = None
 
 
@@ -42,9 +50,9 @@ class Answers:
         self._slots.append(slot)
         return slot
 
-    def wait(self, slot: Slot, later: Later, cost_bytes: int) -> None:
-        """Record that the response of a place is pending, and that its request needs ``cost_bytes`` of memory until then."""
-        slot.later = later
+    def wait(self, slot: Slot, parked: Parked, cost_bytes: int) -> None:
+        """Record that the request of a place is parked, and needs ``cost_bytes`` of memory until its response is ready."""
+        slot.parked = parked
         slot.cost_bytes += cost_bytes
         self.waiting_bytes += cost_bytes
 
@@ -58,7 +66,7 @@ class Answers:
     def fill(self, slot: Slot, parts: list[Buffer]) -> None:
         """Put a response into its place. If no earlier response is missing, move it to `out` with all ready responses after it."""
         slots = self._slots
-        slot.parts, slot.later = parts, None
+        slot.parts, slot.parked = parts, None
         if slots[0] is not slot:
             size_bytes = sum(map(len, parts))
             slot.cost_bytes += size_bytes
@@ -70,14 +78,14 @@ class Answers:
             self.out += ready.parts or []
 
     def abandon(self) -> None:
-        """Drop all responses because the connection is closed, and abandon the pending ones (`Later.abandon`)."""
+        """Drop all responses because the connection is closed, and cancel the parked requests."""
         slots = list(self._slots)
         self._slots.clear()
         self.out.clear()
         self.waiting_bytes = 0
         for slot in slots:
-            if slot.later is not None:
-                slot.later.abandon()
+            if slot.parked is not None:
+                slot.parked.cancel()
 
 
 def merged(parts: list[Buffer], small_bytes: int = 4096) -> list[Buffer]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import GeneratorType
 from typing import Any, Protocol, TypeVar, cast
 
 from ottla.addresses import client_address
+from ottla.broker.apis.api import WaitsFor
 from ottla.broker.hooks.interception import Interception, RequestTopics
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.env import Clock, Timers
-from ottla.broker.loop.pending_response import Later
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.loop.stepping import Stepping, Work
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.connection_memory import ConnectionMemory
@@ -29,7 +28,7 @@ from ottla.broker.network.pause_reasons import Hold
 from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import Pause, Step, Steps, next_turn
 
 WRITE_HIGH_BYTES = 4 << 20
 """Maximum size in bytes of responses that a client has not read. Beyond it, no further request of the client is handled."""
@@ -38,6 +37,8 @@ JOIN_BELOW_BYTES = 1 << 16
 SLICE_MS = 2.0
 """Time in ms for which a connection handles requests that arrived together before other connections have their turn."""
 
+NOT_ENCODED = "a response cannot be encoded"
+"""The reason for closing a connection after a bug in the encoding of a response."""
 NOT_DURABLE = "a write that the response depends on may be lost"
 """The reason for closing a connection whose response depends on a write that may be lost."""
 
@@ -226,11 +227,11 @@ class Connection(asyncio.BufferedProtocol):
             self._hold(Hold.TURN)
             self._ports.stepping.run(self._next_turn(), lambda _: None, self._failed)
 
-    def _next_turn(self) -> Steps[None]:
+    async def _next_turn(self) -> None:
         """A generator without steps: `Stepping` calls it in the connection's turn among other work."""
         self._release(Hold.TURN)
         return
-        yield
+        await next_turn()
 
     def _failed(self, error: Exception) -> None:
         self._ports.lifecycle.bug("connection_failed", peer=self.peer)
@@ -247,10 +248,10 @@ class Connection(asyncio.BufferedProtocol):
                 return
             request = dispatcher.decode(route, frame)
         except UnsupportedApiVersions as refused:
-            self._answer(refused.parts)
+            self._answers.put(refused.parts)
             return
         except TooManyElements:
-            self._work(route, correlation_id, self._decode_and_handle(route, correlation_id, frame), len(frame))
+            self._begin(route, correlation_id, self._decode_and_handle(route, frame), len(frame))
             return
         except RequestRefused as error:
             self.close(str(error))
@@ -260,70 +261,92 @@ class Connection(asyncio.BufferedProtocol):
             return
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
+        is_watched = self._interception is not None and route.api.key in self._interception.watched_keys
+        handled = self._handled(route, request, len(frame)) if is_watched else dispatcher.respond(route, request)
+        self._begin(route, correlation_id, handled, cost_bytes)
+
+    def _handled(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
+        """The coroutine that handles a request, according to the verdict of the interception if there is one."""
         if self._interception is not None and route.api.key in self._interception.watched_keys:
-            steps = intercepted(self._interception, self._ports, self, dispatcher, route, correlation_id, request, len(frame))
-            if steps is not None:
-                self._work(route, correlation_id, steps, cost_bytes)
-                return
-        lossy_rounds = self._ports.barrier.lossy_rounds
-        response = dispatcher.handle(route, request)
-        if response is None:
-            return
-        if type(response) is GeneratorType:
-            self._work(route, correlation_id, dispatcher.handle_in_steps(route, correlation_id, request, response), cost_bytes)
-        elif type(response) is Later:
-            slot = self._answers.reserve()
-            self._answers.wait(slot, response, cost_bytes)
-            self._fill_later(route, correlation_id, response, slot, lossy_rounds)
-        else:
-            parts = dispatcher.encode(route, correlation_id, response)
-            if parts is None:
-                self.close("a response cannot be encoded")
-            else:
-                self._answer(parts)
+            handled = intercepted(self._interception, self._ports, self, self._dispatcher, route, request, size_bytes)
+            if handled is not None:
+                return handled
+        return self._dispatcher.respond(route, request)
 
-    def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None], cost_bytes: int) -> None:
-        """Handle a request in steps. Its bytes stay in place, and no further request is handled, until the steps have ended.
-
-        ``cost_bytes`` is the memory that the request needs while it waits for its response. The memory of a request that
-        `_decode_and_handle` decodes is added.
-        """
-        self._frames.keep()
+    async def _decode_and_handle(self, route: Route, frame: memoryview) -> Any:
+        request, self._memory.decoded_bytes = await self._dispatcher.decode_in_steps(route, frame)
         self._memory.charge(self)
-        self._hold(Hold.STEPS)
-        slot = self._answers.reserve()
-        lossy_rounds = self._ports.barrier.lossy_rounds
+        return await self._handled(route, request, len(frame))
 
-        def done(answer: list[Buffer] | Later | None) -> None:
-            if type(answer) is Later:
-                if self._transport is None:
-                    answer.abandon()
-                else:
-                    self._answers.wait(slot, answer, cost_bytes + self._memory.decoded_bytes)
-                    self._fill_later(route, correlation_id, answer, slot, lossy_rounds)
+    def _begin(self, route: Route, correlation_id: int, handled: Steps[Any], cost_bytes: int) -> None:
+        """Handle a request up to its first wait. Most requests have none."""
+        lossy_rounds = self._ports.barrier.lossy_rounds
+        try:
+            step = handled.send(None)
+        except StopIteration as ended:
+            if ended.value is None:
+                return
+            parts = self._dispatcher.encode(route, correlation_id, ended.value)
+            if parts is None:
+                self.close(NOT_ENCODED)
             else:
-                self._fill_when_durable(slot, cast("list[Buffer]", answer or []), lossy_rounds)
-            self._steps_ended()
+                self._answer(route, parts)
+        else:
+            self._handle_rest(route, correlation_id, handled, step, cost_bytes, lossy_rounds)
+
+    def _handle_rest(
+        self, route: Route, correlation_id: int, handled: Steps[Any], step: Step, cost_bytes: int, lossy_rounds: int
+    ) -> None:
+        """Handle the rest of a request that waits. Until it is parked, its bytes stay in place, and no further request is handled.
+
+        ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that `_decode_and_handle`
+        decodes is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
+        """
+        slot, stepping = self._answers.reserve(), self._ports.stepping
+        is_held = not (isinstance(step, Pause) and step.is_parked)
+        if is_held:
+            self._frames.keep()
+            self._memory.charge(self)
+            self._hold(Hold.STEPS)
+
+        def parked() -> None:
+            if self._transport is None:
+                work.cancel()
+            else:
+                self._answers.wait(slot, work, cost_bytes + self._memory.decoded_bytes)
+            release()
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._steps_ended()
+
+        def done(response: Any) -> None:
+            if response is None:
+                encoded([])
+            elif work.is_long:
+                stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, failed)
+            else:
+                encoded(self._dispatcher.encode(route, correlation_id, response))
+
+        def encoded(parts: list[Buffer] | None) -> None:
+            if parts is None:
+                self.close(NOT_ENCODED)
+            else:
+                self._fill_when_durable(route, slot, parts, lossy_rounds)
+            release()
 
         def failed(error: Exception) -> None:
             if isinstance(error, DECODE_FAILURES):
                 self.close(f"a request cannot be decoded: {error}")
             else:
                 self._failed(error)
-            self._steps_ended()
+            release()
 
-        self._ports.stepping.run(steps, done, failed)
-
-    def _decode_and_handle(self, route: Route, correlation_id: int, frame: memoryview) -> Steps[list[Buffer] | Later | None]:
-        dispatcher = self._dispatcher
-        request, self._memory.decoded_bytes = yield from dispatcher.decode_in_steps(route, frame)
-        self._memory.charge(self)
-        if self._interception is not None and route.api.key in self._interception.watched_keys:
-            steps = intercepted(self._interception, self._ports, self, dispatcher, route, correlation_id, request, len(frame))
-            if steps is not None:
-                return (yield from steps)
-        response = dispatcher.handle(route, request)
-        return (yield from dispatcher.handle_in_steps(route, correlation_id, request, response))
+        work = Work(stepping, handled, done, failed)
+        work.on_parked = parked
+        work.resume(step)
 
     def mute(self, for_ms: float) -> None:
         """Handle no further request for ``for_ms``."""
@@ -342,44 +365,27 @@ class Connection(asyncio.BufferedProtocol):
 
     # answers
 
-    def _answer(self, parts: list[Buffer]) -> None:
+    def _answer(self, route: Route, parts: list[Buffer]) -> None:
         barrier = self._ports.barrier
-        if barrier.never_waits or not barrier.is_pending:
+        if barrier.never_waits or not barrier.is_pending or route.api.waits_for is WaitsFor.NOTHING:
             self._answers.put(parts)
         else:
-            self._fill_when_durable(self._answers.reserve(), parts, barrier.lossy_rounds)
+            self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
-    def _fill_when_durable(self, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
+    def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
         """Fill a response's place when all writes that it depends on are synced. If they may be lost, close the connection.
 
         ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """
         barrier = self._ports.barrier
-        if barrier.lossy_rounds != lossy_rounds:
+        if route.api.waits_for is WaitsFor.NOTHING:
+            self._fill(slot, parts)
+        elif barrier.lossy_rounds != lossy_rounds:
             self.close(NOT_DURABLE)
         elif barrier.never_waits or not barrier.is_pending:
             self._fill(slot, parts)
         else:
             barrier.answer(lambda durable: self._fill(slot, parts) if durable else self.close(NOT_DURABLE))
-
-    def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot, lossy_rounds: int) -> None:
-        def ready(response: Any) -> None:
-            if not self._is_open:
-                return
-            if later.is_large:
-                self._ports.stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, self._failed)
-            else:
-                encoded(self._dispatcher.encode(route, correlation_id, response))
-
-        def encoded(parts: list[Buffer] | None) -> None:
-            if parts is None:
-                self.close("a response cannot be encoded")
-            elif later.is_durable:
-                self._fill(slot, parts)
-            else:
-                self._fill_when_durable(slot, parts, lossy_rounds)
-
-        later.on_ready(ready)
 
     def _fill(self, slot: Slot, parts: list[Buffer]) -> None:
         """Put a response into its place, and send all responses that may be sent."""

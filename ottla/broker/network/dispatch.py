@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from struct import Struct
-from types import GeneratorType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.apis.api import Declared, RequestContext, WaitsFor
 from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.hooks.transaction_history import TransactionListener
@@ -14,15 +13,14 @@ from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.answers import merged
-from ottla.broker.network.request_history import UNFINISHED, Reporter, reported_once_there, reporter
+from ottla.broker.network.request_history import Reporter, reporter
 from ottla.broker.network.wait_committed import once_committed
 from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import Steps, in_thread
 
 ELEMENTS_AT_ONCE = 2_000
 """A request with more array elements than this is decoded, and its response encoded, in a worker thread."""
@@ -33,9 +31,7 @@ request with one large batch has few elements and is decoded on the event loop, 
 COPIED_FRAME_BYTES = 8 << 20
 """A larger frame is decoded in a worker thread even if it has few elements, because decoding copies its bytes. Produce is an
 exception."""
-PRODUCE_KEY, FETCH_KEY = 0, 1
-AT_ONCE = frozenset({PRODUCE_KEY, FETCH_KEY})
-"""APIs whose responses depend on no coordinator's log. Produce waits for replicas by itself."""
+PRODUCE_KEY = 0
 ELEMENT_BYTES = 128
 """Estimated memory in bytes of one decoded array element."""
 
@@ -175,36 +171,27 @@ class Dispatcher:
         request = decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
         return is_small(self._services, request, route.context)
 
-    def handle(self, route: Route, request: Any) -> Any:
-        """Call the handler; returns its response, `Later`, steps or None."""
-        barrier = self._barrier
-        waits = barrier.is_replicated and route.api.key not in AT_ONCE
-        if waits:
-            barrier.take_dependencies()
+    def respond(self, route: Route, request: Any) -> Steps[Any]:
+        """The coroutine that handles a request; it returns the response, or None for no response."""
+        barrier, api = self._barrier, route.api
+        handled = self._handled(route, request)
+        if not barrier.is_replicated or api.waits_for is not WaitsFor.COORDINATORS:
+            return handled
+        return once_committed(barrier, handled, lambda code: api.failed(request, route.context.version, code))
+
+    async def _handled(self, route: Route, request: Any) -> Any:
         report = route.report
         come_ms = 0 if report is None else self._now_ms()
         try:
             try:
-                response = route.api.handle(self._services, request, route.context)
+                response = await route.api.handle(self._services, request, route.context)
             except KafkaError as error:
                 response = route.api.failed(request, route.context.version, error.code)
             if report is not None:
-                if type(response) in UNFINISHED:
-                    response = self._reported_later(route, report, come_ms, request, response)
-                else:
-                    report(self._services, come_ms, request, response)
+                report(self._services, come_ms, request, response)
         except Exception:
-            response = self._failed(route, request)
-        if not waits:
-            return response
-        return once_committed(barrier, response, lambda code: route.api.failed(request, route.context.version, code))
-
-    def _reported_later(self, route: Route, report: Reporter, come_ms: int, request: Any, response: Any) -> Steps[Any] | Later:
-        """Wrap a pending response so that it is reported when it is ready."""
-        failed = route.api.failed
-        return reported_once_there(
-            report, self._services, come_ms, request, response, lambda code: failed(request, route.context.version, code)
-        )
+            return self._failed(route, request)
+        return response
 
     def _failed(self, route: Route, request: Any) -> Any:
         self.bug("request_failed", route)
@@ -224,7 +211,7 @@ class Dispatcher:
 
     # large requests
 
-    def decode_in_steps(self, route: Route, frame: memoryview) -> Steps[tuple[Any, int]]:
+    async def decode_in_steps(self, route: Route, frame: memoryview) -> tuple[Any, int]:
         """Decode a large request in a worker thread. Returns the request, and an estimate of its memory in bytes.
 
         Raises `DecodeError`.
@@ -235,35 +222,16 @@ class Dispatcher:
             request = decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
             decoded.append((request, ELEMENT_BYTES * message_elements()))
 
-        yield lambda: count_apart(decode)
+        await in_thread(lambda: count_apart(decode))
         return decoded[0]
 
-    def handle_in_steps(self, route: Route, correlation_id: int, request: Any, response: Any) -> Steps[list[Buffer] | Later | None]:
-        """Run the steps that `handle` returned, and encode the response in a worker thread.
-
-        Returns the pieces of the response frame; a `Later` if the handler returned one; None for no response.
-        """
-        response = yield from self.respond_in_steps(route, request, response)
-        if response is None or type(response) is Later:
-            return response
-        return (yield from self.encode_in_steps(route, correlation_id, response))
-
-    def respond_in_steps(self, route: Route, request: Any, response: Any) -> Steps[Any]:
-        """Run the steps that `handle` returned, if any; returns the response, a `Later`, or None."""
-        if type(response) is GeneratorType:
-            try:
-                response = yield from response
-            except KafkaError as error:
-                response = route.api.failed(request, route.context.version, error.code)
-            except Exception:
-                response = self._failed(route, request)
-        return response
-
-    def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> Steps[list[Buffer] | None]:
+    async def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         """Run `encode` in a worker thread."""
         encoded: list[list[Buffer]] = []
         try:
-            yield lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))
+            await in_thread(
+                lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))
+            )
         except Exception:
             self.bug("response_not_writable", route)
             return None

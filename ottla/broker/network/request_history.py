@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice, repeat
-from types import GeneratorType
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -25,10 +24,8 @@ from ottla.broker.hooks.transaction_history import (
     cut,
     first_partitions,
 )
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.steps import Steps
+from ottla.protocol.errors import Code
 from ottla.protocol.topic_partition import TopicPartition
 
 TRANSACTIONS_REPORTED = 100
@@ -37,8 +34,6 @@ ERRORS_READ = 1_000
 """Maximum number of errors of one response that are read. A larger response has the same error in most of its elements."""
 _REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
 """Constants for speed: Python calls a function each time an enumeration member is looked up by its name."""
-UNFINISHED = frozenset((GeneratorType, Later))
-"""The types that a handler returns for a response that is not ready yet."""
 BROKERS_FROM = 4
 """The first version of AddPartitionsToTxn that brokers send, with several transactions in a request."""
 _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 22, 24, 25, 26, 28
@@ -68,34 +63,6 @@ def reporter(declared: Declared[Any], listener: TransactionListener, context: Re
         report = _add_partitions_by_broker
     asker = Asker(client_id=cut(context.client_id), client_host=context.client_host, api=declared.name, version=context.version)
     return partial(report, _Noted(listener, asker))
-
-
-def reported_once_there(
-    report: Reporter, services: Any, come_ms: int, request: Any, response: Any, failed: Callable[[Code], Any]
-) -> Steps[Any] | Later:
-    """Wrap a handler's steps or `Later` so that the response is reported when it is ready."""
-    if type(response) is GeneratorType:
-        return _in_steps(report, services, come_ms, request, response, failed)
-    answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
-
-    def on_response(later_response: Any) -> None:
-        report(services, come_ms, request, later_response)
-        answer.is_large = response.is_large
-        answer.resolve(later_response)
-
-    response.on_ready(on_response)
-    return answer
-
-
-def _in_steps(
-    report: Reporter, services: Any, come_ms: int, request: Any, steps: Steps[Any], failed: Callable[[Code], Any]
-) -> Steps[Any]:
-    try:
-        response = yield from steps
-    except KafkaError as error:
-        response = failed(error.code)
-    report(services, come_ms, request, response)
-    return response
 
 
 def _init_producer_id(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:

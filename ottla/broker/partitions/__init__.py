@@ -10,6 +10,7 @@
   records.
 - `partitions`: the partitions of which this broker is a replica: their logs, and the requests that wait for the logs to grow.
 - `recovery_audit`: finds the transactions that lost a part in a crash, from the data that recovery reads.
+- `replication_wait`: waits until all in-sync replicas have what a request has appended (DelayedProduce).
 - `runtime`: carries out a coordinator's decisions: appends records to its log, replays them, carries out effects
   (CoordinatorRuntime).
 """

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from ottla.broker.partitions.durability import GroupCommit, OnDurable
+from ottla.protocol.steps import Pause
 from ottla.storage.log import Log
 
 MAX_ANSWERS_A_LOG = 100_000
@@ -114,6 +115,14 @@ class Barrier:
         else:
             self.group_commit.then(then)
 
+    async def once_durable(self) -> bool:
+        """Park the request until all data written so far is durable. False means that the writes may be lost."""
+        if self.group_commit is None:
+            return True
+        durable: Pause[bool] = Pause(is_parked=True)
+        self.group_commit.then(durable.end)
+        return await durable
+
     # effects
 
     def effect(self, then: Callable[[], None]) -> None:
@@ -134,14 +143,23 @@ class Barrier:
         else:
             self.group_commit.then(on_synced)
 
-    def effect_after(self, log: Log, offset: int, then: Callable[[], None]) -> None:
-        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable; never if they may be lost."""
+    async def once_certain(self, log: Log, offset: int) -> bool:
+        """Wait until the records of ``log`` below ``offset`` are committed and durable, however many rounds of syncs that takes.
 
-        def committed(is_committed: bool) -> None:
-            if is_committed:
-                self.effect(then)
+        False if they may be lost, because another broker leads the partition or the disk has failed.
+        """
+        if self.group_commit is None and offset <= log.high_watermark:
+            return True
+        committed: Pause[bool] = Pause(is_parked=True)
+        self._behind(log, offset, committed.end)
+        return await committed and await self.once_certainly_durable()
 
-        self._behind(log, offset, committed)
+    async def once_certainly_durable(self) -> bool:
+        """`effect` for a coroutine: wait until all data written so far is durable; False if the disk has failed."""
+        while self.group_commit is not None and not await self.once_durable():
+            if self.group_commit.has_failed:
+                return False
+        return True
 
     # the high watermark
 
@@ -163,6 +181,12 @@ class Barrier:
                 then(False)
 
         self._behind(log, offset, committed)
+
+    async def once_committed(self, log: Log, offset: int) -> bool:
+        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False as for `answer_after`."""
+        committed: Pause[bool] = Pause(is_parked=True)
+        self.answer_after(log, offset, committed.end)
+        return await committed
 
     def _behind(self, log: Log, offset: int, then: OnDurable) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed, or with False when another broker leads."""

@@ -135,40 +135,40 @@ class Housekeeping:
         delay_ms = self._config.settings.log_initial_task_delay_ms
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
 
-    def apply_retention(self) -> Steps[None]:
-        return self._directory.apply_retention(self._env.now_ms(), self._partitions.disk_refused)
+    async def apply_retention(self) -> None:
+        return await self._directory.apply_retention(self._env.now_ms(), self._partitions.disk_refused)
 
-    def _empty_trash(self) -> Steps[None]:
-        left = yield from self._directory.trash.empty(self._env.now_ms())
+    async def _empty_trash(self) -> None:
+        left = await self._directory.trash.empty(self._env.now_ms())
         for path, reason in left:
             self._errors.failed("file_not_removed", reason, path=path, hint="the next start removes it")
 
-    def _expire_producers(self) -> Steps[None]:
+    async def _expire_producers(self) -> None:
         expiration_ms = self._config.settings.producer_id_expiration_ms
-        return self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
+        return await self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
 
-    def _checkpoint(self) -> Steps[None]:
+    async def _checkpoint(self) -> None:
         """Write the checkpoints and sync closed segments, so that a start after a crash need not read those segments."""
         directory = self._directory
-        yield from directory.write_checkpoints()
+        await directory.write_checkpoints()
         self._disk.accepted(directory.path)
         try:
-            yield from settle(list(directory.logs.values()), self._partitions.disk_refused)
+            await settle(list(directory.logs.values()), self._partitions.disk_refused)
         except SyncFailed as error:
             self._disk_failed(error)
 
-    def compact(self) -> Steps[None]:
+    async def compact(self) -> None:
         """Compact one log after the other until no log is dirty enough (LogCleaner.CleanerThread)."""
         settings = self._config.settings
         buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
         while settings.log_cleaner_enable:
             now_ms = self._env.now_ms()
             logs = [one for one in self._directory.logs.values() if one not in self.uncleanable]
-            dirty = yield from filthiest(logs, now_ms)
+            dirty = await filthiest(logs, now_ms)
             if dirty is None:
                 return
             try:
-                done = yield from self._directory.clean(dirty, now_ms, buffer_bytes)
+                done = await self._directory.clean(dirty, now_ms, buffer_bytes)
             except Interrupted as reason:
                 log.info("cleaning_interrupted", reason=str(reason))
             except KafkaError as error:

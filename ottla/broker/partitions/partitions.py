@@ -14,7 +14,7 @@ from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sol
 from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Damaged, described, is_damage
 from ottla.storage.invariants import check_log
@@ -345,7 +345,7 @@ class Partitions:
                 return
         self._disk.refused(self.directory.path, error)
 
-    def remove(self, topic: str, indexes: range) -> Steps[None]:
+    async def remove(self, topic: str, indexes: range) -> None:
         """Take partitions of a deleted topic out of service at once. The returned steps rename their directories.
 
         If a directory cannot be renamed, the next start renames it as a stray partition.
@@ -358,9 +358,9 @@ class Partitions:
                 removed.append(partition.log)
                 if partition.waiters:
                     partition._wake()
-        return self._delete(removed)
+        return await self._delete(removed)
 
-    def _delete(self, logs: list[Log]) -> Steps[None]:
+    async def _delete(self, logs: list[Log]) -> None:
         pace, unique = Pace(), self._env.random_uuid().hex()
         for deleted in logs:
             try:
@@ -368,7 +368,7 @@ class Partitions:
             except OSError as error:
                 self._disk.errors.failed("directory_not_removed", error.strerror or str(error), partition=repr(deleted))
             if pace.spend(DELETE_WORK):
-                yield None
+                await next_turn()
 
     def known(self, topic: str, index: int) -> Partition | None:
         """A partition that is already in service; None for others."""

@@ -19,7 +19,7 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, build_batch
-from ottla.protocol.steps import Pace, Steps, run
+from ottla.protocol.steps import Pace, in_thread, next_turn, run
 from ottla.storage.reading import all_batches, records_of
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class Runtime:
     def _batch(self, result: Result[T]) -> bytearray | None:
         return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
-    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+    async def execute_large(self, command: Callable[[], Result[T]]) -> T:
         """`execute` for a command with thousands of records: a worker thread calls ``command``, which must only read state.
 
         The state must not change between the command and its append. So if the log has grown meanwhile, the command is repeated.
@@ -108,7 +108,7 @@ class Runtime:
 
         for _ in range(ATTEMPTS_ASIDE):
             end_offset = self.partition.log.log_end_offset
-            yield make
+            await in_thread(make)
             result, batch = made.pop()
             if self.partition.log.log_end_offset == end_offset:
                 return self._carry_out(batch, result)
@@ -169,12 +169,12 @@ class Runtime:
         if len(answers) > ANSWERS_PER_STEP:
             self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]), lambda _: None, self._answering_failed)
 
-    def _answer_rest(self, answers: list[AnswerMember]) -> Steps[None]:
+    async def _answer_rest(self, answers: list[AnswerMember]) -> None:
         """Resolve the remaining parked requests in steps. Their responses are already fixed."""
         for at, answer in enumerate(answers, 1):
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
-                yield None
+                await next_turn()
 
     @staticmethod
     def _answering_failed(error: Exception) -> None:
@@ -193,22 +193,22 @@ class Runtime:
         """
         return run(self.load_in_steps(replaying))
 
-    def load_in_steps(self, replaying: Replaying | None = None) -> Steps[int]:
+    async def load_in_steps(self, replaying: Replaying | None = None) -> int:
         """Run `load` in steps. Raises `KafkaError` also if the shard is closed between two steps."""
         try:
-            return (yield from self._replay_all(replaying or Replaying()))
+            return await self._replay_all(replaying or Replaying())
         except OSError as error:
             raise self._refused(self.partition.unreadable(error)) from error
         except KafkaError as error:
             raise self._refused(error) from error
 
-    def _replay_all(self, replaying: Replaying) -> Steps[int]:
+    async def _replay_all(self, replaying: Replaying) -> int:
         partition_log, is_strict = self.partition.log, replaying.start_over is not None
         while True:
             partition_log.check_online()
             batches = latest_by_piece(partition_log, replaying.replaced) if is_strict else all_batches(partition_log)
             try:
-                count = yield from self._replay_batches(batches, replaying.on_marker, is_strict=is_strict)
+                count = await self._replay_batches(batches, replaying.on_marker, is_strict=is_strict)
             except (DecodeError, KafkaError):
                 if not is_strict or self.is_closed:
                     raise
@@ -218,13 +218,13 @@ class Runtime:
             assert replaying.start_over is not None, f"{partition_log.name} has changed while it was read in one stretch"
             replaying.start_over()
 
-    def _replay_batches(
+    async def _replay_batches(
         self,
         batches: Iterable[tuple[BatchHeader, Buffer] | None],
         on_marker: Callable[[int, bool], None] | None,
         *,
         is_strict: bool,
-    ) -> Steps[int | None]:
+    ) -> int | None:
         """The number of replayed records; None if compaction or retention replaced files of the log between two steps."""
         count, pace = 0, Pace()
         segments = list(self.partition.log.segments)
@@ -232,7 +232,7 @@ class Runtime:
             replayed = 0 if batch is None else self._replay_batch(*batch, on_marker, is_strict=is_strict)
             count += replayed
             if pace.spend(PIECE_WORK if batch is None else BATCH_WORK + RECORD_WORK * replayed):
-                yield None
+                await next_turn()
                 if self.is_closed:
                     raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
                 self.partition.log.check_online()

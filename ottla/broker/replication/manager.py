@@ -24,7 +24,7 @@ from ottla.broker.replication.in_sync_changes import Controller, InSyncChanges
 from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.replication.follower import FetchState, Following
 from ottla.coordinator.replication.leader import LiveEpoch, new_leader
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Steps, next_turn
 from ottla.storage.log_dir import LogDirectory
 
 SHRINK_WORK = 2
@@ -198,7 +198,7 @@ class ReplicaManager:
             self.write_high_watermarks,
         )
 
-    def shrink(self) -> Steps[None]:
+    async def shrink(self) -> None:
         """Ask the controller to remove followers that lag for longer than ``replica.lag.time.max.ms`` from the in-sync sets."""
         pace = Pace()
         with self._lag.round(None):
@@ -210,7 +210,7 @@ class ReplicaManager:
                         self._lag.failed("replicas_lagged", f"brokers {lagging}", level="info", partition=repr(partition.log))
                         self._in_sync_changes.ask(partition, change)
                 if pace.spend(SHRINK_WORK):
-                    yield None
+                    await next_turn()
 
     def write_high_watermarks(self) -> None:
         """Write the high watermark checkpoint. Raises OSError."""

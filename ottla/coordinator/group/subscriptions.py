@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
 from ottla.coordinator.group.topics import GroupTopics
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import in_thread
 
 Expansions = Mapping[str, frozenset[str] | InvalidExpression]
 """The matching topics by expression, or the error of an expression that does not compile."""
@@ -21,7 +21,7 @@ COMPILE_WORK = 50
 """The cost of compiling a typical expression, in the same units."""
 
 
-def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Steps[Expansions]:
+async def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Expansions:
     """Return the existing topics that match each wanted expression, both as of the last step.
 
     The steps run in another thread, because a short expression may take 20 ms to compile, and 15 ms to match one name.
@@ -36,11 +36,11 @@ def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Step
         if not expressions or (len(matching) == len(expressions) and tried.issuperset(names)):
             return {e: m if isinstance(m, InvalidExpression) else frozenset(m.intersection(names)) for e, m in matching.items()}
         every, fresh = list(names), [name for name in names if name not in tried]
-        yield from _in_stretches(_try([(e, fresh if e in matching else every) for e in expressions], matching))
+        await _in_stretches(_try([(e, fresh if e in matching else every) for e in expressions], matching))
         tried = tried.union(every)
 
 
-def _in_stretches(work: Iterator[None]) -> Steps[None]:
+async def _in_stretches(work: Iterator[None]) -> None:
     is_over = False
 
     def stretch() -> None:
@@ -48,7 +48,7 @@ def _in_stretches(work: Iterator[None]) -> Steps[None]:
         is_over = next(work, True) is True
 
     while not is_over:
-        yield stretch
+        await in_thread(stretch)
 
 
 def _try(tasks: Iterable[tuple[str, list[str]]], matching: dict[str, set[str] | InvalidExpression]) -> Iterator[None]:

@@ -280,10 +280,10 @@ def test_failed_dead_letter_does_not_block_the_next() -> None:
     topics = broker.broker.share_partitions._dead_letters
     write = topics.write
 
-    def failing(group_id: str, source: Partition, dead: DeadLetters) -> Steps[None]:
+    async def failing(group_id: str, source: Partition, dead: DeadLetters) -> None:
         if dead.first_offset == 0:
             raise ValueError("a bug")
-        yield from write(group_id, source, dead)
+        await write(group_id, source, dead)
 
     topics.write = failing  # type: ignore[method-assign]
     a.acknowledge((0, 0, REJECT), (1, 1, ACCEPT), (2, 2, REJECT))

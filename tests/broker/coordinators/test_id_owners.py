@@ -105,7 +105,7 @@ class Holding:
 
 def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
-    sender: Any = simulated.broker.transactions._second_phase._markers
+    sender: Any = simulated.broker.transactions._completions._markers
     sender._transport = transport = Holding(sender._transport)
     with simulated.connect("first") as client:
         create(client, "t")

@@ -201,7 +201,7 @@ def test_group_deleted_during_initialization_leaves_no_share_state(broker: Simul
     altered = runtime.execute(shard.shares.alter_offsets("g", [("large", dict.fromkeys(range(500), 0))]))
     assert altered.initialization is not None
     steps = broker.broker.share_groups.initialize(altered.initialization)
-    next(steps)
+    steps.send(None)
     assert 0 < len(all_states(broker)) < 500
     assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
     run(steps)

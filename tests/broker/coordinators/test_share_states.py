@@ -15,7 +15,6 @@ from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.read_share_group_state import PartitionData, ReadShareGroupStateRequest, ReadStateData
-from ottla.protocol.steps import Steps
 from ottla.protocol.uuids import uuid_text
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
@@ -164,9 +163,9 @@ def test_deletion_of_many_topics_sweeps_once(broker: SimulatedBroker, monkeypatc
     rounds: list[int] = []
     forget = states.forget_topics
 
-    def counted() -> Steps[None]:
+    async def counted() -> None:
         rounds.append(1)
-        return forget()
+        await forget()
 
     monkeypatch.setattr(states, "forget_topics", counted)
     for name in names:

@@ -216,7 +216,7 @@ def test_markers_are_sent_although_completion_hit_a_bug(
 ) -> None:
     """The decision is already logged, so the failed completion is retried and the client gets the outcome."""
     transactions = broker.broker.transactions
-    send = transactions._second_phase._markers._send
+    send = transactions._completions._markers._send
     failures = ["a bug"]
 
     def failing(*arguments: object) -> None:
@@ -224,7 +224,7 @@ def test_markers_are_sent_although_completion_hit_a_bug(
             raise RuntimeError(failures.pop())
         send(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(transactions._second_phase._markers, "_send", failing)
+    monkeypatch.setattr(transactions._completions._markers, "_send", failing)
     perform(world, "topic t")
     perform(world, "A = init x")
     perform(world, "produce A t")

@@ -45,23 +45,32 @@ def fetch(*partitions: int, min_bytes: int = 1, wait_ms: int = 60_000) -> FetchR
     )
 
 
-def parked(broker: SimulatedBroker) -> list[Fetch]:
+def parked(broker: SimulatedBroker) -> list[Any]:
+    """The callbacks of parked fetches."""
     waiters: dict[Any, None] = {}
     for partition in broker.broker.partitions:
         waiters |= dict.fromkeys(partition.waiters)
-    return [waiter.__self__._fetching for waiter in waiters]
+    return list(waiters)
 
 
 def budget(broker: SimulatedBroker) -> ResponseBudget:
     return broker.broker.connections.response_budget
 
 
-def test_parked_fetch_keeps_no_records_in_memory(simulated: SimulatedBroker) -> None:
+def test_parked_fetch_keeps_no_records_in_memory(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetches: list[Fetch] = []
+    respond = Fetch.respond
+
+    def noted(self: Fetch) -> Any:
+        fetches.append(self)
+        return respond(self)
+
+    monkeypatch.setattr(Fetch, "respond", noted)
     with simulated.connect() as writer, simulated.connect() as reader:
         produce(writer, 0)
         sent = reader.send(fetch(0, min_bytes=2 * VALUE_BYTES), 11)
-        (waiting,) = parked(simulated)
-        assert waiting._answers == []
+        assert len(parked(simulated)) == 1
+        assert fetches[0]._answers == []
         produce(writer, 0)
         assert len(reader.receive(sent).responses[0].partitions[0].records) > 2 * VALUE_BYTES
 

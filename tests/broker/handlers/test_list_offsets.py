@@ -70,7 +70,7 @@ def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, 
     answered = []
     for at_ms in timestamps_ms:
         response_or_steps = handled(simulated, asked(at_ms))
-        response: ListOffsetsResponse = run(response_or_steps) if isinstance(response_or_steps, Iterator) else response_or_steps
+        response: ListOffsetsResponse = run(response_or_steps)
         answered += [(p.error_code, p.offset, p.timestamp) for p in response.topics[0].partitions]
     return answered
 
@@ -130,22 +130,22 @@ def test_duplicate_partition_is_answered_once(simulated: SimulatedBroker) -> Non
         ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=at_ms)
         for index, at_ms in ((0, -1), (1, -1), (0, -2), (0, -2))
     ]
-    response = handled(
-        simulated, ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=partitions)])
-    )
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=partitions)])
+    response = run(handled(simulated, request))
     assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, Code.INVALID_REQUEST), (1, 0)]
 
 
 def test_few_partitions_are_answered_in_one_step(simulated: SimulatedBroker) -> None:
     store(simulated, build_batch([(b"k", b"v" * 50)] * 100, simulated.now_ms()))
-    assert not isinstance(handled(simulated, asked(simulated.now_ms(), -1, -2, -3)), Iterator)
+    with pytest.raises(StopIteration):
+        handled(simulated, asked(simulated.now_ms(), -1, -2, -3)).send(None)
 
 
 @pytest.mark.parametrize(("version", "code"), [(10, Code.UNSUPPORTED_VERSION), (11, Code.NONE)])
 def test_earliest_pending_upload_offset_is_accepted_from_version_11_on(
     simulated: SimulatedBroker, version: int, code: Code
 ) -> None:
-    response = list_offsets.handle(simulated.broker, asked(-6), RequestContext(version, "test", "", 1, "PLAINTEXT"))
+    response = run(list_offsets.handle(simulated.broker, asked(-6), RequestContext(version, "test", "", 1, "PLAINTEXT")))
     (answer,) = response.topics[0].partitions
     assert (answer.error_code, answer.offset) == (code, -1)
 
@@ -156,7 +156,7 @@ def test_segment_deleted_during_the_search_is_skipped(simulated: SimulatedBroker
         store(simulated, build_batch([(b"k", b"v" * 50)] * 20_000, now_ms, compression=ZSTD))
         log.roll(now_ms)
     steps = handled(simulated, asked(now_ms))
-    next(steps)
+    steps.send(None)
     log.log_start_offset = 20_000
     log.segments.pop(0).mark_deleted()
     response = run(steps)

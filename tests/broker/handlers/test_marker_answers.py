@@ -7,20 +7,19 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.broker.handlers import produce
 from ottla.broker.handlers.delete_records import Deleting
 from ottla.broker.handlers.end_txn import handle as end_txn
-from ottla.broker.handlers.support.produce_replication import when_replicated
 from ottla.broker.handlers.write_txn_markers import write_markers
-from ottla.broker.loop.pending_response import Later
-from ottla.broker.partitions.barrier import Barrier
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from ottla.protocol.messages.produce import PartitionProduceResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.steps import run
 from tests.broker.partition_world import FollowedPartitionWorld
+from tests.support.handling import handled
 
 
 class HandlerPortsWorld(FollowedPartitionWorld):
@@ -37,7 +36,7 @@ def test_marker_is_not_confirmed_when_the_leader_changes_before_the_last_step(is
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, *range(1, 500)])]
     marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=3)
     steps = write_markers(world.ports, WriteTxnMarkersRequest([marker]))
-    next(steps)
+    steps.send(None)
     assert world.partition.log.log_end_offset == 1, "the first step has written the marker"
     world.partition.follow(2, 1)
     if is_regained:
@@ -53,15 +52,10 @@ def test_batch_is_not_acknowledged_when_the_leader_changes_before_the_last_step(
     began = world.barrier.leaderships_lost
     world.partition.follow(2, 1)
     world.lead(2)
-    answer = PartitionProduceResponse(index=0, base_offset=0)
-    response = ProduceResponse([TopicProduceResponse(name="t", partition_responses=[answer])])
-    context = cast(Any, SimpleNamespace(version=9, listener="PLAINTEXT"))
-    world.ports.cluster = SimpleNamespace(state=SimpleNamespace(registrations=SimpleNamespace(brokers={})), is_alone=False)
-    world.ports.live_config = SimpleNamespace(settings=SimpleNamespace(node_id=1, broker_rack=None))
-    world.ports.advertised = lambda listener: ("host", 9092)
-    produce = cast(Any, SimpleNamespace(acks=-1, timeout_ms=1_000))
-    assert when_replicated(world.ports, context, produce, response, began) is response
-    assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
+    result = PartitionProduceResponse(index=0, base_offset=0)
+    appended = [produce._Appended(partition=world.partition, end_offset=1, result=result)]
+    handled(produce._replicated(cast(Any, SimpleNamespace(ports=world.ports, appended=appended)), began, 1_000))
+    assert result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
 def test_delete_records_is_not_acknowledged_when_the_leader_changes() -> None:
@@ -81,15 +75,10 @@ def test_end_txn_lost_with_the_leadership_gets_not_coordinator() -> None:
         def end(self, *_: Any, **__: Any) -> ProducerIdAndEpoch:
             return ProducerIdAndEpoch(1, 0)
 
-        def has_ended(self, transactional_id: str) -> bool:
+        async def once_ended(self, transactional_id: str) -> bool:
             return False
 
-        def when_ended(self, transactional_id: str, then: Any) -> None:
-            then(False)
-
-    ports = cast(Any, SimpleNamespace(transactions=Transactions(), barrier=Barrier(None), lifecycle=None))
+    ports = cast(Any, SimpleNamespace(transactions=Transactions()))
     request = EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True)
-    answers: list[Any] = []
-    later = cast(Later, end_txn(ports, request, cast(Any, SimpleNamespace(version=5))))
-    later.on_ready(answers.append)
-    assert [answer.error_code for answer in answers] == [Code.NOT_COORDINATOR]
+    response = handled(end_txn(ports, request, cast(Any, SimpleNamespace(version=5))))
+    assert response.error_code == Code.NOT_COORDINATOR

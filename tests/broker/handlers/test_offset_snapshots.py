@@ -61,7 +61,7 @@ def test_marker_between_two_steps_does_not_change_the_response(simulated: Simula
     committed(simulated, 1, count=COUNT, pending=False)
     committed(simulated, 2, count=COUNT, pending=True)
     steps = steps_of(simulated, [asked(COUNT if is_named else None)], stable=stable)
-    next(steps)
+    steps.send(None)
     simulated.broker.groups.append_marker(0, EndTxnMarker(PRODUCER_ID, 0, True, 0), 0)
     (answer,) = end_of(steps).groups
     seen = {(p.error_code, p.committed_offset) for p in answer.topics[0].partitions}
@@ -73,7 +73,7 @@ def test_each_group_in_a_large_response_is_consistent(simulated: SimulatedBroker
     committed(simulated, 1, count=100, pending=False)
     committed(simulated, 2, count=100, pending=True)
     steps = steps_of(simulated, [asked(100)] * 40, stable=False)
-    next(steps)
+    steps.send(None)
     simulated.broker.groups.append_marker(0, EndTxnMarker(PRODUCER_ID, 0, True, 0), 0)
     answers = [{p.committed_offset for p in group.topics[0].partitions} for group in end_of(steps).groups]
     assert {1} in answers
@@ -84,6 +84,6 @@ def test_each_group_in_a_large_response_is_consistent(simulated: SimulatedBroker
 def end_of(steps: Any) -> Any:
     while True:
         try:
-            next(steps)
+            steps.send(None)
         except StopIteration as ended:
             return ended.value

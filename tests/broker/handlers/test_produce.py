@@ -56,13 +56,12 @@ def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
 
 
 def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:
-    """Return the handler's result: a response, or steps that end with the response."""
+    """Return the handler's coroutine."""
     return produce.handle(simulated.broker, asked, RequestContext(version, "test", "", 1, "PLAINTEXT"))
 
 
 def send(simulated: SimulatedBroker, topic: str, raw: bytes) -> PartitionProduceResponse:
-    response_or_steps = handled(simulated, request(topic, {0: raw}))
-    response = run(response_or_steps) if isinstance(response_or_steps, Iterator) else response_or_steps
+    response = run(handled(simulated, request(topic, {0: raw})))
     answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
     return answer
 
@@ -107,7 +106,7 @@ def test_batch_size_is_checked_before_decompression(simulated: SimulatedBroker, 
     assert len(raw) > 400
     for module, function in ((record_stream, "pieces"), (validation, "_small")):
         monkeypatch.setattr(module, function, lambda payload, compression: pytest.fail("it is inflated"))
-    response = handled(simulated, request("t", {0: raw}))
+    response = run(handled(simulated, request("t", {0: raw})))
     assert response.responses[0].partition_responses[0].error_code == Code.MESSAGE_TOO_LARGE
 
 
@@ -127,7 +126,7 @@ def test_crc_of_a_large_batch_is_computed_once_in_a_thread(
     for wrong in (False, True):
         sizes.clear()
         steps = handled(simulated, request("t", {0: raw[:-1] + b"x" if wrong else raw}))
-        aside = next(steps)
+        aside = steps.send(None)
         assert sizes == [] and callable(aside)
         aside()
         assert len(sizes) == 1
@@ -169,20 +168,21 @@ def test_a_large_request_is_handled_in_steps(meter: Meter, simulated: SimulatedB
 def test_small_request_is_handled_in_one_step(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", b"v" * 100)] * 1_000, simulated.now_ms(), compression=ZSTD))
-    assert not isinstance(handled(simulated, request("t", {0: raw})), Iterator)
+    with pytest.raises(StopIteration):
+        handled(simulated, request("t", {0: raw})).send(None)
 
 
 def test_config_change_during_validation_takes_effect(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(None, b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
     steps = handled(simulated, request("t", {0: raw}))
-    next(steps)
+    steps.send(None)
     log = log_of(simulated, "t")
     log.config = type(log.config)(cleanup_policy=("compact",))
     answer = run(steps).responses[0].partition_responses[0]
     assert (answer.error_code, len(answer.record_errors)) == (Code.INVALID_RECORD, 10_000)
     steps = handled(simulated, request("t", {0: bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms()))}))
-    next(steps)
+    steps.send(None)
     simulated.broker.cluster.delete_topic("t")
     assert run(steps).responses[0].partition_responses[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -192,7 +192,7 @@ def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBrok
     raw = bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
     assert read_header(raw).record_count == 20_000
     steps = handled(simulated, request("t", {0: raw}))
-    next(steps)
+    steps.send(None)
     assert simulated.broker.inflating.used_bytes
     steps.close()
     assert not simulated.broker.inflating.used_bytes
@@ -204,7 +204,7 @@ def test_decompression_waits_for_memory(simulated: SimulatedBroker) -> None:
     run(memory.take(memory.limit_bytes))
     raw = bytes(build_batch([(b"k", b"v")] * 12_000, simulated.now_ms(), compression=ZSTD))
     waiting = [handled(simulated, request("t", {0: raw})) for _ in range(3)]
-    pauses = [next(steps) for steps in waiting]
+    pauses = [steps.send(None) for steps in waiting]
     assert all(isinstance(pause, Pause) for pause in pauses), "they cost nothing while they wait"
     woken: list[int] = []
     for at, pause in enumerate(pauses):
@@ -253,7 +253,7 @@ def test_log_start_offset_in_the_response_comes_from_the_log(simulated: Simulate
 
 def test_topic_without_partitions_is_left_out_of_the_response(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
-    assert handled(simulated, request("t", {})).responses == []
+    assert run(handled(simulated, request("t", {}))).responses == []
 
 
 def test_revalidated_batch_counts_once_toward_the_decompression_limit(simulated: SimulatedBroker) -> None:
@@ -261,7 +261,7 @@ def test_revalidated_batch_counts_once_toward_the_decompression_limit(simulated:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
     steps = handled(simulated, request("t", {0: raw}))
-    next(steps)
+    steps.send(None)
     log = log_of(simulated, "t")
     log.config = structs.replace(log.config, retention_ms=1_000)
     answer = run(steps).responses[0].partition_responses[0]
@@ -273,7 +273,7 @@ def test_equal_settings_cause_no_second_validation(simulated: SimulatedBroker) -
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
     before = simulated.broker.counters.inflated_bytes
     steps, log = handled(simulated, request("t", {0: raw})), log_of(simulated, "t")
-    next(steps)
+    steps.send(None)
     log.config = structs.replace(log.config)
     assert run(steps).responses[0].partition_responses[0].error_code == 0
     assert simulated.broker.counters.inflated_bytes - before < 41 * MIB

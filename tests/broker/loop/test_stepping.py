@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.loop.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import in_thread, next_turn
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 
@@ -41,10 +41,10 @@ def env() -> Env:
 def test_works_run_in_turns(env: Env) -> None:
     stepping, trace, ended = Stepping(env, pytest.fail), [], []
 
-    def work(name: str, steps: int) -> Steps[str]:
+    async def work(name: str, steps: int) -> str:
         for step in range(steps):
             trace.append(f"{name}{step}")
-            yield None
+            await next_turn()
         return name
 
     for name, steps in (("a", 3), ("b", 1), ("c", 2)):
@@ -59,11 +59,11 @@ def test_works_run_in_turns(env: Env) -> None:
 def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), []
 
-    def work(name: int) -> Steps[None]:
+    async def work(name: int) -> None:
         for _ in range(2):
             trace.append(name)
             env.spent_ms += TURN_MS * 0.6
-            yield None
+            await next_turn()
 
     for name in range(4):
         stepping.run(work(name), lambda _: None, pytest.fail)
@@ -77,9 +77,9 @@ def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
 def test_no_work_starts_after_a_stop(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), list[str]()
 
-    def work() -> Steps[None]:
+    async def work() -> None:
         trace.append("begun")
-        yield None
+        await next_turn()
 
     stepping.stop()
     stepping.run(work(), pytest.fail, pytest.fail)
@@ -90,9 +90,9 @@ def test_no_work_starts_after_a_stop(env: Env) -> None:
 def test_errors_are_raised_in_the_work_and_then_reported(env: Env) -> None:
     stepping, failures = Stepping(env, pytest.fail), []
 
-    def work() -> Steps[None]:
+    async def work() -> None:
         try:
-            yield lambda: None
+            await in_thread(lambda: None)
         except OSError:
             raise ValueError("told") from None
 
@@ -107,8 +107,8 @@ def test_errors_are_raised_in_the_work_and_then_reported(env: Env) -> None:
 def test_number_of_parallel_thread_jobs_is_limited(env: Env) -> None:
     stepping, ended = Stepping(env, pytest.fail), []
 
-    def work(name: int) -> Steps[int]:
-        yield lambda: None
+    async def work(name: int) -> int:
+        await in_thread(lambda: None)
         return name
 
     for name in range(ASIDE_AT_ONCE + 2):
@@ -124,9 +124,9 @@ def test_number_of_parallel_thread_jobs_is_limited(env: Env) -> None:
 def test_no_work_continues_after_a_stop(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), []
 
-    def work() -> Steps[None]:
+    async def work() -> None:
         trace.append(1)
-        yield lambda: None
+        await in_thread(lambda: None)
         trace.append(2)
 
     stepping.run(work(), pytest.fail, pytest.fail)
@@ -142,8 +142,8 @@ def test_error_in_an_end_callback_stops_no_other_work(env: Env) -> None:
     stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))
     ended: list[object] = []
 
-    def steps(fails: bool) -> Steps[str]:
-        yield None
+    async def steps(fails: bool) -> str:
+        await next_turn()
         if fails:
             raise ValueError
         return "end"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,7 +89,13 @@ def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
 
 
 def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> Declaration:
-    return Declaration(key=key, handle=handle, failed=failed, authorisation=UNRESTRICTED, is_bulky=is_bulky)
+    """The declaration of an API. ``handle`` returns the response, or an awaitable for a request that waits."""
+
+    async def handler(ports: Any, request: Any, context: Any) -> Any:
+        response = handle(ports, request, context)
+        return await response if isinstance(response, Awaitable) else response
+
+    return Declaration(key=key, handle=handler, failed=failed, authorisation=UNRESTRICTED, is_bulky=is_bulky)
 
 
 def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:

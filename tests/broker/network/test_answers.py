@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.answers import Answers, Slot, merged
+
+
+class Parked:
+    """In place of a request under way: notes that it was cancelled."""
+
+    def __init__(self, cancelled: list[int], number: int = 0) -> None:
+        self._cancelled = cancelled
+        self._number = number
+
+    def cancel(self) -> None:
+        self._cancelled.append(self._number)
 
 
 def text(answers: Answers) -> bytes:
@@ -45,8 +56,8 @@ def test_responses_are_sent_in_request_order(waits: list[bool], order: st.DataOb
 def test_waiting_bytes_count_until_the_response_leaves() -> None:
     answers = Answers()
     first, second = answers.reserve(), answers.reserve()
-    answers.wait(first, Later(), 100)
-    answers.wait(second, Later(), 10)
+    answers.wait(first, cast(Any, Parked([])), 100)
+    answers.wait(second, cast(Any, Parked([])), 10)
     assert answers.waiting_bytes == 110
     answers.fill(second, [b"12345"])
     assert answers.waiting_bytes == 115, "an answer that may not leave yet is kept beside its request"
@@ -57,8 +68,7 @@ def test_waiting_bytes_count_until_the_response_leaves() -> None:
 def test_pending_responses_are_abandoned_with_the_connection() -> None:
     answers, abandoned = Answers(), list[int]()
     for number in range(3):
-        later = Later(on_abandoned=lambda number=number: abandoned.append(number))  # type: ignore[misc]
-        answers.wait(answers.reserve(), later, 1)
+        answers.wait(answers.reserve(), cast(Any, Parked(abandoned, number)), 1)
     answered = answers.reserve()
     answers.fill(answered, [b"ready"])
     answers.abandon()

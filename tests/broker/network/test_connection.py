@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.framing import RECEIVE_BYTES
 from ottla.broker.network.listener import CLOSING_TICKS, Connections
@@ -15,6 +14,7 @@ from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.steps import Pause, next_turn
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, limits, serve
 
 
@@ -55,15 +55,15 @@ def test_declared_frame_size_allocates_little(monkeypatch: pytest.MonkeyPatch, c
 
 def test_responses_are_sent_in_request_order(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
-    parked = {0: Later(), 2: Later()}
+    parked = {number: Pause[HeartbeatResponse](is_parked=True) for number in (0, 2)}
     serve(
         monkeypatch, lambda ports, request, context: parked.get(request.generation_id) or HeartbeatResponse(request.generation_id)
     )
     feed(connection, beats(4), iter(lambda: 1 << 16, None))
     assert transport.answers() == []
-    parked[2].resolve(HeartbeatResponse(2))
+    parked[2].end(HeartbeatResponse(2))
     assert transport.answers() == []
-    parked[0].resolve(HeartbeatResponse(0))
+    parked[0].end(HeartbeatResponse(0))
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(4)]
 
 
@@ -118,15 +118,6 @@ def test_too_many_connections_are_refused(broker: Any, setting: int, descriptors
     assert [t.closed for t in transports] == [False, True]
 
 
-def test_pending_response_keeps_only_the_first_result() -> None:
-    heard: list[int] = []
-    later = Later()
-    later.resolve(1)
-    later.resolve(2)
-    later.on_ready(heard.append)
-    assert heard == [1]
-
-
 def test_connection_limit_per_address_is_enforced(broker: Any) -> None:
     for overrides, closed in (("", [False, True]), ("test:2,10.0.0.1:0", [False, False])):
         broker.connections = Connections(
@@ -149,10 +140,10 @@ def test_request_in_steps_is_answered_before_later_requests(
     connection, transport = connected
     trace: list[str] = []
 
-    def in_steps(request: HeartbeatRequest) -> Any:
+    async def in_steps(request: HeartbeatRequest) -> Any:
         for step in range(2):
             trace.append(f"{request.generation_id}.{step} {request.group_id}")
-            yield None
+            await next_turn()
         return HeartbeatResponse(request.generation_id)
 
     def handle(ports: Any, request: HeartbeatRequest, context: Any) -> Any:
@@ -163,12 +154,12 @@ def test_request_in_steps_is_answered_before_later_requests(
     other = Connection(broker, "PLAINTEXT")
     other.connection_made(Transport())  # type: ignore[arg-type]
     feed(connection, beats(3), iter(lambda: 1 << 16, None))
-    assert trace == ["0", "1"]
+    assert trace == ["0", "1", "1.0 g"]
     assert transport.is_paused
     feed(other, beats(1), iter(lambda: 1 << 16, None))
-    assert trace == ["0", "1", "0"], "others are served meanwhile"
+    assert trace == ["0", "1", "1.0 g", "0"], "others are served meanwhile"
     broker.env.settle()
-    assert trace == ["0", "1", "0", "1.0 g", "1.1 g", "2"]
+    assert trace == ["0", "1", "1.0 g", "0", "1.1 g", "2"]
     assert not transport.is_paused
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(3)]
 
@@ -178,8 +169,8 @@ def test_bug_in_a_step_fails_one_request(
 ) -> None:
     connection, transport = connected
 
-    def in_steps() -> Any:
-        yield None
+    async def in_steps() -> Any:
+        await next_turn()
         raise RuntimeError("a bug")
 
     serve(monkeypatch, lambda ports, request, context: in_steps() if request.generation_id == 1 else HeartbeatResponse())
@@ -197,8 +188,8 @@ def test_request_of_a_disconnected_client_is_completed(
     connection, _ = connected
     done: list[int] = []
 
-    def in_steps(request: HeartbeatRequest) -> Any:
-        yield None
+    async def in_steps(request: HeartbeatRequest) -> Any:
+        await next_turn()
         done.append(request.generation_id)
         return HeartbeatResponse()
 

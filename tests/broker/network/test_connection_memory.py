@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.connection_memory import MAX_WAITING_ANSWERS
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE
@@ -16,7 +15,15 @@ from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.steps import Pause, next_turn
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, put, serve
+
+
+async def parked_until_cancelled(request: HeartbeatRequest, cancelled: list[int]) -> HeartbeatResponse:
+    try:
+        return await Pause[HeartbeatResponse](is_parked=True)
+    finally:
+        cancelled.append(request.generation_id)
 
 
 @pytest.mark.smoke
@@ -107,18 +114,18 @@ def test_parked_requests_of_a_connection_are_bounded(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
-    parked: list[Later] = []
+    parked: list[Pause[HeartbeatResponse]] = []
 
-    def handle(ports: Any, request: HeartbeatRequest, context: Any) -> Later:
-        parked.append(Later())
+    def handle(ports: Any, request: HeartbeatRequest, context: Any) -> Pause[HeartbeatResponse]:
+        parked.append(Pause(is_parked=True))
         return parked[-1]
 
     serve(monkeypatch, handle)
     feed(connection, beats(MAX_WAITING_ANSWERS + 10), iter(lambda: 1 << 18, None))
     assert len(parked) == MAX_WAITING_ANSWERS
     assert transport.is_paused
-    for later in list(parked):
-        later.resolve(HeartbeatResponse())
+    for pause in list(parked):
+        pause.end(HeartbeatResponse())
     assert len(parked) == MAX_WAITING_ANSWERS + 10
     assert not transport.is_paused
 
@@ -127,7 +134,7 @@ def test_parked_requests_are_abandoned_when_the_client_disconnects(monkeypatch: 
     connection = Connection(broker, "PLAINTEXT")
     connection.connection_made(Transport())  # type: ignore[arg-type]
     abandoned: list[int] = []
-    serve(monkeypatch, lambda ports, request, context: Later(on_abandoned=lambda: abandoned.append(request.generation_id)))
+    serve(monkeypatch, lambda ports, request, context: parked_until_cancelled(request, abandoned))
     feed(connection, beats(2), iter(lambda: 1 << 16, None))
     gone = weakref.ref(connection)
     connection.connection_lost(None)
@@ -146,9 +153,9 @@ def test_pending_response_of_a_disconnected_client_is_abandoned(
     connection, _ = connected
     abandoned: list[int] = []
 
-    def in_steps(request: HeartbeatRequest) -> Any:
-        yield None
-        return Later(on_abandoned=lambda: abandoned.append(request.generation_id))
+    async def in_steps(request: HeartbeatRequest) -> Any:
+        await next_turn()
+        return await parked_until_cancelled(request, abandoned)
 
     serve(monkeypatch, lambda ports, request, context: in_steps(request))
     feed(connection, beats(1), iter(lambda: 1 << 16, None))
@@ -161,11 +168,11 @@ def test_request_parked_after_its_steps_is_charged(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected
-    later = Later()
+    pause = Pause[MetadataResponse](is_parked=True)
 
-    def in_steps(request: MetadataRequest) -> Any:
-        yield None
-        return later
+    async def in_steps(request: MetadataRequest) -> Any:
+        await next_turn()
+        return await pause
 
     put(monkeypatch, declared(3, lambda ports, request, context: in_steps(request), lambda *_: MetadataResponse()))
     topics = [MetadataRequestTopic(name=str(n)) for n in range(2 * ELEMENTS_AT_ONCE)]
@@ -173,7 +180,8 @@ def test_request_parked_after_its_steps_is_charged(
     feed(connection, frame, iter(lambda: 1 << 16, None))
     broker.env.settle()
     assert broker.connections.request_budget.used_bytes > len(frame) + 100 * len(topics)
-    later.resolve(MetadataResponse())
+    pause.end(MetadataResponse())
+    broker.env.settle()
     assert broker.connections.request_budget.used_bytes == 0
 
 

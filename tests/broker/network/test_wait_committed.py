@@ -1,4 +1,4 @@
-"""A coordinator's response waits until the state that it reports is committed, however the request was handled."""
+"""Responses of coordinators wait until the state they report is committed, however the request was handled."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.wait_committed import once_committed
-from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.steps import Steps
+from ottla.protocol.errors import Code
+from ottla.protocol.steps import Pause, Steps, in_thread, next_turn
 from tests.broker.partition_world import FollowedPartitionWorld
+from tests.support.handling import Handling
 
 
 class CoordinatorPartitionWorld(FollowedPartitionWorld):
-    """A coordinator's partition with a follower. ``answers`` are the responses that have been sent."""
+    """A coordinator's partition with a follower, and the responses that have left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,19 +24,22 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
         super().write()
         self.barrier.depend_on(self.partition)
 
-    def leave(self, response: Any) -> None:
-        """Send the response as a connection does: immediately, or when a pending response completes."""
-        left = once_committed(self.barrier, response, lambda code: code)
-        if isinstance(left, Later):
-            left.on_ready(self.answers.append)
-        else:
-            self.answers.append(left)
+    def handle(self, handler: Steps[Any]) -> Handling[Any]:
+        """Handle a request like a connection."""
+        return Handling(once_committed(self.barrier, handler, lambda code: code), self.answers.append)
+
+    async def writing(self) -> str:
+        self.write()
+        return "written"
+
+    async def reading(self) -> str:
+        self.barrier.depend_on(self.partition)
+        return "read"
 
 
 def test_response_waits_until_its_own_write_is_committed() -> None:
     world = CoordinatorPartitionWorld()
-    world.write()
-    world.leave("written")
+    world.handle(world.writing())
     assert world.answers == []
     world.fetched(1)
     assert world.answers == ["written"]
@@ -45,9 +48,7 @@ def test_response_waits_until_its_own_write_is_committed() -> None:
 def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
-    world.barrier.take_dependencies()
-    world.barrier.depend_on(world.partition)
-    world.leave("read")
+    world.handle(world.reading())
     world.write()
     world.fetched(1)
     assert world.answers == ["read"]
@@ -55,44 +56,51 @@ def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None
 
 def test_response_without_dependencies_leaves_at_once() -> None:
     world = CoordinatorPartitionWorld()
+
+    async def nothing() -> str:
+        return "nothing"
+
     world.write()
-    world.barrier.take_dependencies()
-    world.leave("nothing")
+    world.handle(nothing())
     world.fetched(1)
-    world.barrier.depend_on(world.partition)
-    world.leave("committed")
-    assert world.answers == ["nothing", "committed"]
+    world.handle(world.reading())
+    assert world.answers == ["nothing", "read"]
 
 
 def test_response_becomes_not_coordinator_when_the_leader_changes() -> None:
     world = CoordinatorPartitionWorld()
-    world.write()
-    world.leave("written")
+    world.handle(world.writing())
     world.partition.follow(2, 1)
     assert world.answers == [Code.NOT_COORDINATOR]
 
 
 def test_parked_response_waits_for_all_writes_before_it_is_made() -> None:
-    world = CoordinatorPartitionWorld()
-    world.barrier.depend_on(world.partition)
-    parked = Later()
-    world.leave(parked)
+    world, parked = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
+
+    async def waits() -> str:
+        world.barrier.depend_on(world.partition)
+        return await parked
+
+    world.handle(waits())
     world.write()
     world.write()
     world.fetched(1)
-    parked.resolve("made")
+    parked.end("made")
     assert world.answers == []
     world.fetched(2)
     assert world.answers == ["made"]
 
 
 def test_parked_request_answered_after_an_election_gets_not_coordinator() -> None:
-    world = CoordinatorPartitionWorld()
-    world.write()
-    parked = Later()
-    world.leave(parked)
+    world, parked = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
+
+    async def waits() -> str:
+        world.write()
+        return await parked
+
+    world.handle(waits())
     world.partition.follow(2, 1)
-    parked.resolve("what may be lost")
+    parked.end("a decision that may be lost")
     assert world.answers == [Code.NOT_COORDINATOR]
 
 
@@ -100,55 +108,58 @@ def test_parked_request_answered_after_an_election_gets_not_coordinator() -> Non
 def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_again: bool) -> None:
     world = CoordinatorPartitionWorld()
 
-    def steps() -> Steps[str]:
+    async def in_two_steps() -> str:
         world.write()
-        yield None
+        await next_turn()
         if is_elected_again:
             world.barrier.depend_on(world.partition)
         return "written"
 
-    handled = once_committed(world.barrier, steps(), lambda code: code)
-    next(handled)
+    handled = once_committed(world.barrier, in_two_steps(), lambda code: code)
+    handled.send(None)
     world.partition.follow(2, 1)
     if is_elected_again:
         world.lead(2)
     with pytest.raises(StopIteration) as ended:
-        next(handled)
+        handled.send(None)
     assert ended.value.value is Code.NOT_COORDINATOR
 
 
-def test_parked_request_is_abandoned_with_its_client() -> None:
+def test_parked_request_is_cancelled_with_its_client() -> None:
     world, gone = CoordinatorPartitionWorld(), list[str]()
-    world.barrier.depend_on(world.partition)
-    later = once_committed(world.barrier, Later(on_abandoned=lambda: gone.append("gone")), lambda code: code)
-    later.abandon()
+
+    async def waits() -> str:
+        world.barrier.depend_on(world.partition)
+        try:
+            return await Pause[str](is_parked=True)
+        finally:
+            gone.append("gone")
+
+    world.handle(waits()).cancel()
     assert gone == ["gone"]
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_response_in_steps_waits_for_the_writes_of_every_step(*, fails: bool) -> None:
+def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
     world = CoordinatorPartitionWorld()
 
-    def steps() -> Steps[str]:
+    async def in_three_steps() -> Any:
         world.write()
-        yield None
+        await next_turn()
         try:
-            yield lambda: None
+            await in_thread(lambda: None)
         except ValueError:
-            raise KafkaError(Code.INVALID_REQUEST) from None
+            return Code.INVALID_REQUEST
         return "written"
 
-    handled = once_committed(world.barrier, steps(), lambda code: code)
-    next(handled)
-    # Another request is handled between two steps of this one.
+    handled = once_committed(world.barrier, in_three_steps(), lambda code: code)
+    handled.send(None)
+    # Another request comes in between.
     world.barrier.take_dependencies()
-    next(handled)
-    with pytest.raises(StopIteration) as ended:
-        if fails:
-            handled.throw(ValueError())
-        else:
-            next(handled)
-    ended.value.value.on_ready(world.answers.append)
-    assert world.answers == []
+    handled.send(None)
+    pause = handled.throw(ValueError()) if fails else handled.send(None)
+    assert isinstance(pause, Pause)
     world.fetched(1)
-    assert world.answers == [Code.INVALID_REQUEST if fails else "written"]
+    with pytest.raises(StopIteration) as ended:
+        handled.send(None)
+    assert ended.value.value == (Code.INVALID_REQUEST if fails else "written")

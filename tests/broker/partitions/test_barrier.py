@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import ottla.broker.partitions.barrier
@@ -17,6 +19,7 @@ from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from tests.broker.partition_world import make_leader
+from tests.support.handling import Handling, handled
 from tests.support.world import LoopWorld
 
 
@@ -55,10 +58,10 @@ def test_responses_wait_for_the_sync_with_durability_power() -> None:
     world.write()
     assert world.barrier.is_pending
     world.barrier.answer(world.left.append)
-    world.barrier.effect_after(world.log, 0, lambda: world.left.append("effect"))
+    Handling(world.barrier.once_certain(world.log, 0), lambda is_certain: world.left.append(("certain", is_certain)))
     assert world.left == [True]
     world.env.settle()
-    assert world.left == [True, True, "effect"]
+    assert world.left == [True, True, ("certain", True)]
     assert not world.barrier.is_pending
 
 
@@ -82,7 +85,7 @@ def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch:
 def test_effect_after_the_log_end_is_an_error() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
-        world.barrier.effect_after(world.log, 1, world.env.settle)
+        handled(world.barrier.once_certain(world.log, 1))
 
 
 def test_effects_wait_for_the_high_watermark() -> None:
@@ -94,7 +97,8 @@ def test_effects_wait_for_the_high_watermark() -> None:
     partition.waiters[lambda: left.append("a parked fetch")] = None
     for _ in range(3):
         partition.append_own(build_batch([(b"k", b"v")], START_MS))
-        barrier.effect_after(world.log, world.log.log_end_offset, lambda end=world.log.log_end_offset: left.append(f"behind {end}"))
+        end = world.log.log_end_offset
+        Handling(barrier.once_certain(world.log, end), partial(lambda end, is_certain: left.append(f"{end} {is_certain}"), end))
     assert (world.log.high_watermark, left) == (0, [])
 
     def fetched(offset: int) -> None:
@@ -111,10 +115,10 @@ def test_effects_wait_for_the_high_watermark() -> None:
         partition.commit(answered.high_watermark)
 
     fetched(2)
-    assert left == ["behind 1", "behind 2"]
+    assert left == ["1 True", "2 True"]
     barrier.forget(world.log)
     fetched(3)
-    assert (world.log.high_watermark, left) == (3, ["behind 1", "behind 2"]), "another broker decides now"
+    assert (world.log.high_watermark, left) == (3, ["1 True", "2 True", "3 False"]), "another broker decides now"
     world.env.settle()
     assert left[-1] == "a parked fetch"
     partition.lead(sole_leader(1, 5, 3))
@@ -142,7 +146,7 @@ def test_number_of_responses_that_wait_for_a_log_is_bounded(monkeypatch: pytest.
     for number in range(3):
         barrier.answer_after(log, 1, lambda is_committed, number=number: left.append((number, is_committed)))  # type: ignore[misc]
     assert left == [(2, False)]
-    barrier.effect_after(log, 1, lambda: left.append((3, True)))
+    Handling(barrier.once_certain(log, 1), lambda is_certain: left.append((3, is_certain)))
     log.high_watermark = 1
     barrier.committed(log)
     assert left == [(2, False), (0, True), (1, True), (3, True)]

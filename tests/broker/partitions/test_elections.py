@@ -436,7 +436,7 @@ def test_long_log_is_loaded_in_steps_and_again_when_files_change(change: Callabl
     pauses = 0
     with pytest.raises(StopIteration) as ended:
         while True:
-            next(steps)
+            steps.send(None)
             pauses += 1
             if pauses == 2 and change is not None:
                 change(log)
@@ -449,10 +449,10 @@ def test_long_log_is_loaded_in_steps_and_again_when_files_change(change: Callabl
 def test_log_that_goes_offline_during_the_load_fails_the_load() -> None:
     log = long_log()
     steps = loading(log, {}).load_in_steps(Replaying(start_over=lambda: None))
-    next(steps)
+    steps.send(None)
     log.offline_reason = "damaged"
     with pytest.raises(KafkaError) as refused:
-        next(steps)
+        steps.send(None)
     assert refused.value.code is Code.NOT_COORDINATOR
 
 
@@ -460,8 +460,8 @@ def test_load_of_a_dropped_shard_stops_reading() -> None:
     log, known = long_log(), dict[bytes | None, bytes | None]()
     runtime = loading(log, known)
     steps = runtime.load_in_steps(Replaying(start_over=known.clear))
-    next(steps)
+    steps.send(None)
     runtime.close()
     with pytest.raises(KafkaError) as refused:
-        next(steps)
+        steps.send(None)
     assert refused.value.code is Code.NOT_COORDINATOR

@@ -83,7 +83,7 @@ class ClusterWorld:
             bug=server._bug,
             timings=Timings(),
         )
-        sender = server.transactions._second_phase._markers
+        sender = server.transactions._completions._markers
         others = OtherCoordinators(server.cluster_state, peers)
         sender._transport = others.transport(server)
         server.verification = others.verification(server)
@@ -223,7 +223,7 @@ class HeldPeer:
         self.sent: list[Any] = []
         self.is_holding = True
         server = world.brokers[broker_id].broker
-        cast(Any, server.transactions._second_phase._markers._transport)._peers = self
+        cast(Any, server.transactions._completions._markers._transport)._peers = self
         cast(Any, server.verification)._peers = self
 
     def peer(self, broker_id: int) -> Any:

@@ -108,7 +108,7 @@ def test_unknown_error_code_does_not_block_the_client(world: ClusterWorld) -> No
     held = HeldPeer(world, ONE)
     world.end(producer)
     refuse(held, 9_999)
-    assert not world.brokers[ONE].broker.transactions._second_phase._markers.is_sending("x")
+    assert not world.brokers[ONE].broker.transactions._completions._markers.is_sending("x")
 
 
 def test_markers_repeated_after_a_lost_response_are_harmless(world: ClusterWorld) -> None:
@@ -204,7 +204,7 @@ def test_markers_for_one_broker_are_batched_while_a_request_is_in_flight(world: 
 def test_number_of_queued_markers_is_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Markers beyond the bound get REQUEST_TIMED_OUT, and the coordinator sends them again later."""
     monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
-    transport = world.brokers[ONE].broker.transactions._second_phase._markers._transport
+    transport = world.brokers[ONE].broker.transactions._completions._markers._transport
     held = HeldPeer(world, ONE)
     codes: list[int] = []
 

@@ -21,7 +21,7 @@ def topics_of(regexes: Collection[str], names: Iterable[str]) -> tuple[Expansion
     steps, generator = 0, expanded(lambda: regexes, FakeTopics(dict.fromkeys(names, 1)))
     while True:
         try:
-            aside = next(generator)
+            aside = generator.send(None)
         except StopIteration as end:
             return end.value, steps
         aside()
@@ -118,11 +118,11 @@ def test_many_topics_and_slow_expressions_take_many_steps() -> None:
 def test_resolution_includes_topics_created_during_the_steps() -> None:
     topics, wanted = FakeTopics(dict.fromkeys(["a1", "b1"], 1)), ["a.*"]
     steps = expanded(lambda: wanted, topics)
-    next(steps)()
+    steps.send(None)()
     topics.counts["a2"] = 1
     del topics.counts["a1"]
     wanted.append("b.*")
-    next(steps)()
+    steps.send(None)()
     topics.counts["a3"] = 1
     assert run(steps) == {"a.*": {"a2", "a3"}, "b.*": {"b1"}}
 
@@ -137,7 +137,7 @@ def test_resolving_regular_expressions_does_not_block_other_heartbeats() -> None
     world.shard.topic_changed("t2")
     beat = world.heartbeat_of(a)
     steps = world.shard.expansions(beat)
-    next(steps)()
+    steps.send(None)()
     before = len(world.log)
     world.beat(b)
     assert len(world.log) == before
@@ -159,7 +159,7 @@ def test_next_heartbeat_resolves_expressions_after_abandoned_steps() -> None:
     world.topics.counts["t2"] = 1
     world.shard.topic_changed("t2")
     steps = world.shard.expansions(world.heartbeat_of(a))
-    next(steps)
+    steps.send(None)
     steps.close()
     world.beat(a)
     assert world.group.regexes == {"t.*": {"t", "t2"}}

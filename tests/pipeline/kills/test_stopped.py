@@ -22,10 +22,29 @@ from tests.support import quick_java
 
 pytestmark = [pytest.mark.full, pytest.mark.wire]
 
-ROWS = {"tasks": 400_000, "driver": 100_000}
+ROWS = {"tasks": 150_000, "driver": 50_000}
 """Number of purchases: a single batch of all of them is still being written when the signal arrives."""
 STARTS_WITHIN_S = 240
 ENDS_WITHIN_S = 60
+
+
+def started(command: list[str], output: Path) -> subprocess.Popen[bytes]:
+    """Start a job that writes into a file: a pipe that nobody reads would stop it when it is full."""
+    with output.open("wb") as file:
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=output.parent)
+
+
+def wait_for_transaction(broker: Broker, job: subprocess.Popen[bytes], output: Path) -> None:
+    """Wait until the job has begun its transaction. Fails with the job's output if the job ends before that."""
+
+    def has_begun() -> bool:
+        assert job.poll() is None, output.read_text()
+        return broker.transaction("shop").state == "Ongoing"
+
+    try:
+        broker.wait_for(has_begun, STARTS_WITHIN_S)
+    except TimeoutError as error:
+        raise AssertionError(f"{error}\n{output.read_text()}") from None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -36,14 +55,16 @@ def test_stopped_job_leaves_no_transaction_open(sink: str, number: signal.Signal
         fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS[sink])))
         command = [sys.executable, "-m", "ottla", "pipeline", "shop", "--bootstrap", broker.bootstrap, "--sink", sink]
         command += ["--checkpoint", str(tmp_path / "checkpoint"), "--batch-records", str(ROWS[sink])]
-        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+        output = tmp_path / "output"
+        job = started(command, output)
         try:
-            broker.wait_for(lambda: broker.transaction("shop").state == "Ongoing", STARTS_WITHIN_S)
+            wait_for_transaction(broker, job, output)
             job.send_signal(number)
-            out, _ = job.communicate(timeout=ENDS_WITHIN_S)
+            job.wait(timeout=ENDS_WITHIN_S)
         finally:
             job.kill()
-            job.communicate()
+            job.wait()
+        out = output.read_text()
         assert job.returncode == 128 + number, out
         assert f"stopped by {number.name}" in out
         assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
@@ -51,7 +72,7 @@ def test_stopped_job_leaves_no_transaction_open(sink: str, number: signal.Signal
         assert len(broker.records(INVOICES, "aborted")) > 0
 
 
-def jvm_of(job: subprocess.Popen[str]) -> int:
+def jvm_of(job: subprocess.Popen[bytes]) -> int:
     """Return the process id of Spark's JVM, which is a child of the job."""
     children = " ".join(path.read_text() for path in Path(f"/proc/{job.pid}/task").glob("*/children")).split()
     (jvm,) = (int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n")
@@ -64,16 +85,18 @@ def test_stopped_job_with_a_dead_jvm_leaves_no_transaction_open(tmp_path: Path) 
         fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS["tasks"])))
         command = [sys.executable, "-m", "ottla", "pipeline", "shop", "--bootstrap", broker.bootstrap]
         command += ["--checkpoint", str(tmp_path / "checkpoint"), "--batch-records", str(ROWS["tasks"])]
-        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+        output = tmp_path / "output"
+        job = started(command, output)
         try:
-            broker.wait_for(lambda: broker.transaction("shop").state == "Ongoing", STARTS_WITHIN_S)
+            wait_for_transaction(broker, job, output)
             jvm = jvm_of(job)
             job.send_signal(signal.SIGTERM)
             os.kill(jvm, signal.SIGKILL)
-            out, _ = job.communicate(timeout=ENDS_WITHIN_S)
+            job.wait(timeout=ENDS_WITHIN_S)
         finally:
             job.kill()
-            job.communicate()
+            job.wait()
+        out = output.read_text()
         assert job.returncode == 128 + signal.SIGTERM, out
         assert "stopped by SIGTERM" in out
         assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")

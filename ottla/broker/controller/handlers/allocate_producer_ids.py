@@ -16,7 +16,7 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: AllocateProducerIdsRequest, context: RequestContext) -> AllocateProducerIdsResponse:
+async def handle(ports: Ports, request: AllocateProducerIdsRequest, context: RequestContext) -> AllocateProducerIdsResponse:
     block = ports.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
     return AllocateProducerIdsResponse(throttle_time_ms=0, error_code=0, producer_id_start=block.start, producer_id_len=len(block))
 

@@ -11,7 +11,6 @@ from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.controller.in_sync import UNKNOWN_EPOCH, PartitionAnswer, PartitionAsked
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_partition import (
@@ -21,7 +20,7 @@ from ottla.protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.protocol.steps import Steps, run_first_step
+from ottla.protocol.steps import next_turn
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100
@@ -32,15 +31,11 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> Handled[AlterPartitionResponse]:
-    return run_first_step(_in_steps(ports, request, context))
-
-
-def _in_steps(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> Steps[AlterPartitionResponse]:
+async def handle(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     asked = [_asked(topic.topic_id, partition, context.version) for topic in request.topics for partition in topic.partitions]
     decided = ports.controller.alter_partitions(request.broker_id, request.broker_epoch, asked[:PARTITIONS_PER_STEP])
     for at in range(PARTITIONS_PER_STEP, len(asked), PARTITIONS_PER_STEP):
-        yield None
+        await next_turn()
         some = asked[at : at + PARTITIONS_PER_STEP]
         decided += ports.controller.alter_partitions(request.broker_id, request.broker_epoch, some)
     answers = iter(decided)

@@ -12,7 +12,6 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.handlers.alter_partition_reassignments import failed
-from ottla.broker.handlers.support.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,7 +20,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 PARTITION_WORK = 20
 """The cost of the decision for one partition, in units of `protocol.steps.Pace`."""
@@ -31,19 +30,15 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(
+async def handle(
     ports: Ports, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Handled[AlterPartitionReassignmentsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AlterPartitionReassignmentsRequest) -> Steps[AlterPartitionReassignmentsResponse]:
+) -> AlterPartitionReassignmentsResponse:
     responses, pace = [], Pace(double_first=True)
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
             if pace.spend(PARTITION_WORK + len(partition.replicas or ())):
-                yield None
+                await next_turn()
             answers.append(_reassigned(ports, topic.name, partition, request.allow_replication_factor_change))
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
     return AlterPartitionReassignmentsResponse(

@@ -8,7 +8,6 @@ from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.support.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -17,7 +16,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.protocol.steps import Steps, run_first_step
+from ottla.protocol.steps import next_turn
 
 REPLICAS_PER_STEP = 100
 """Number of replicas decided in one step, which takes a few milliseconds. They are one batch of the log."""
@@ -27,11 +26,7 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: AssignReplicasToDirsRequest, context: RequestContext) -> Handled[AssignReplicasToDirsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: AssignReplicasToDirsRequest) -> Steps[AssignReplicasToDirsResponse]:
+async def handle(ports: Ports, request: AssignReplicasToDirsRequest, context: RequestContext) -> AssignReplicasToDirsResponse:
     asked = [
         (directory.id, topic.topic_id, partition.partition_index)
         for directory in request.directories
@@ -40,7 +35,7 @@ def _in_steps(ports: Ports, request: AssignReplicasToDirsRequest) -> Steps[Assig
     ]
     decided = ports.controller.assign_directories(request.broker_id, request.broker_epoch, asked[:REPLICAS_PER_STEP])
     for at in range(REPLICAS_PER_STEP, len(asked), REPLICAS_PER_STEP):
-        yield None
+        await next_turn()
         some = asked[at : at + REPLICAS_PER_STEP]
         decided += ports.controller.assign_directories(request.broker_id, request.broker_epoch, some)
     answers = iter(decided)

@@ -21,7 +21,7 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: BrokerHeartbeatRequest, context: RequestContext) -> BrokerHeartbeatResponse:
+async def handle(ports: Ports, request: BrokerHeartbeatRequest, context: RequestContext) -> BrokerHeartbeatResponse:
     cordoned = request.cordoned_log_dirs
     reply = ports.controller.heartbeat(
         Heartbeat(

@@ -29,7 +29,7 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: BrokerRegistrationRequest, context: RequestContext) -> BrokerRegistrationResponse:
+async def handle(ports: Ports, request: BrokerRegistrationRequest, context: RequestContext) -> BrokerRegistrationResponse:
     limits = ((request.listeners, MAX_LISTENERS), (request.features, MAX_FEATURES), (request.log_dirs, MAX_DIRECTORIES))
     if any(len(named) > most for named, most in limits):
         raise KafkaError(Code.INVALID_REGISTRATION)

@@ -14,7 +14,6 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.handlers.elect_leaders import failed
-from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.controller.elections import PREFERRED_ELECTION, UNCLEAN_ELECTION
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.elect_leaders import (
@@ -23,7 +22,7 @@ from ottla.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ottla.protocol.steps import Steps, run_first_step
+from ottla.protocol.steps import next_turn
 
 ELECTIONS_PER_STEP = 100
 """Number of partitions decided in one step, which takes a few milliseconds. They are one batch of the log."""
@@ -34,15 +33,11 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> Handled[ElectLeadersResponse]:
+async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     election_type = request.election_type if context.version >= TYPES_FROM else PREFERRED_ELECTION
     # Kafka does not check the election type of a request with an empty list of topics.
     if election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION) and request.topic_partitions != []:
         raise KafkaError(Code.INVALID_REQUEST)
-    return run_first_step(_in_steps(ports, request, election_type))
-
-
-def _in_steps(ports: Ports, request: ElectLeadersRequest, election_type: int) -> Steps[ElectLeadersResponse]:
     is_of_all = request.topic_partitions is None
     asked: list[tuple[str, Sequence[int]]]
     if request.topic_partitions is None:
@@ -56,7 +51,7 @@ def _in_steps(ports: Ports, request: ElectLeadersRequest, election_type: int) ->
         for at in range(0, len(indexes), ELECTIONS_PER_STEP):
             some = indexes[at : at + ELECTIONS_PER_STEP]
             if decided + len(some) > ELECTIONS_PER_STEP:
-                yield None
+                await next_turn()
                 decided = 0
             decided += len(some)
             answers |= ports.controller.elect_leaders(election_type, name, some)

@@ -13,14 +13,11 @@ from typing import Any, Protocol
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.support.each import Handled
-from ottla.broker.loop.pending_response import Later
-from ottla.broker.network.dispatch import Dispatcher, RequestRefused, Route, UnsupportedApiVersions
+from ottla.broker.network.dispatch import Dispatcher, RequestRefused, UnsupportedApiVersions
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.primitives import TooManyElements
-from ottla.protocol.steps import Steps, run_first_step
 
 FORWARDABLE = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
 """The keys of the APIs that a broker forwards (``forwardable`` of Kafka's ApiKeys)."""
@@ -31,7 +28,7 @@ class Ports(Protocol):
     def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher: ...
 
 
-def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext) -> Handled[EnvelopeResponse]:
+async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
     try:
         client_host = str(ip_address(bytes(request.client_host_address)))
     except ValueError:
@@ -45,19 +42,13 @@ def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext) -> H
         raise KafkaError(Code.INVALID_REQUEST) from None
     if route.api.key not in FORWARDABLE:
         raise KafkaError(Code.INVALID_REQUEST)
-    return run_first_step(_handled(dispatcher, route, correlation_id, frame))
-
-
-def _handled(dispatcher: Dispatcher, route: Route, correlation_id: int, frame: memoryview) -> Steps[EnvelopeResponse]:
     try:
         inner: Any = dispatcher.decode(route, frame)
     except TooManyElements:
-        inner, _ = yield from dispatcher.decode_in_steps(route, frame)
+        inner, _ = await dispatcher.decode_in_steps(route, frame)
     except DECODE_FAILURES:
         raise KafkaError(Code.INVALID_REQUEST) from None
-    response = yield from dispatcher.respond_in_steps(route, inner, dispatcher.handle(route, inner))
-    assert not isinstance(response, Later), f"{route.api.name} is not answered at once"
-    parts = dispatcher.encode(route, correlation_id, response)
+    parts = dispatcher.encode(route, correlation_id, await dispatcher.respond(route, inner))
     if parts is None:
         raise KafkaError(Code.UNKNOWN_SERVER_ERROR)
     return EnvelopeResponse(response_data=b"".join(parts)[SIZE_BYTES:], error_code=0)

@@ -17,12 +17,10 @@ from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.support.parked import ParkedFetch, Waiter
+from ottla.broker.handlers.support.parked_fetch import read_when_woken
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Clock, Timers
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.pending_response import Later
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.loop.wakeup import Wakeup
 from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID
 from ottla.broker.partitions.partitions import leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
@@ -36,7 +34,6 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.protocol.steps import Steps
 
 MAX_BYTES = 8 << 20
 """Upper bound on the records in one response, in bytes."""
@@ -47,14 +44,12 @@ class Ports(Protocol):
     cluster_id: str
     clock: Clock
     timers: Timers
-    stepping: Stepping
     response_budget: ResponseBudget
-    lifecycle: Lifecycle
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse | Later:
+async def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse:
     if request.cluster_id is not None and request.cluster_id != ports.cluster_id:
         raise KafkaError(Code.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or request.topics[0].topic_id != METADATA_TOPIC_ID or len(request.topics[0].partitions) != 1:
@@ -63,11 +58,11 @@ def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> Fetc
     answer = fetch.answer()
     if request.max_wait_ms <= 0 or fetch.is_news(answer):
         return fetch.response(answer)
-    return ParkedFetch(ports, fetch).park(request.max_wait_ms, is_large=False)
+    return await read_when_woken(ports, fetch, Wakeup(ports.timers, request.max_wait_ms))
 
 
 class MetadataLogFetch:
-    """One fetch of the metadata log. Implements `broker.handlers.support.parked.Fetching`."""
+    """One fetch of the metadata log. Implements `broker.handlers.support.parked_fetch.Fetching`."""
 
     def __init__(self, ports: Ports, request: FetchRequest, listener: str) -> None:
         self._controller = ports.controller
@@ -154,25 +149,18 @@ class MetadataLogFetch:
 
     # waiting
 
-    def listen(self, waiter: Waiter) -> None:
-        self._controller.log.partition.waiters[waiter] = None
+    def listen(self, wakeup: Wakeup) -> None:
+        self._controller.log.partition.waiters[wakeup.wake] = None
 
-    def ignore(self, waiter: Waiter) -> None:
-        self._controller.log.partition.waiters.pop(waiter, None)
+    def ignore(self, wakeup: Wakeup) -> None:
+        self._controller.log.partition.waiters.pop(wakeup.wake, None)
 
     def may_have_enough(self) -> bool:
         return True
 
-    def read(self, *, is_last: bool) -> Steps[FetchResponse | None]:
+    async def read(self, *, is_last: bool) -> FetchResponse | None:
         answer = self.answer()
         return self.response(answer) if is_last or self.is_news(answer) else None
-        yield
-
-    def refused(self) -> FetchResponse:
-        return self.response(self._refused(Code.UNKNOWN_SERVER_ERROR))
-
-    def abandoned(self) -> None:
-        """A fetch holds no resources."""
 
 
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:

@@ -12,7 +12,6 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.handlers.list_partition_reassignments import failed
-from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.controller.reassignment import reassigning
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -20,20 +19,16 @@ from ottla.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, next_turn
 
 
 class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(
+async def handle(
     ports: Ports, request: ListPartitionReassignmentsRequest, context: RequestContext
-) -> Handled[ListPartitionReassignmentsResponse]:
-    return run_first_step(_in_steps(ports, request))
-
-
-def _in_steps(ports: Ports, request: ListPartitionReassignmentsRequest) -> Steps[ListPartitionReassignmentsResponse]:
+) -> ListPartitionReassignmentsResponse:
     state, pace = ports.controller.state, Pace(double_first=True)
     if request.topics is None:
         asked = [(topic.name, range(topic.partition_count)) for topic in state.topics.values()]
@@ -42,7 +37,7 @@ def _in_steps(ports: Ports, request: ListPartitionReassignmentsRequest) -> Steps
     topics = []
     for name, indexes in asked:
         if pace.spend(1 + len(indexes)):
-            yield None
+            await next_turn()
         moving = reassigning(state, [(name, index) for index in indexes])
         if moving:
             partitions = [

@@ -16,7 +16,7 @@ class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
+async def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
     try:
         ports.controller.unregister_broker(request.broker_id)
     except KafkaError as error:

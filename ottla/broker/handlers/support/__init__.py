@@ -11,11 +11,10 @@
 - `first_topics`: creates topics when a broker starts, before it accepts requests.
 - `group_descriptions`: describes consumer, streams and share groups, one after the other, each with its own error.
 - `loggers`: log levels as configs of the resource BROKER_LOGGER (KIP-412).
-- `parked`: a parked fetch, which waits for data, for room in the response budget, or for its timeout (Kafka's DelayedOperation).
+- `parked_fetch`: a fetch that waits for data, for room in the response budget, or for its timeout (DelayedFetch).
 - `produce_compression`: recompresses batches of Produce for topics with a ``compression.type``.
 - `produce_partition`: finds the partition of a batch in a Produce request.
 - `produce_refusals`: errors of Produce: for a whole request, and for a partition whose batch was refused.
-- `produce_replication`: the part of Produce with acks=all that waits until all in-sync replicas have the batches (DelayedProduce).
 - `quorum_changes`: the check of AddRaftVoter and RemoveRaftVoter that the request has a voter and is for this cluster
   (KafkaRaftClient).
 - `refused_batch`: reports a batch that Produce refused to the listener of transaction histories.

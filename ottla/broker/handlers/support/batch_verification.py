@@ -19,7 +19,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, BatchHeader, read_header
-from ottla.protocol.steps import Pace, Pause, Steps
+from ottla.protocol.steps import Pace, Pause, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
 IMPLICIT_ADD_FROM = 12
@@ -39,7 +39,7 @@ class Ports(Protocol):
     verification: Verification
 
 
-def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[bool]:
+async def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> bool:
     """Verify all partitions of a transactional request with the coordinator (ReplicaManager.handleProduceAppend).
 
     As in Kafka, a partition is added if this broker has it and the batch's header is transactional. A batch whose records are
@@ -51,7 +51,7 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
     for topic in request.topic_data:
         for data in topic.partition_data:
             if pace.spend(PARTITION_WORK):
-                yield None
+                await next_turn()
             header = _transactional_header(data.records)
             if header is None:
                 continue
@@ -67,18 +67,12 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
                 continue
     if identity is None or not partitions or request.transactional_id is None:
         return False
-    pause, is_answered = Pause(), False
-
-    def answered() -> None:
-        nonlocal is_answered
-        is_answered = True
-        pause.end()
-
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    ports.verification.join_all(request.transactional_id, identity, list(partitions), answered, implicit_add=implicit_add)
-    if is_answered:
+    joined: Pause[None] = Pause()
+    ports.verification.join_all(request.transactional_id, identity, list(partitions), joined.end, implicit_add=implicit_add)
+    if joined.is_over:
         return False
-    yield pause
+    await joined
     return True
 
 
@@ -100,7 +94,7 @@ def verify(
     header: BatchHeader,
     *,
     has_waited: bool,
-) -> Pause | None:
+) -> Pause[None] | None:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
     None if the batch may be appended now, else the `Pause` of `join_transaction`, which also describes ``has_waited``. Raises
@@ -130,7 +124,7 @@ def verdict_on_refused(
     error: KafkaError,
     *,
     has_waited: bool,
-) -> KafkaError | Pause:
+) -> KafkaError | Pause[None]:
     """The error of a batch whose records were refused with ``error``; the error of `verify` takes precedence.
 
     As in Kafka, a transactional batch is verified before its records are checked, and so may join the transaction although it is

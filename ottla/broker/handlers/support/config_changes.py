@@ -29,7 +29,7 @@ from ottla.coordinator.metadata.config_totals import MAX_KEPT, MAX_KEPT_CHARACTE
 from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
 from ottla.coordinator.metadata.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.steps import WORK_A_STEP, Steps
+from ottla.protocol.steps import WORK_A_STEP
 
 MAX_CONFIGS = 1_000
 """Maximum number of configs that a request may change on one resource, and that may be set on a broker. Kafka knows about 370 names
@@ -63,14 +63,14 @@ class _Resource(Protocol):
     def configs(self) -> Sequence[Any]: ...
 
 
-def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
+async def repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
     """The resources that a request contains more than once. Kafka refuses each of their entries."""
 
     def find() -> set[tuple[int, str]]:
         counts = Counter((r.resource_type, r.resource_name) for r in resources)
         return {resource for resource, count in counts.items() if count > 1}
 
-    return made(find, len(resources))
+    return await made(find, len(resources))
 
 
 def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:

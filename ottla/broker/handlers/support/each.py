@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias, TypeVar
 
-from ottla.protocol.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, in_thread, next_turn
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 T = TypeVar("T")
-
-Handled: TypeAlias = Answer | Steps[Answer]
-"""The result of a handler: the response, or a generator of steps that returns the response."""
 
 Work: TypeAlias = int | Callable[[Item], int]
 """The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
@@ -28,7 +25,7 @@ MADE_AT_ONCE = 200
 milliseconds."""
 
 
-def made(make: Callable[[], T], count: int) -> Steps[T]:
+async def made(make: Callable[[], T], count: int) -> T:
     """The result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
 
     So ``make`` must not read state that may change.
@@ -36,7 +33,7 @@ def made(make: Callable[[], T], count: int) -> Steps[T]:
     if count <= MADE_AT_ONCE:
         return make()
     results: list[T] = []
-    yield lambda: results.append(make())
+    await in_thread(lambda: results.append(make()))
     return results[0]
 
 
@@ -49,41 +46,29 @@ class Named(Protocol):
 NamedItem = TypeVar("NamedItem", bound=Named)
 
 
-def counted_by_name(asked: list[NamedItem]) -> Steps[list[tuple[NamedItem, int]]]:
+async def counted_by_name(asked: list[NamedItem]) -> list[tuple[NamedItem, int]]:
     """The last entry of each name, ordered by first occurrence, and the number of its occurrences; a repeated name is an error."""
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)
         return [(item, times[name]) for name, item in {item.name: item for item in asked}.items()]
 
-    return made(count, len(asked))
+    return await made(count, len(asked))
 
 
-def for_each(
+async def each(
     items: Iterable[Item],
     one: Callable[[Item], Result],
     answer: Callable[[Iterator[Result]], Answer],
     *,
     work: Work[Item],
     groups: int = 0,
-) -> Handled[Answer]:
-    """The response built from the results of all items, or the steps that return it.
+) -> Answer:
+    """The response built from the results of all items.
 
     ``groups`` is the number of topics or similar elements in the response; a topic may have no items. ``answer`` gets the results
     in the order of the items. It must not read state that may change, because after a pause it runs in a worker thread.
     """
-    return run_first_step(each(items, one, answer, work=work, groups=groups))
-
-
-def each(
-    items: Iterable[Item],
-    one: Callable[[Item], Result],
-    answer: Callable[[Iterator[Result]], Answer],
-    *,
-    work: Work[Item],
-    groups: int = 0,
-) -> Steps[Answer]:
-    """The same as `for_each`, as steps, for handlers that run other steps first."""
     pace, is_long = Pace(double_first=True), groups > MADE_AT_ONCE
     results: list[Result] = []
     done = 0
@@ -91,11 +76,11 @@ def each(
         # The cost of an item is counted before the next one, so that a request with one item needs no pause.
         if pace.spend(done):
             is_long = True
-            yield None
+            await next_turn()
         done = work if isinstance(work, int) else work(item)
         results.append(one(item))
     if not is_long and not pace.spend(done):
         return answer(iter(results))
     answers: list[Answer] = []
-    yield lambda: answers.append(answer(iter(results)))
+    await in_thread(lambda: answers.append(answer(iter(results))))
     return answers[0]

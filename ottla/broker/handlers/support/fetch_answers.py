@@ -14,7 +14,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, next_turn
 
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
@@ -83,9 +83,9 @@ def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
 
 
-def response(
+async def response(
     session: ConsumerFetchSession | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
-) -> Steps[FetchResponse]:
+) -> FetchResponse:
     """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 
     Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
@@ -96,7 +96,7 @@ def response(
     missing: list[FetchableTopicResponse] = []
     for requested, data in answers:
         if pace.spend(1):
-            yield None
+            await next_turn()
         if session is not None:
             if not is_whole and not is_news(requested, data):
                 continue

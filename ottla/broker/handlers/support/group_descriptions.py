@@ -11,7 +11,7 @@ from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Steps, next_turn
 
 
 class DescribeRequest(Protocol):
@@ -29,23 +29,23 @@ class Described(Protocol):
 D = TypeVar("D", bound=Described)
 
 
-def described_groups(
+async def described_groups(
     groups: Groups,
     request: DescribeRequest,
     describe: Callable[[GroupShard, str, Pace], Steps[D]],
     refused: Callable[[str, KafkaError], D],
-) -> Steps[list[D]]:
+) -> list[D]:
     """The descriptions in the request's order. ``refused`` describes a `KafkaError` of ``describe``."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     described, pace = [], Pace(double_first=True)
     for group_id in request.group_ids:
         if pace.spend(id_work(group_id)):
-            yield None
+            await next_turn()
         try:
             if not group_id:
                 raise KafkaError(Code.INVALID_GROUP_ID)
             shard, _ = groups.shard(group_id)
-            group = yield from describe(shard, group_id, pace)
+            group = await describe(shard, group_id, pace)
             group.authorized_operations = operations
         except KafkaError as error:
             group = refused(group_id, error)

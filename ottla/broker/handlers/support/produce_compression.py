@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.protocol.inflating import memory_bytes as inflating_bytes
 from ottla.protocol.records import GZIP, HEADER_BYTES, LZ4, SNAPPY, ZSTD, BatchHeader
-from ottla.protocol.steps import Steps
 from ottla.storage.config import AS_PRODUCED, LogConfig
 
 if TYPE_CHECKING:
@@ -40,16 +39,16 @@ def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
     return Target(number, levels.get(number))
 
 
-def recompressed(
+async def recompressed(
     ports: Ports, batch: memoryview, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
-) -> Steps[tuple[memoryview, BatchHeader]]:
+) -> tuple[memoryview, BatchHeader]:
     """The batch with another compression, as `recompress` returns it. Waits for memory from the shared budget."""
     from ottla.protocol.recompressing import memory_bytes, recompress
 
     needed_bytes = memory_bytes(target, inflated_bytes, limit_bytes)
     needed_bytes += inflating_bytes(batch[HEADER_BYTES:], header.compression)
-    yield from ports.inflating.take(needed_bytes)
+    await ports.inflating.take(needed_bytes)
     try:
-        return (yield from recompress(batch, header, target, inflated_bytes, limit_bytes))
+        return await recompress(batch, header, target, inflated_bytes, limit_bytes)
     finally:
         ports.inflating.give(needed_bytes)

@@ -20,7 +20,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT, read_header
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.validation import RecordsRefused
 
 ACKS = (-1, 0, 1)
@@ -39,7 +39,7 @@ class Ports(Protocol):
     partitions: Partitions
 
 
-def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
+async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Code:
     """The error for the whole request; NONE if it may be handled."""
     if request.acks not in ACKS:
         return Code.INVALID_REQUIRED_ACKS
@@ -53,7 +53,7 @@ def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest
                 if producer[0] >= 0:
                     producers.add(producer)
             if pace.spend(1):
-                yield None
+                await next_turn()
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
 
 

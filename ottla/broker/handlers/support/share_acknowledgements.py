@@ -12,7 +12,7 @@ from ottla.coordinator.share_state.records import ShareKey
 from ottla.coordinator.share_state.states import AcknowledgeType
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
-from ottla.protocol.steps import Pace, Steps
+from ottla.protocol.steps import Pace, next_turn
 
 RENEWAL_FROM = 2
 """The first version of both APIs in which a member may renew locks (KIP-1222)."""
@@ -63,9 +63,9 @@ class AskedTopic(Protocol):
     def partitions(self) -> Sequence[AskedPartition]: ...
 
 
-def acknowledge_all(
+async def acknowledge_all(
     ports: Ports, group_id: str, member_id: str, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool
-) -> Steps[Outcomes]:
+) -> Outcomes:
     """Handle the acknowledgements of all partitions. If one batch of a partition is refused, none of its batches counts.
 
     As in Kafka, partitions without batches are in the result only if another partition has batches.
@@ -77,7 +77,7 @@ def acknowledge_all(
     is_any = False
     for where, batches in asked.items():
         if pace.spend(ITEM_WORK):
-            yield None
+            await next_turn()
         topic_id, partition = where
         topic = ports.cluster.state.topics_by_id.get(topic_id)
         is_there = topic is not None and 0 <= partition < topic.partition_count
@@ -92,7 +92,7 @@ def acknowledge_all(
         else:
             is_any = True
             if pace.spend(ACKNOWLEDGE_WORK + id_work(group_id) + sum(len(batch.acknowledge_types) for batch in batches)):
-                yield None
+                await next_turn()
             said = [Acknowledgement(b.first_offset, b.last_offset, b.acknowledge_types) for b in batches]
             try:
                 ports.share_partitions.acknowledge(ShareKey(group_id, topic_id, partition), member_id, said)

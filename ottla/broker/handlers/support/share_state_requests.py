@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from ottla.broker.coordinators.share_states import STATE_WORK
-from ottla.broker.handlers.support.each import Handled, for_each
+from ottla.broker.handlers.support.each import each
 from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.java_hash import id_work
 
@@ -35,13 +35,13 @@ class RequestTopic(Protocol[P_co]):
     def partitions(self) -> Sequence[P_co]: ...
 
 
-def for_each_partition(
+async def for_each_partition(
     group_id: str,
     topics: Sequence[RequestTopic[P]],
     one: Callable[[ShareKey, P], R],
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
-) -> Handled[A]:
+) -> A:
     """The response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
     if not group_id or any(not topic.partitions for topic in topics):
         return answer([])
@@ -50,7 +50,7 @@ def for_each_partition(
         return answer([(topic.topic_id, list(islice(results, len(topic.partitions)))) for topic in topics])
 
     key_work = STATE_WORK + id_work(group_id)
-    return for_each(
+    return await each(
         ((ShareKey(group_id, topic.topic_id, p.partition), p) for topic in topics for p in topic.partitions),
         lambda asked: one(*asked),
         by_topic,

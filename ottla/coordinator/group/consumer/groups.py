@@ -27,7 +27,6 @@ from ottla.coordinator.group.subscriptions import Expansions, expanded
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.steps import Steps
 
 
 class ConsumerGroups:
@@ -49,7 +48,7 @@ class ConsumerGroups:
 
     # commands
 
-    def expansions(self, beat: ConsumerHeartbeat) -> Steps[Expansions]:
+    async def expansions(self, beat: ConsumerHeartbeat) -> Expansions:
         """Resolve the regular expressions that `heartbeat` needs and that are not resolved yet.
 
         The result is valid only until the event loop runs other work.
@@ -59,7 +58,7 @@ class ConsumerGroups:
         if group is not None and resolves_all:
             group.is_resolving = True
         try:
-            return (yield from expanded(lambda: self._unknown(beat, resolves_all=resolves_all), self._topics))
+            return await expanded(lambda: self._unknown(beat, resolves_all=resolves_all), self._topics)
         finally:
             if group is not None and resolves_all:
                 group.is_resolving = False

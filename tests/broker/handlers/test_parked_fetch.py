@@ -1,4 +1,4 @@
-"""A parked fetch notices data that arrives while it reads, and a bug in it is answered with an error."""
+"""A parked fetch notices data that is appended while it reads."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.broker.handlers.support.parked import ParkedFetch
-from ottla.protocol.steps import Steps
+from ottla.broker.handlers.support.parked_fetch import read_when_woken
+from ottla.broker.loop.stepping import Work
+from ottla.broker.loop.wakeup import Wakeup
+from ottla.protocol.steps import next_turn
 from ottla.simulation.broker import SimulatedBroker
 
 WAIT_MS = 1_000
 
 
 class Source:
-    """A source that counts available data. A read takes three steps and returns the count of its first step."""
+    """Counts what there is to read; one reading takes three steps and sees what there was in the first."""
 
     def __init__(self) -> None:
         self.there = 0
@@ -22,7 +24,6 @@ class Source:
         self.readings = 0
         self.waiters: dict[Callable[[], None], None] = {}
         self.between: Callable[[], None] = lambda: None
-        self.is_abandoned = False
 
     def grow(self) -> None:
         self.there += 1
@@ -30,28 +31,22 @@ class Source:
         for waiter in waiters:
             waiter()
 
-    def listen(self, waiter: Callable[[], None]) -> None:
-        self.waiters[waiter] = None
+    def listen(self, wakeup: Wakeup) -> None:
+        self.waiters[wakeup.wake] = None
 
-    def ignore(self, waiter: Callable[[], None]) -> None:
-        self.waiters.pop(waiter, None)
+    def ignore(self, wakeup: Wakeup) -> None:
+        self.waiters.pop(wakeup.wake, None)
 
     def may_have_enough(self) -> bool:
         return True
 
-    def read(self, *, is_last: bool) -> Steps[str | None]:
+    async def read(self, *, is_last: bool) -> str | None:
         self.readings += 1
         seen = self.there
-        yield None
+        await next_turn()
         self.between()
-        yield None
+        await next_turn()
         return f"{seen} at last" if is_last else f"{seen}" if seen >= self.wanted else None
-
-    def refused(self) -> str:
-        return "refused"
-
-    def abandoned(self) -> None:
-        self.is_abandoned = True
 
 
 @pytest.fixture
@@ -61,18 +56,24 @@ def broker() -> Iterator[SimulatedBroker]:
     broker.close()
 
 
-def parked(broker: SimulatedBroker, source: Source) -> list[str]:
-    """Park a fetch and return the list of its responses, which gets one entry."""
+def parked(broker: SimulatedBroker, source: Source, wakeup: Wakeup | None = None) -> tuple[list[str], Work[str]]:
+    """The responses, at most one, and the parked work."""
     answers: list[str] = []
-    later = ParkedFetch(broker.broker, source).park(WAIT_MS, is_large=False)
-    later.on_ready(answers.append)
-    return answers
+    wakeup = wakeup or Wakeup(broker.env, WAIT_MS)
+    work = Work(broker.broker.stepping, read_when_woken(broker.broker, source, wakeup), answers.append, failed)
+    work.resume(None)
+    broker.env.settle()
+    return answers, work
+
+
+def failed(error: Exception) -> None:
+    raise error
 
 
 def test_growth_between_two_read_steps_is_noticed(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 2
-    answers = parked(broker, source)
+    answers, _ = parked(broker, source)
 
     def once() -> None:
         source.between = lambda: None
@@ -86,13 +87,10 @@ def test_growth_between_two_read_steps_is_noticed(broker: SimulatedBroker) -> No
 
 
 def test_growth_before_parking_is_noticed(broker: SimulatedBroker) -> None:
-    source = Source()
-    fetch = ParkedFetch(broker.broker, source)
-    fetch.listen()
+    source, wakeup = Source(), Wakeup(broker.env, WAIT_MS)
+    source.listen(wakeup)
     source.grow()
-    answers: list[str] = []
-    fetch.park(WAIT_MS, is_large=False).on_ready(answers.append)
-    broker.env.settle()
+    answers, _ = parked(broker, source, wakeup)
     assert answers == ["1"]
 
 
@@ -100,7 +98,7 @@ def test_timeout_during_a_read_is_answered_after_it(broker: SimulatedBroker) -> 
     source = Source()
     source.wanted = 9
     before = {id(call) for _, call in broker.env.scheduler.timers}
-    answers = parked(broker, source)
+    answers, _ = parked(broker, source)
     (timer,) = (call for _, call in broker.env.scheduler.timers if id(call) not in before)
     source.between = timer.make
     source.grow()
@@ -108,24 +106,10 @@ def test_timeout_during_a_read_is_answered_after_it(broker: SimulatedBroker) -> 
     assert (answers, source.readings) == (["1 at last"], 2)
 
 
-def test_bug_during_a_read_is_answered_with_an_error(broker: SimulatedBroker) -> None:
+def test_cancelled_fetch_is_not_read(broker: SimulatedBroker) -> None:
     source = Source()
-    answers = parked(broker, source)
-
-    def fails() -> None:
-        raise ValueError("a bug")
-
-    source.between = fails
-    source.grow()
-    broker.env.settle()
-    assert answers == ["refused"]
-    assert broker.broker.lifecycle.unexpected_errors == 1
-
-
-def test_abandoned_fetch_is_not_read(broker: SimulatedBroker) -> None:
-    source = Source()
-    later = ParkedFetch(broker.broker, source).park(WAIT_MS, is_large=False)
-    later.abandon()
+    _, work = parked(broker, source)
+    work.cancel()
     source.grow()
     broker.sleep(2 * WAIT_MS)
-    assert (source.readings, source.is_abandoned, source.waiters) == (0, True, {})
+    assert (source.readings, source.waiters) == (0, {})
