@@ -18,13 +18,13 @@ from ottla.storage.checkpoints import (
     write_offsets,
     write_partition_metadata,
 )
-from ottla.storage.cleaning import Cleaned, Dirty, clean
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_not_a_clusters, check_not_kafkas
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, clean_file, take_last_stop
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import Cleaned, Dirty, clean
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.pending_deletes import Trash
 from ottla.storage.recovery import RecoveryReport, open_log

@@ -11,8 +11,8 @@ from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.simulation.torn_disk import TornDisk
 from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS
-from ottla.storage.cleaning import filthiest
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import filthiest
 from ottla.storage.log_dir import LogDirectory
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, contents, visible, write
 from tests.support.logs import NOW_MS, end

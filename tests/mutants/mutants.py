@@ -27,7 +27,7 @@ TRANSITIONS = "ottla/coordinator/transaction/transitions.py"
 OFFSETS = "ottla/coordinator/group/offsets.py"
 PRODUCERS = "ottla/storage/producer_state.py"
 BATCH_VERIFICATION = "ottla/broker/handlers/support/batch_verification.py"
-COMPACTION = "ottla/storage/compaction.py"
+COMPACTION = "ottla/storage/compaction_rules.py"
 
 MUTANTS = [
     Mutant(
@@ -277,7 +277,7 @@ MUTANTS = [
     ),
     Mutant(
         "the cleaner goes beyond the last stable offset",
-        file="ottla/storage/cleaning.py",
+        file="ottla/storage/log_cleaner.py",
         function="_first_uncleanable",
         old="log.segment_at(log.last_stable_offset)",
         new="log.segment_at(log.log_end_offset)",

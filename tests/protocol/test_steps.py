@@ -10,10 +10,10 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import build_batch
 from ottla.protocol.steps import Steps, in_thread, next_turn, run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.cleaning import Interrupted, clean, filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import SyncFailed
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import Interrupted, clean, filthiest
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import TimestampedOffset, offset_for_timestamp
 from ottla.storage.retention import delete_old

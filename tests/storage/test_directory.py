@@ -14,10 +14,10 @@ from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage import snapshot
 from ottla.storage.background_sync import settle
 from ottla.storage.checkpoints import LEADER_EPOCH_FILE, RECOVERY_POINTS, write_offsets
-from ottla.storage.cleaning import filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import filthiest
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.retention import delete_old
 from ottla.storage.txn_index import AbortedTxn

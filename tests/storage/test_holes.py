@@ -15,11 +15,11 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import batches
 from ottla.protocol.steps import run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.cleaning import clean, filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged
 from ottla.storage.following import append_as_follower
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import clean, filthiest
 from ottla.storage.reading import all_batches, offset_for_timestamp, read
 from ottla.storage.retention import delete_old
 from ottla.storage.segment import LOG_SUFFIX, Segment

@@ -15,10 +15,10 @@ import pytest
 import ottla.storage.real_filesystem as real
 from ottla.protocol.steps import run
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
-from ottla.storage.cleaning import clean, dirtiness
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, SyncFailed, sync_dir, sync_file
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import clean, dirtiness
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 
 import structlog
 
-from ottla.broker.coordinators.markers import MarkerSender, MarkerTransport, opened, reached
+from ottla.broker.coordinators.markers import MarkerSender, MarkerTransport, reached
 from ottla.broker.hooks.interception import Interception, Point
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.loop.env import Env
@@ -134,7 +134,7 @@ class Completions:
         was_stopped = False
         while (latch := interception.reached(reached(point, metadata))) is not None:
             was_stopped = True
-            await opened(latch)
+            await latch.opened()
         return was_stopped
 
     async def _log_complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:

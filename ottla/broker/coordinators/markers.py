@@ -278,7 +278,7 @@ class MarkerSender:
                 continue
             if latch is not None:
                 self._ended(transactional_id, sending)
-                await opened(latch)
+                await latch.opened()
                 self._retry(shard, metadata, frozenset(left))
                 return
             left.popleft()
@@ -377,13 +377,6 @@ def reached(point: Point, metadata: TxnMetadata) -> Reached:
         producer_epoch=metadata.producer_epoch,
         commit=metadata.state in (TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT),
     )
-
-
-async def opened(latch: Latch) -> None:
-    """Park the request or the work until a latch is open."""
-    is_open: Pause[None] = Pause(is_parked=True)
-    latch.when_open(is_open.end)
-    await is_open
 
 
 def _response_of_one(metadata: TxnMetadata, topic: str, index: int, code: Code) -> WriteTxnMarkersResponse:

@@ -14,18 +14,17 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
 from ottla.broker.hooks.interception import DecisionDelayed
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.steps import Pause
 
 TV2_FROM = 5
 
 
 class Ports(Protocol):
-    barrier: Barrier
     transactions: Transactions
+    lifecycle: Lifecycle
 
 
 async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
@@ -33,8 +32,8 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
         identity = await _decided(ports, request, context)
     except KafkaError as error:
         # The error reveals the coordinator's state, which may not be committed or durable yet.
-        await ports.transactions.once_committed(request.transactional_id)
-        return failed(request, context.version, error.code)
+        is_certain = await ports.transactions.once_committed(request.transactional_id)
+        return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
     if not await ports.transactions.once_ended(request.transactional_id):
         # Another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
         return failed(request, context.version, Code.NOT_COORDINATOR)
@@ -55,9 +54,9 @@ async def _decided(ports: Ports, request: EndTxnRequest, context: RequestContext
             )
         except DecisionDelayed as held:
             # Handle the request again after the latch is opened, as if it had arrived then.
-            released: Pause[None] = Pause(is_parked=True)
-            held.latch.when_open(released.end)
-            await released
+            await held.latch.opened()
+            if ports.lifecycle.is_stopping:
+                raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from None
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import Pause
 
 # requests
 
@@ -57,6 +58,15 @@ class Latch:
             then()
         else:
             self._waiting.append(then)
+
+    async def opened(self) -> None:
+        """Park the request or the work until the latch is open."""
+        is_open: Pause[None] = Pause(is_parked=True)
+        self.when_open(is_open.end)
+        try:
+            await is_open
+        finally:
+            self.forget(is_open.end)
 
     def forget(self, then: Callable[[], None]) -> None:
         """Undo `when_open`."""

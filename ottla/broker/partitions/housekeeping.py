@@ -18,9 +18,9 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import Steps
 from ottla.storage.background_sync import settle
-from ottla.storage.cleaning import Interrupted, filthiest
 from ottla.storage.filesystem import SyncFailed
 from ottla.storage.log import Log
+from ottla.storage.log_cleaner import Interrupted, filthiest
 from ottla.storage.log_dir import LogDirectory
 
 TRASH_CHECK_MS = 1_000

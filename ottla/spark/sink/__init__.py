@@ -22,7 +22,7 @@
 - `small_batches`: gathers the rows of small batches in the driver, which writes them itself.
 - `spark_metrics`: the counts of a sink in Spark's metrics system, so that every configured reporter (Prometheus' servlet, JMX)
   shows them.
-- `stream_writing`: ``frame.writeStream.format("ottla")``: the exactly-once sink as a data source, for streams without foreachBatch.
+- `stream_writer`: ``frame.writeStream.format("ottla")``: the exactly-once sink as a data source, for streams without foreachBatch.
+- `task_writer`: writes the rows of a task as batches of one shared transaction.
 - `transaction`: a transaction that many tasks share.
-- `writer`: writes the rows of a task as batches of one shared transaction.
 """

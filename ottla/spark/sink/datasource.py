@@ -52,7 +52,7 @@ class OttlaSourceAndSink(OttlaSource):
     """The source and the sink, for sessions in which Spark does not repeat stages."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        from ottla.spark.sink.stream_writing import StreamWriter
+        from ottla.spark.sink.stream_writer import StreamWriter
 
         given = {name.lower(): value for name, value in dict(self.options).items()}
         checkpoint = given.get(CHECKPOINT)

@@ -23,8 +23,8 @@ from ottla.spark.progress.progress_topic import PARTITION, ProgressTopic, last_m
 from ottla.spark.rows.partitioner import check_place
 from ottla.spark.sink.batch_sender import too_large
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_writer import Written
 from ottla.spark.sink.transaction import has_expired
-from ottla.spark.sink.writer import Written
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from ottla.spark.errors import Fenced, IdExpired, PipelineError
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.marks import NO_BATCH, Mark
 from ottla.spark.sink.metrics import BatchReport, report_of
+from ottla.spark.sink.task_writer import Written
 from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
-from ottla.spark.sink.writer import Written
 
 P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)

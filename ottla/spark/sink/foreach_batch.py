@@ -31,7 +31,7 @@ from ottla.spark.sink.options import SinkOptions, parse_options
 from ottla.spark.sink.row_writing import RowWriter
 from ottla.spark.sink.session_setup import check_settings
 from ottla.spark.sink.spark_metrics import Gauges, gauges_of
-from ottla.spark.sink.writer import Written
+from ottla.spark.sink.task_writer import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

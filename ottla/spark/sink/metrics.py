@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ottla.spark.sink.writer import Written
+from ottla.spark.sink.task_writer import Written
 
 
 class BatchReport(msgspec.Struct, frozen=True):

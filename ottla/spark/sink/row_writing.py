@@ -22,8 +22,8 @@ from ottla.spark.sink.attempts import check_attempts
 from ottla.spark.sink.exactly_once import BatchTransaction
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.small_batches import MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
+from ottla.spark.sink.task_writer import TaskWriter, Written, check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
-from ottla.spark.sink.writer import TaskWriter, Written, check_alone
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:

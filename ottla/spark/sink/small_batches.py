@@ -17,7 +17,7 @@ import pyarrow as pa
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.rows.partitioner import with_places
 from ottla.spark.rows.rows import CONTENT
-from ottla.spark.sink.writer import TaskWriter, Written
+from ottla.spark.sink.task_writer import TaskWriter, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,8 +14,8 @@ from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.records import build_batch
 from ottla.protocol.steps import Steps, next_turn, run
-from ottla.storage.cleaning import filthiest
 from ottla.storage.config import LogConfig
+from ottla.storage.log_cleaner import filthiest
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.coordinator.group_world import FakeTopics

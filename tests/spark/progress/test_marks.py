@@ -14,7 +14,7 @@ from ottla.spark.checkpoint.query import check_number
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.progress.marks import Mark, commit_of, newest_mark, parse_mark
 from ottla.spark.sink.exactly_once import ExactlyOnce
-from ottla.spark.sink.writer import Written
+from ottla.spark.sink.task_writer import Written
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":7}}'
 ENDS = parse_input(OFFSETS, 4)

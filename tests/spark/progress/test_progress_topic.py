@@ -23,8 +23,8 @@ from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.driver import DriverTransaction
 from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.options import SinkOptions, parse_options
+from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedTransaction
-from ottla.spark.sink.writer import TaskWriter, Written
 from tests.support import oracle
 from tests.support.shared_kafka import shared_kafka
 

@@ -12,7 +12,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.sink import attempts
 from ottla.spark.sink.attempts import check_attempts
 from ottla.spark.sink.session_setup import begins_stages_once, check_settings
-from ottla.spark.sink.writer import Written, check_alone
+from ottla.spark.sink.task_writer import Written, check_alone
 
 
 class Tracker:

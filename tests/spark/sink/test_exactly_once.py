@@ -24,8 +24,8 @@ from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
-from ottla.spark.sink.writer import TaskWriter, Written
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World

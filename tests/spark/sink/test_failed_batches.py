@@ -10,7 +10,7 @@ from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.progress.marks import Mark
 from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
-from ottla.spark.sink.writer import Written
+from ottla.spark.sink.task_writer import Written
 
 pytestmark = pytest.mark.entry("PIP-01")
 

@@ -20,8 +20,8 @@ from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.id_claim import claim
 from ottla.spark.sink.keepalive import Renewing, renewed
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedTransaction, state_of
-from ottla.spark.sink.writer import TaskWriter, Written
 from tests.spark.sink.test_exactly_once import columns
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ottla.spark.sink.metrics import BatchReport, SinkMetrics, report_of
-from ottla.spark.sink.writer import Written
+from ottla.spark.sink.task_writer import Written
 
 
 def test_batch_is_counted_by_topic() -> None:

@@ -15,7 +15,7 @@ from ottla.spark.sink.session_setup import package_archive
 
 TASK_MODULES = (
     "ottla.spark.sink.row_writing",
-    "ottla.spark.sink.writer",
+    "ottla.spark.sink.task_writer",
     "ottla.spark.worker",
     "ottla.spark.rows.spark_partitioner",
     "ottla.spark.segments.source",

@@ -21,8 +21,8 @@ from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.driver import DriverTransaction
 from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
-from ottla.spark.sink.writer import TaskWriter, Written
 from tests.spark.secured import LOGIN, WAYS, Secured
 from tests.support.raw_client import RawClient, create
 from tools.kafka import Unavailable

@@ -3,6 +3,7 @@
 Of the records with the same key, compaction keeps the one with the largest offset. Tombstones, and markers whose transaction has no
 records left, stay until their delete horizon; the first pass that reads them sets the horizon. Records of aborted transactions are
 removed at once. The last batch of each producer stays, without records if necessary, because it contains the producer's sequence.
+`storage.log_cleaner` applies these rules to a log.
 """
 
 from __future__ import annotations

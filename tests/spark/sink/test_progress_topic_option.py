@@ -25,8 +25,8 @@ from ottla.spark.sink.id_claim import claim
 from ottla.spark.sink.mark_topic import MarkPlace
 from ottla.spark.sink.metrics import BatchReport
 from ottla.spark.sink.options import SinkOptions, parse_options
+from ottla.spark.sink.task_writer import TaskWriter, Written
 from ottla.spark.sink.transaction import SharedTransaction
-from ottla.spark.sink.writer import TaskWriter, Written
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
 

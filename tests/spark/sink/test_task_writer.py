@@ -21,8 +21,8 @@ from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.batch_sender import REQUEST_BYTES, _requests
 from ottla.spark.sink.driver import DriverTransaction
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_writer import TaskWriter
 from ottla.spark.sink.transaction import SharedTransaction
-from ottla.spark.sink.writer import TaskWriter
 
 PARTITIONS = 100
 ROWS = 2_000

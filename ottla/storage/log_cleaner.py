@@ -1,6 +1,6 @@
 """Compacts logs: chooses a log and the part to clean, and replaces segments with cleaned ones.
 
-LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka.
+LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka. `storage.compaction_rules` decides which records stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from ottla.protocol.records import read_header
 from ottla.protocol.steps import Pace, Step, Steps, in_thread, next_turn
-from ottla.storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
+from ottla.storage.compaction_rules import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
 from ottla.storage.filesystem import Filesystem, sync_dir, sync_file
 from ottla.storage.log import Log
 from ottla.storage.segment import CLEANED_SUFFIX, Segment

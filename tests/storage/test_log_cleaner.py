@@ -15,9 +15,9 @@ from ottla.protocol.records import batches, build_batch, read_header, read_recor
 from ottla.protocol.rewriting import delete_horizon_ms
 from ottla.protocol.steps import run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.cleaning import Interrupted, clean, dirtiness, filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Appended, Log
+from ottla.storage.log_cleaner import Interrupted, clean, dirtiness, filthiest
 from ottla.storage.reading import read
 from ottla.storage.retention import delete_old
 from tests.support.logs import NOW_MS, Logs, append, end, state, stored

@@ -28,8 +28,8 @@ from ottla.spark.sink.exactly_once import ExactlyOnce, why_fenced
 from ottla.spark.sink.id_claim import claim
 from ottla.spark.sink.mark_topic import MarkPlace
 from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_writer import TaskWriter, Written, check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
-from ottla.spark.sink.writer import TaskWriter, Written, check_alone
 from ottla.spark.worker import prepare
 
 try:
