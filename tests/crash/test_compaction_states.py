@@ -14,7 +14,7 @@ from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.log import Log
 from ottla.storage.log_cleaner import filthiest
 from ottla.storage.log_dir import LogDirectory
-from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, contents, visible, write
+from tests.storage.test_log_cleaner import BUFFER_BYTES, COMPACTED, contents, visible, write
 from tests.support.logs import NOW_MS, end
 
 pytestmark = pytest.mark.heavy

@@ -21,7 +21,7 @@ from ottla.storage.log_cleaner import filthiest
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.retention import delete_old
 from ottla.storage.txn_index import AbortedTxn
-from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, write
+from tests.storage.test_log_cleaner import BUFFER_BYTES, COMPACTED, write
 from tests.support.logs import NOW_MS, SMALL, end, put, state
 
 

@@ -19,7 +19,7 @@ from ottla.storage.log import Log
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tests.storage.harm import HARMS, harmed
-from tests.storage.test_compaction import compact
+from tests.storage.test_log_cleaner import compact
 from tests.storage.test_log import visible
 from tests.support.logs import NOW_MS, Logs, end, put
 
@@ -248,7 +248,7 @@ def test_split_paths_do_not_depend_on_the_working_directory(root: Path, logs: Lo
 
 
 def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
-    from tests.storage.test_compaction import write
+    from tests.storage.test_log_cleaner import write
 
     config = LogConfig(segment_bytes=1_000, index_interval_bytes=100, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
     log = logs.new(config)
