@@ -21,7 +21,7 @@ The package is pure: it uses no clock, socket or file.
 - `remedies`: classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`.
 - `rewriting`: rewrites a batch without some of its records, for compaction (MemoryRecords.filterTo,
   DefaultRecordBatch.writeEmptyHeader).
-- `steps`: long work as a generator of steps, so that its caller can run other work between two steps.
+- `steps`: long work as coroutines that are driven by hand, so that their driver can run other work while they wait.
 - `topic_partition`: the name of a partition, shared by all rooms (org.apache.kafka.common.TopicPartition).
 - `transaction_states`: the states of a transactional id, with their numbers in ``__transaction_state``, and ``transaction.version``
   2.

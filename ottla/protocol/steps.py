@@ -18,14 +18,18 @@ V = TypeVar("V")
 class Pause(Generic[V]):
     """Lasts until another piece of work calls `end`; awaiting it then returns the value given to `end`.
 
-    A request that awaits a pause with ``is_parked`` no longer needs its bytes. Its connection handles further requests, and cancels
-    the coroutine when the client disconnects. The coroutine goes on as soon as `end` is called, in the same turn of the event loop.
+    One coroutine may await it. A coroutine that awaits a pause goes on in a later turn of the event loop after `end` is called.
+
+    A request that awaits a pause with ``is_parked`` no longer needs its bytes, and its connection handles further requests. It goes
+    on within the call of `end`, so `end` must not be called in the middle of a state change. When the client disconnects, the
+    coroutine is cancelled, unless the pause has ``outlives_client``: a request that has not taken effect yet does so nevertheless.
     """
 
-    __slots__ = ("_is_over", "_then", "_value", "is_parked")
+    __slots__ = ("_is_over", "_then", "_value", "is_parked", "outlives_client")
 
-    def __init__(self, *, is_parked: bool = False) -> None:
+    def __init__(self, *, is_parked: bool = False, outlives_client: bool = False) -> None:
         self.is_parked = is_parked
+        self.outlives_client = outlives_client
         self._is_over = False
         self._then: Callable[[], None] | None = None
         self._value: V | None = None

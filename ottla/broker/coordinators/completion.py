@@ -16,7 +16,7 @@ from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
-from ottla.broker.loop.wakeup import Wakeup
+from ottla.broker.loop.wakeup import Wakeup, sleep
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -24,7 +24,6 @@ from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.steps import Pause
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
@@ -94,7 +93,7 @@ class Completions:
 
     def _begin(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
         steps = self._complete(shard, partition_log, transactional_id, is_resumed=is_resumed)
-        self._stepping.start(steps, _ended, self._failed)
+        self._stepping.start(steps)
 
     async def _complete(self, shard: TransactionShard, partition_log: Log, transactional_id: str, *, is_resumed: bool) -> None:
         """Write the markers of a decided transaction, then log its Complete record.
@@ -108,7 +107,9 @@ class Completions:
             log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
         while metadata is not None and self._is_pending(shard, metadata):
             try:
-                if await self._was_stopped(Point.AFTER_PREPARE, metadata) and not self._is_pending(shard, metadata):
+                # A start completes the transaction, although a fault that stopped it may be set again.
+                was_stopped = not is_resumed and await self._was_stopped(Point.AFTER_PREPARE, metadata)
+                if was_stopped and not self._is_pending(shard, metadata):
                     return
                 if await self._markers.write(shard, metadata):
                     await self._log_complete(shard, metadata)
@@ -116,7 +117,7 @@ class Completions:
             except Exception:
                 # A bug with one id must not leave its markers unsent.
                 self._lifecycle.bug("markers_failed", transactional_id=transactional_id)
-            await self._sleep(RETRY_MS)
+            await sleep(self._env, RETRY_MS)
 
     def _is_pending(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
         """Whether this broker must still complete a transaction. Checked after each wait."""
@@ -157,16 +158,8 @@ class Completions:
                 reason = error.code.name
                 self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
             self.delayed += 1
-            await self._sleep(RETRY_MS)
+            await sleep(self._env, RETRY_MS)
             self.delayed -= 1
-
-    async def _sleep(self, for_ms: int) -> None:
-        over: Pause[None] = Pause(is_parked=True)
-        self._env.call_later(for_ms, over.end)
-        await over
-
-    def _failed(self, error: Exception) -> None:
-        raise error
 
     def has_ended(self, transactional_id: str) -> bool:
         """Whether `once_ended` would return at once: with ``ottla.durability=process``, one broker, and written markers."""
@@ -189,7 +182,3 @@ class Completions:
             finally:
                 wakeup.stop()
         return await self._barrier.once_durable()
-
-
-def _ended(_: None) -> None:
-    """Nothing follows the completion of a transaction."""

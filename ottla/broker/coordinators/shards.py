@@ -47,7 +47,7 @@ class Shards(Generic[S]):
     """Finds the shard of a partition. ``open`` makes one without state, in a leader epoch.
 
     ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
-    that goes out of service, before its pending responses are lost. With ``is_renewed_by_epoch`` a shard is loaded again if its
+    that goes out of service, before its parked requests are lost. With ``is_renewed_by_epoch`` a shard is loaded again if its
     broker is re-elected, because other brokers may refuse requests with the previous epoch.
     """
 

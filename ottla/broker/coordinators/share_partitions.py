@@ -305,7 +305,7 @@ class SharePartitions:
             )
         except Exception as error:
             self._stepping.guarded(self._step_failed, error)
-        # No `finally`: a stop closes the generator, and must archive no record whose dead letter is not written.
+        # No `finally`: a stop closes the coroutine, and must archive no record whose dead letter is not written.
         if not shared.is_gone:
             self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 

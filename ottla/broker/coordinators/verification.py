@@ -175,7 +175,7 @@ def join_transaction(
     implicit_add: bool,
     has_waited: bool,
 ) -> Pause[None] | None:
-    """`Verification.join` for a handler that works in steps. None if the partition is now part of the transaction.
+    """`Verification.join` for a handler. None if the partition is now part of the transaction.
 
     A `Pause` ends when the coordinator has answered. The handler must then call this again with ``has_waited``, because the state
     may have changed meanwhile. It must not wait between a result of None and its append. Raises the coordinator's error.

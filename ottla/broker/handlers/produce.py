@@ -214,9 +214,10 @@ async def _append_one(asked: _Asked, topic: TopicProduceData, data: PartitionPro
         partition: Partition | None = None
         left_bytes, is_checked = allowance.left_bytes, False
         try:
-            partition = partition_of(ports, context, topic, data.index)
             is_large = len(data.records or b"") > CRC_AT_ONCE_BYTES
-            batch, header = _batch(context, data, await _crc_aside(data) if is_large else None)
+            crc = await _crc_aside(data) if is_large else None
+            partition = partition_of(ports, context, topic, data.index)
+            batch, header = _batch(context, data, crc)
             max_timestamp_ms = _check_at_once(asked, partition, batch, header)
             if max_timestamp_ms is None:
                 config = partition.log.config

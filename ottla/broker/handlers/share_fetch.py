@@ -23,7 +23,7 @@ from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timer, Timers
-from ottla.broker.loop.wakeup import Wakeup
+from ottla.broker.loop.wakeup import Wakeup, sleep
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.share.requests import check_member_id
 from ottla.coordinator.share_state.records import ShareKey
@@ -69,7 +69,7 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
     except KafkaError as error:
         if error.code is Code.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
             # A client that gets no session must not retry at once.
-            await _sleep(ports.timers, request.max_wait_ms)
+            await sleep(ports.timers, request.max_wait_ms)
         return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
     if _has_acknowledgements(request):
@@ -83,14 +83,6 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
             await ports.share_partitions.end_session(session_key)
         return answer
     return await fetch.respond()
-
-
-async def _sleep(timers: Timers, wait_ms: int) -> None:
-    wakeup = Wakeup(timers, wait_ms)
-    try:
-        await wakeup.wait()
-    finally:
-        wakeup.stop()
 
 
 def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> SessionKey:

@@ -60,8 +60,8 @@ class Latch:
             self._waiting.append(then)
 
     async def opened(self) -> None:
-        """Park the request or the work until the latch is open."""
-        is_open: Pause[None] = Pause(is_parked=True)
+        """Park the request or the work until the latch is open, even if the client disconnects."""
+        is_open: Pause[None] = Pause(is_parked=True, outlives_client=True)
         self.when_open(is_open.end)
         try:
             await is_open

@@ -26,7 +26,7 @@ ASIDE_AT_ONCE = 4
 class Work(Generic[T]):
     """One coroutine under way, and the callbacks for its end."""
 
-    __slots__ = ("_stepping", "done", "error", "failed", "is_cancelled", "is_long", "is_running", "on_parked", "steps", "waits_for")
+    __slots__ = ("_stepping", "done", "error", "failed", "is_cancelled", "is_long", "is_running", "on_parked", "pause", "steps")
 
     def __init__(self, stepping: Stepping, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
         self._stepping = stepping
@@ -34,7 +34,7 @@ class Work(Generic[T]):
         self.done = done
         self.failed = failed
         self.error: BaseException | None = None
-        self.waits_for: Step = None
+        self.pause: Pause[object] | None = None
         self.is_running = False
         self.is_cancelled = False
         self.is_long = False
@@ -52,12 +52,16 @@ class Work(Generic[T]):
         self.on_parked = None
 
     def cancel(self) -> None:
-        """Close the coroutine: its ``finally`` blocks run, and neither callback is called."""
+        """Close the coroutine: its ``finally`` blocks run. Neither callback is called, even if the pause lets it go on."""
         self._stepping.cancel(self)  # type: ignore[arg-type]
 
 
 def _forgotten(_: object) -> None:
     """In place of the callbacks of work that has ended."""
+
+
+def _raised(error: Exception) -> None:
+    raise error
 
 
 class Stepping:
@@ -77,22 +81,27 @@ class Stepping:
         """The duration of the longest step on the event loop so far, in ms."""
 
     def __len__(self) -> int:
-        """The number of unfinished coroutines."""
+        """The number of unfinished coroutines, without parked ones, which may wait for a client or a time."""
         return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
-    def run(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def run(
+        self, steps: Steps[T], done: Callable[[T], None] | None = None, failed: Callable[[Exception], None] | None = None
+    ) -> None:
         """Run ``steps`` to their end. The first step runs in the next turn.
 
-        ``done`` is called with the coroutine's result. ``failed`` is called with its exception, in the ``except`` block. An
-        exception of one of these callbacks is reported as a bug, and other work continues. After `stop`, no work begins.
+        ``done`` is called with the coroutine's result, ``failed`` with its exception, in the ``except`` block. Without
+        ``failed`` the exception is a bug. So is an exception of one of these callbacks, and other work continues. After `stop`, no
+        work begins.
         """
         if self._is_stopped:
             steps.close()
             return
-        self._ready.append(Work(self, steps, done, failed))  # type: ignore[arg-type]
+        self._ready.append(Work(self, steps, done or _forgotten, failed or _raised))  # type: ignore[arg-type]
         self._schedule()
 
-    def start(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def start(
+        self, steps: Steps[T], done: Callable[[T], None] | None = None, failed: Callable[[Exception], None] | None = None
+    ) -> None:
         """`run`, with the first step at once."""
         if self._is_stopped:
             steps.close()
@@ -100,11 +109,12 @@ class Stepping:
         try:
             step = steps.send(None)
         except StopIteration as ended:
-            self.guarded(done, ended.value)
+            if done is not None:
+                self.guarded(done, ended.value)
         except Exception as raised:
-            self.guarded(failed, raised)
+            self.guarded(failed or _raised, raised)
         else:
-            Work(self, steps, done, failed).resume(step)
+            Work(self, steps, done or _forgotten, failed or _raised).resume(step)
 
     def stop(self) -> None:
         """Run no further step. Unfinished work is dropped."""
@@ -165,41 +175,40 @@ class Stepping:
             self._run_aside()
 
     def _pause(self, work: Work[object], pause: Pause[object]) -> None:
-        work.waits_for = pause
-        self._paused += 1
+        work.pause = pause
         if not pause.is_parked:
+            self._paused += 1
             pause.then(lambda: self._resumed(work))
             return
         on_parked, work.on_parked = work.on_parked, None
         if on_parked is not None:
-            on_parked()
+            self.guarded(lambda _: on_parked(), None)
         if not work.is_cancelled:
             pause.then(lambda: self._unparked(work))
 
-    def _ended_pause(self, work: Work[object]) -> bool:
-        """Whether the work goes on after a pause."""
-        if work.is_cancelled:
-            return False
-        work.waits_for = None
-        self._paused -= 1
-        return not self._is_stopped
-
     def _resumed(self, work: Work[object]) -> None:
-        if self._ended_pause(work):
+        if work.is_cancelled:
+            return
+        work.pause = None
+        self._paused -= 1
+        if not self._is_stopped:
             self._ready.append(work)
             self._schedule()
 
     def _unparked(self, work: Work[object]) -> None:
-        if self._ended_pause(work):
+        if not work.is_cancelled and not self._is_stopped:
+            work.pause = None
             self._step(work)
 
     def cancel(self, work: Work[object]) -> None:
         """Implements `Work.cancel`."""
         if work.is_cancelled:
             return
-        work.is_cancelled = True
         work.forget_callbacks()
-        if isinstance(work.waits_for, Pause):
+        if work.pause is not None and work.pause.outlives_client:
+            return
+        work.is_cancelled = True
+        if work.pause is not None and not work.pause.is_parked:
             self._paused -= 1
         if not work.is_running:
             work.steps.close()

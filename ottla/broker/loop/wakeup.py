@@ -53,3 +53,12 @@ class Wakeup:
             self._timer.cancel()
             self._timer = None
         self._pause = None
+
+
+async def sleep(timers: Timers, for_ms: int) -> None:
+    """Park the request or the work for a time."""
+    wakeup = Wakeup(timers, for_ms)
+    try:
+        await wakeup.wait()
+    finally:
+        wakeup.stop()

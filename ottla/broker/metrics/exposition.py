@@ -259,7 +259,7 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(ports.fetch_sessions))
     partitions = ports.fetch_sessions.partition_count
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions they name", partitions)
-    yield _gauge("ottla_steps_work", "Requests and tasks that are worked off in steps", len(ports.stepping))
+    yield _gauge("ottla_steps_work", "Requests and tasks that let other work run, without parked requests", len(ports.stepping))
     yield _gauge(
         "ottla_steps_longest_seconds",
         "The longest that one step has held the event loop, in s",

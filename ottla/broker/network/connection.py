@@ -2,7 +2,7 @@
 
 A request is handled while its bytes are in a receive buffer. So a handler may use views into the buffer, and must copy bytes that
 it keeps longer. The connection reads and handles no further request while the client does not read its responses, while a request
-is being handled in steps, or while memory is short (`network.pause_reasons`).
+waits without being parked, or while memory is short (`network.pause_reasons`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.broker.network.pause_reasons import Hold
 from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
-from ottla.protocol.steps import Pause, Step, Steps, next_turn
+from ottla.protocol.steps import Pause, Step, Steps
 
 WRITE_HIGH_BYTES = 4 << 20
 """Maximum size in bytes of responses that a client has not read. Beyond it, no further request of the client is handled."""
@@ -225,13 +225,11 @@ class Connection(asyncio.BufferedProtocol):
         is_late = self._ports.clock.monotonic_ms() - began_ms >= SLICE_MS
         if is_late or sum(map(len, self._answers.out)) >= WRITE_HIGH_BYTES:
             self._hold(Hold.TURN)
-            self._ports.stepping.run(self._next_turn(), lambda _: None, self._failed)
+            self._ports.stepping.run(self._next_turn(), failed=self._failed)
 
     async def _next_turn(self) -> None:
-        """A generator without steps: `Stepping` calls it in the connection's turn among other work."""
+        """Go on in the connection's turn among other work (`Stepping`)."""
         self._release(Hold.TURN)
-        return
-        await next_turn()
 
     def _failed(self, error: Exception) -> None:
         self._ports.lifecycle.bug("connection_failed", peer=self.peer)
@@ -291,6 +289,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.close(NOT_ENCODED)
             else:
                 self._answer(route, parts)
+        except Exception as error:
+            self._failed(error)
         else:
             self._handle_rest(route, correlation_id, handled, step, cost_bytes, lossy_rounds)
 

@@ -160,7 +160,12 @@ class _InterceptedRequest:
         budget.read(size_bytes)
         try:
             if verdict.held_after is not None:
-                await verdict.held_after.opened()
+                held: Pause[None] = Pause(is_parked=True)
+                verdict.held_after.when_open(held.end)
+                try:
+                    await held
+                finally:
+                    verdict.held_after.forget(held.end)
             await self._delayed([*verdict.delays_after, *self._rated(size_bytes)], is_parked=True)
         finally:
             budget.read(-size_bytes)

@@ -12,7 +12,7 @@ class Hold:
     PEER = 1
     """The client does not read its responses. `Connection.resume_writing` releases it."""
     STEPS = 2
-    """A request is being handled in steps. `Connection._steps_ended` releases it."""
+    """A request waits and is not parked. `Connection._steps_ended` releases it."""
     WAITING = 4
     """Too many requests wait for their responses, or need too much memory. `Connection._fill` releases it."""
     REQUESTS = 8

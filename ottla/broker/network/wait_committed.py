@@ -51,13 +51,15 @@ def _noting_dependencies(
     """Drive a handler, and note after each step on which logs it depends. Other requests are handled between the steps."""
     failure: BaseException | None = None
     while True:
-        barrier.take_dependencies()
+        # A step may run within a step of another request: one member's SyncGroup ends the pauses of the others.
+        others = barrier.take_dependencies()
         try:
             step = handled.send(None) if failure is None else handled.throw(failure)
         except StopIteration as ended:
             return ended.value
         finally:
             _add(dependencies, barrier.take_dependencies())
+            barrier.dependencies = others
         failure = None
         try:
             yield step

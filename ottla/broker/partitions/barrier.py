@@ -201,11 +201,12 @@ class Barrier:
         waiting = self._uncommitted.pop(log, None)
         if not waiting:
             return
-        left = [one for one in waiting if one[0] > log.high_watermark]
+        high_watermark = log.high_watermark
+        left = [one for one in waiting if one[0] > high_watermark]
         if left:
             self._uncommitted[log] = left
         for offset, then in waiting:
-            if offset <= log.high_watermark:
+            if offset <= high_watermark:
                 then(True)
 
     def forget(self, log: Log) -> None:

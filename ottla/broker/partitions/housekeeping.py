@@ -89,7 +89,7 @@ class Housekeeping:
         waits_after_start: bool = False,
         is_by_clock: bool = True,
     ) -> None:
-        """Run a task repeatedly. A task that returns steps lets other work run between two steps.
+        """Run a task repeatedly. A task that returns a coroutine lets other work run while it waits.
 
         The interval begins at the end of a run, so a task never runs twice at once. The first run begins after an interval or, with
         ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a

@@ -346,7 +346,7 @@ class Partitions:
         self._disk.refused(self.directory.path, error)
 
     async def remove(self, topic: str, indexes: range) -> None:
-        """Take partitions of a deleted topic out of service at once. The returned steps rename their directories.
+        """Take partitions of a deleted topic out of service at once. Then their directories are renamed in a worker thread.
 
         If a directory cannot be renamed, the next start renames it as a stray partition.
         """

@@ -151,27 +151,35 @@ class CoordinatorVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. A remote coordinator gets one request, and its answers are stored for `join`."""
+        """Implements `Verification`. A remote coordinator gets one request. The answers are stored for `join`."""
         try:
             index = self._transactions.partition_of(transactional_id)
         except KafkaError:
             then()
             return
         leader = leader_of(self._state, TRANSACTION_TOPIC, index)
+        questions = [_Question(transactional_id, identity, partition, implicit_add) for partition in partitions]
+        left = len(questions)
+
+        def answered(_: KafkaError | None) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                then()
+
         if leader == self._state.node_id:
-            self._local.join_all(transactional_id, identity, partitions, then, implicit_add=implicit_add)
+            self._local.join_all(transactional_id, identity, partitions, lambda: None, implicit_add=implicit_add)
+            coordinator = self._partitions.known(TRANSACTION_TOPIC, index)
+            if coordinator is None or coordinator.log.high_watermark == coordinator.log.log_end_offset:
+                then()
+                return
+            # All partitions wait for the same record, and together.
+            for question in questions:
+                self._ask_here(question, index, answered, has_waited=False)
         elif not self._is_asked_there(implicit_add):
             then()
         else:
-            left = len(partitions)
-
-            def answered(_: KafkaError | None) -> None:
-                nonlocal left
-                left -= 1
-                if not left:
-                    then()
-
-            self._ask_there(leader, [_Question(transactional_id, identity, p, implicit_add) for p in partitions], answered)
+            self._ask_there(leader, questions, answered)
 
     def _is_asked_there(self, implicit_add: bool) -> bool:
         """Whether a remote coordinator must be asked: it can add partitions implicitly, or verification is enabled."""

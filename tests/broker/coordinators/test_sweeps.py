@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -229,6 +230,34 @@ def test_markers_are_sent_although_completion_hit_a_bug(
     perform(world, "A = init x")
     perform(world, "produce A t")
     assert perform(world, "commit A") == "NONE p1 e1"
+    assert broker.broker.unexpected_errors == 1
+    broker.broker.lifecycle.unexpected_errors = 0
+    assert perform(world, "describe x").startswith("CompleteCommit")
+    assert perform(world, "read t") == "a1"
+
+
+@pytest.mark.smoke
+def test_markers_are_sent_again_after_a_bug_in_the_local_handler(
+    broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport: Any = broker.broker.transactions._completions._markers._transport
+    local = getattr(transport, "_local", transport)
+    write, failures = local._write, ["a bug"]
+
+    def failing(request: object) -> object:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return write(request)
+
+    async def failing_once(request: object) -> object:
+        return await failing(request)  # type: ignore[misc]
+
+    monkeypatch.setattr(local, "_write", failing_once)
+    perform(world, "topic t")
+    perform(world, "A = init x")
+    perform(world, "produce A t")
+    assert perform(world, "commit A") == "NONE p1 e1"
+    broker.sleep(2_000)
     assert broker.broker.unexpected_errors == 1
     broker.broker.lifecycle.unexpected_errors = 0
     assert perform(world, "describe x").startswith("CompleteCommit")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.loop.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
-from ottla.protocol.steps import in_thread, next_turn
+from ottla.broker.loop.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping, Work
+from ottla.protocol.steps import Pause, in_thread, next_turn
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 
@@ -158,3 +158,41 @@ def test_error_in_an_end_callback_stops_no_other_work(env: Env) -> None:
     assert ended == ["end"]
     assert [type(bug) for bug in bugs] == [KeyError, KeyError]
     assert len(stepping) == 0
+
+
+@pytest.mark.parametrize("outlives_client", [False, True])
+def test_parked_work_is_not_counted_and_may_outlive_its_client(env: Env, outlives_client: bool) -> None:
+    stepping, trace = Stepping(env, pytest.fail), list[str]()
+    pause: Pause[None] = Pause(is_parked=True, outlives_client=outlives_client)
+
+    async def parked() -> None:
+        try:
+            await pause
+            trace.append("went on")
+        finally:
+            trace.append("ended")
+
+    work = Work(stepping, parked(), lambda _: trace.append("done"), pytest.fail)
+    work.resume(work.steps.send(None))
+    assert len(stepping) == 0
+    work.cancel()
+    assert trace == ([] if outlives_client else ["ended"])
+    pause.end()
+    assert trace == (["went on", "ended"] if outlives_client else ["ended"])
+
+
+def test_failure_while_a_request_is_being_parked_is_a_bug_and_the_request_goes_on(env: Env) -> None:
+    bugs, results = list[str](), list[str]()
+    stepping, pause = Stepping(env, lambda: bugs.append("a bug")), Pause[str](is_parked=True)
+
+    async def parked() -> str:
+        return await pause
+
+    def fails() -> None:
+        raise ValueError
+
+    work = Work(stepping, parked(), results.append, pytest.fail)
+    work.on_parked = fails
+    work.resume(work.steps.send(None))
+    pause.end("response")
+    assert (bugs, results) == (["a bug"], ["response"])

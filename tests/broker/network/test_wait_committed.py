@@ -163,3 +163,23 @@ def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
     with pytest.raises(StopIteration) as ended:
         handled.send(None)
     assert ended.value.value == (Code.INVALID_REQUEST if fails else "written")
+
+
+def test_response_waits_for_its_write_although_another_request_goes_on_within_its_step() -> None:
+    """The leader's SyncGroup ends the pauses of the other members after its write."""
+    world, assigned = CoordinatorPartitionWorld(), Pause[str](is_parked=True)
+
+    async def of_a_member() -> str:
+        world.barrier.depend_on(world.partition)
+        return await assigned
+
+    async def of_the_leader() -> str:
+        world.write()
+        assigned.end("assigned")
+        return "written"
+
+    world.handle(of_a_member())
+    world.handle(of_the_leader())
+    assert world.answers == []
+    world.fetched(1)
+    assert sorted(world.answers) == ["assigned", "written"]

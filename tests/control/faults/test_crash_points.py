@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.hooks.interception import Point
 from ottla.control.faults.registry import Fault
-from tests.control.faulty import Faulty
+from tests.control.faulty import Faulty, Killed
 
 BEGUN = (
     "topic t",
@@ -238,5 +238,32 @@ def test_held_transaction_completes_after_a_restart(faulty: Faulty) -> None:
     held = faulty.add(hold="before-complete")
     faulty.do("commit A nosettle", "restart")
     held.remove()
+    assert faulty.do("describe x").startswith("CompleteCommit")
+    assert outcome(faulty) == COMMITTED
+
+
+def test_transaction_that_was_decided_before_a_start_does_not_stop_after_prepare(faulty: Faulty) -> None:
+    """A fault of ``--faults`` is set again at each start, and must not keep the transaction from its completion."""
+    faulty.do(*BEGUN)
+    faulty.add(kill="after-prepare")
+    with pytest.raises(Killed):
+        faulty.do("commit A")
+    faulty.world.forget_connection()
+    faulty.faults.clear()
+    held = faulty.add(hold="after-prepare")
+    faulty.broker.restart(kill=True)
+    faulty.broker.with_coordinators()
+    assert outcome(faulty) == COMMITTED
+    assert held.hits == 0
+
+
+def test_held_decision_is_made_although_its_client_has_disconnected(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="before-prepare")
+    faulty.do("commit A nosettle")
+    assert (held.hits, faulty.do("describe x").split()[0]) == (1, "Ongoing")
+    faulty.world.forget_connection()
+    faulty.broker.env.settle()
+    faulty.release(held)
     assert faulty.do("describe x").startswith("CompleteCommit")
     assert outcome(faulty) == COMMITTED

@@ -19,8 +19,8 @@ from ottla.storage.log import Log
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tests.storage.harm import HARMS, harmed
-from tests.storage.test_log_cleaner import compact
 from tests.storage.test_log import visible
+from tests.storage.test_log_cleaner import compact
 from tests.support.logs import NOW_MS, Logs, end, put
 
 DESCRIPTORS = Path("/proc/self/fd")
