@@ -11,6 +11,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,12 @@ class Text(NamedTuple):
     text: str
 
 
-def docstrings(path: Path) -> Iterator[Text]:
+@cache
+def docstrings(path: Path) -> tuple[Text, ...]:
+    return tuple(_docstrings(path))
+
+
+def _docstrings(path: Path) -> Iterator[Text]:
     for node in ast.walk(ast.parse(path.read_text())):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
@@ -51,12 +57,18 @@ def docstrings(path: Path) -> Iterator[Text]:
                 yield Text(f"{path.relative_to(ROOT)}:{statement.lineno}", statement.value.value)
 
 
-def comments(path: Path) -> Iterator[Text]:
+@cache
+def comments(path: Path) -> tuple[Text, ...]:
+    return tuple(_comments(path))
+
+
+def _comments(path: Path) -> Iterator[Text]:
     for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         if token.type == tokenize.COMMENT:
             yield Text(f"{path.relative_to(ROOT)}:{token.start[0]}", token.string)
 
 
+@cache
 def code() -> list[Path]:
     return [path for path in sorted((ROOT / "ottla").rglob("*.py")) if GENERATED not in path.parents]
 
