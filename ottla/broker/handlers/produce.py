@@ -28,7 +28,7 @@ from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, 
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
 from ottla.broker.handlers.support.produce_compression import recompressed, target_of
 from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
-from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, whole_refusal
+from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.support.refused_batch import report_refused
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.limits.inflating import InflatingMemory
@@ -118,7 +118,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
         allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
     )
     leaderships_lost = ports.barrier.leaderships_lost
-    if _is_simple(request):
+    if _is_simple(ports, context, request):
         topic = request.topic_data[0]
         results = [await _append_one(asked, topic, topic.partition_data[0])]
         response = ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)])
@@ -133,14 +133,12 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     return with_produce_endpoints(ports, context.listener, response)
 
 
-def _is_simple(request: ProduceRequest) -> bool:
-    """Whether the request has one batch and needs no check as a whole."""
-    return (
-        request.transactional_id is not None
-        and len(request.topic_data) == 1
-        and len(request.topic_data[0].partition_data) == 1
-        and request.acks in ACKS
-    )
+def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
+    """Whether the request has one batch and needs no check as a whole (`whole_refusal`)."""
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1 or request.acks not in ACKS:
+        return False
+    topic = request.topic_data[0]
+    return request.transactional_id is not None or transactional_producer_of(ports, context, topic, topic.partition_data[0]) is None
 
 
 async def _append_all(asked: _Asked, request: ProduceRequest) -> ProduceResponse:
