@@ -18,14 +18,7 @@ from ottla.coordinator.group.consumer.classic_members import by_name
 from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember
-from ottla.coordinator.group.consumer.records import (
-    current_record,
-    epoch_record,
-    group_tombstones,
-    member_record,
-    target_epoch_record,
-    target_record,
-)
+from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record, group_tombstones, member_record
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment, read_subscription, written_assignment
 from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
@@ -205,8 +198,8 @@ def _records_of(group: ConsumerGroup) -> list[LogRecord]:
     return [
         *(member_record(group_id, member) for member in members),
         epoch_record(group_id, group.group_epoch, group.metadata_hash),
-        *(target_record(group_id, member.member_id, group.targets[member.member_id]) for member in members),
-        target_epoch_record(group_id, group.assignment_epoch, group.assigned_ms),
+        *(RECORDS.target_record(group_id, member.member_id, group.targets[member.member_id]) for member in members),
+        RECORDS.target_epoch_record(group_id, group.assignment_epoch, group.assigned_ms),
         *(current_record(group_id, member) for member in members),
     ]
 

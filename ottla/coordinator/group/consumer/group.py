@@ -10,7 +10,7 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember, ConsumerMemberState, HeldPartitions
-from ottla.coordinator.group.consumer.records import group_tombstones, member_tombstones, regex_tombstone
+from ottla.coordinator.group.consumer.records import RECORDS, group_tombstones, regex_tombstone
 from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
@@ -183,7 +183,7 @@ class ConsumerGroup(msgspec.Struct):
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
         """Return the tombstones of a leaving member and of its regular expression, which may have no other subscriber."""
         regex = self.members[member_id].topic_regex
-        return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
+        return [*RECORDS.member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool

@@ -22,6 +22,7 @@ from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Consumer
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
+from ottla.coordinator.group.modern.records import read_target, read_target_epoch
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, expanded
 from ottla.coordinator.group.topics import GroupTopics
@@ -208,14 +209,14 @@ class ConsumerGroups:
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
-        read = records.read_key(kind, key)
+        read = records.RECORDS.read_key(kind, key)
         group_id: str = read.group_id
         if kind == records.PARTITION_METADATA:
             return group_id, False
         group = self.groups.get(group_id)
         if value is None:
             if group is None:
-                return group_id, kind == records.METADATA
+                return group_id, kind == records.RECORDS.metadata
             return group_id, self._remove(group, kind, read)
         group = ConsumerGroup(group_id) if group is None else group
         self._take(group, kind, read, value, now_ms)
@@ -224,37 +225,36 @@ class ConsumerGroups:
         return group_id, False
 
     def _take(self, group: ConsumerGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
-        if kind == records.METADATA:
-            metadata = records.read_epoch(value)
-            group.group_epoch, group.metadata_hash = metadata.epoch, metadata.metadata_hash
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = records.read_target_epoch(value)
-        elif kind == records.TARGET_MEMBER:
-            group.targets[key.member_id] = records.read_target(value)
+        if kind == records.RECORDS.metadata:
+            group.group_epoch, group.metadata_hash = records.read_epoch(value)
+        elif kind == records.RECORDS.target_metadata:
+            group.assignment_epoch, group.assigned_ms = read_target_epoch(value)
+        elif kind == records.RECORDS.target_member:
+            group.targets[key.member_id] = read_target(value)
         elif kind == records.REGEX:
             group.regexes[key.regular_expression] = records.read_regex(value)
         else:
-            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
+            fields = records.read_member(value) if kind == records.RECORDS.member else records.read_current(value)
             known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # The member is new, or the broker has started, which gives every member a new session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
+            if kind == records.RECORDS.current or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
                 # After compaction, the member's metadata record with its rebalance timeout may follow its assignment record.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:
         """Replay a tombstone. Returns whether it removed the group."""
-        if kind == records.METADATA:
+        if kind == records.RECORDS.metadata:
             del self.groups[group.group_id]
             return True
-        if kind == records.TARGET_METADATA:
+        if kind == records.RECORDS.target_metadata:
             group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
-        elif kind == records.TARGET_MEMBER:
+        elif kind == records.RECORDS.target_member:
             group.targets.pop(key.member_id, None)
-        elif kind == records.MEMBER:
+        elif kind == records.RECORDS.member:
             group.remove(key.member_id)
         elif kind == records.REGEX:
             group.regexes.pop(key.regular_expression, None)

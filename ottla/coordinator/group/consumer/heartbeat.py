@@ -19,15 +19,7 @@ import msgspec
 from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions, is_subset
-from ottla.coordinator.group.consumer.records import (
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    regex_tombstone,
-    target_epoch_record,
-    target_record,
-)
+from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record, member_record, regex_tombstone
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
@@ -141,9 +133,9 @@ def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str,
     """Return a static member that rejoins with another member id and its predecessor's state."""
     member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
-        *member_tombstones(group.group_id, static.member_id),
+        *RECORDS.member_tombstones(group.group_id, static.member_id),
         member_record(group.group_id, member),
-        target_record(group.group_id, member.member_id, group.targets.get(static.member_id, {})),
+        RECORDS.target_record(group.group_id, member.member_id, group.targets.get(static.member_id, {})),
         current_record(group.group_id, member),
     ]
     return member
@@ -217,7 +209,7 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
 
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> list[LogRecord]:
     """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
-    records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
+    records = [record for m in member_ids for record in RECORDS.member_tombstones(group.group_id, m)]
     gone = [group.members[member_id] for member_id in member_ids]
     expressions = group.regex_subscribers - Counter(member.topic_regex for member in gone if member.topic_regex)
     regexes = {regex: topics for regex, topics in group.regexes.items() if regex in expressions}
@@ -227,7 +219,7 @@ def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> 
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
     if len(member_ids) == len(group.members):
-        records.append(target_epoch_record(group.group_id, epoch, 0))
+        records.append(RECORDS.target_epoch_record(group.group_id, epoch, 0))
     return records
 
 

@@ -16,7 +16,7 @@ from ottla.coordinator.group.consumer.effects import ConsumerGroupTopicsRead
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
-from ottla.coordinator.group.consumer.records import current_record, epoch_record, target_epoch_record, target_record
+from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record
 from ottla.coordinator.group.consumer.regexes import Resolved, resolve
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer.target import assign
@@ -105,8 +105,8 @@ def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
     assigned = assign(cycle.config.assignors[group_now.assignor], members, targets, group_now.regexes, cycle.topics)
     for member_id in members:
         if assigned.get(member_id, {}) != targets.get(member_id):
-            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
-    out.records.append(target_epoch_record(group.group_id, group_now.epoch, cycle.now_ms))
+            out.records.append(RECORDS.target_record(group.group_id, member_id, assigned.get(member_id, {})))
+    out.records.append(RECORDS.target_epoch_record(group.group_id, group_now.epoch, cycle.now_ms))
     return assigned.get(member.member_id, {})
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH
+from ottla.coordinator.group.modern.records import read_target, read_target_epoch
 from ottla.coordinator.group.share import initialization, offsets, records
 from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, ShareGroupTopicsRead, ShareMemberSeen
 from ottla.coordinator.group.share.group import ShareGroup
@@ -97,7 +98,7 @@ class ShareGroups:
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
             if late:
-                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
+                some = first_that_fit(late, partial(records.RECORDS.member_tombstones, group.group_id), max_batch_bytes)
                 awaits = AwaitNextShareDeadline(group.group_id, now_ms)
                 yield group.group_id, Result(None, records=fenced(group, some, self._topics), effects=[awaits])
             else:
@@ -141,12 +142,12 @@ class ShareGroups:
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
-        read = records.read_key(kind, key)
+        read = records.RECORDS.read_key(kind, key)
         group_id: str = read.group_id
         group = self.groups.get(group_id)
         if value is None:
             if group is None:
-                return group_id, kind == records.METADATA
+                return group_id, kind == records.RECORDS.metadata
             group.changed()
             return group_id, self._remove(group, kind, read)
         group = ShareGroup(group_id) if group is None else group
@@ -157,16 +158,16 @@ class ShareGroups:
         return group_id, False
 
     def _take(self, group: ShareGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
-        if kind == records.METADATA:
+        if kind == records.RECORDS.metadata:
             group.group_epoch, group.metadata_hash = records.read_epoch(value)
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = records.read_target_epoch(value)
-        elif kind == records.TARGET_MEMBER:
-            group.targets[key.member_id] = records.read_target(value)
+        elif kind == records.RECORDS.target_metadata:
+            group.assignment_epoch, group.assigned_ms = read_target_epoch(value)
+        elif kind == records.RECORDS.target_member:
+            group.targets[key.member_id] = read_target(value)
         elif kind == records.STATES:
             group.states, group.states_noted_ms = records.read_states(value), now_ms
         else:
-            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
+            fields = records.read_member(value) if kind == records.RECORDS.member else records.read_current(value)
             member = msgspec.structs.replace(group.members.get(key.member_id) or ShareGroupMember(key.member_id), **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
@@ -175,16 +176,16 @@ class ShareGroups:
 
     def _remove(self, group: ShareGroup, kind: int, key: Any) -> bool:
         """Replay a tombstone. Returns whether it removed the group."""
-        if kind == records.METADATA:
+        if kind == records.RECORDS.metadata:
             del self.groups[group.group_id]
             return True
-        if kind == records.TARGET_METADATA:
+        if kind == records.RECORDS.target_metadata:
             group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
-        elif kind == records.TARGET_MEMBER:
+        elif kind == records.RECORDS.target_member:
             group.targets.pop(key.member_id, None)
         elif kind == records.STATES:
             group.states = None
-        elif kind == records.MEMBER:
+        elif kind == records.RECORDS.member:
             group.remove(key.member_id)
         elif key.member_id in group.members:
             group.put(msgspec.structs.replace(group.members[key.member_id], member_epoch=-1, previous_epoch=-1, assigned={}))

@@ -24,14 +24,7 @@ from ottla.coordinator.group.share.effects import ShareGroupTopicsRead, ShareMem
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.initialization import missing_states
 from ottla.coordinator.group.share.member import ShareGroupMember
-from ottla.coordinator.group.share.records import (
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    target_epoch_record,
-    target_record,
-)
+from ottla.coordinator.group.share.records import RECORDS, current_record, epoch_record, member_record
 from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatOutcome
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import LogRecord, Result
@@ -129,8 +122,8 @@ def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Gro
     assigned = assign_simply(specs, counts, {topic_id: topic.partitions for topic_id, topic in initialized.items()})
     for member_id in members:
         if assigned.get(member_id, {}) != group.targets.get(member_id):
-            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
-    out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
+            out.records.append(RECORDS.target_record(group.group_id, member_id, assigned.get(member_id, {})))
+    out.records.append(RECORDS.target_epoch_record(group.group_id, epoch, now_ms))
     return assigned.get(member.member_id, {})
 
 
@@ -162,11 +155,11 @@ def fenced(group: ShareGroup, member_ids: list[str], topics: GroupTopics) -> lis
 
     Records that the members have acquired are not released here: they belong to share sessions, and are released when these end.
     """
-    records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
+    records = [record for member_id in member_ids for record in RECORDS.member_tombstones(group.group_id, member_id)]
     gone = frozenset(member_ids)
     subscribed = frozenset[str]().union(*(m.topic_names for m in group.members.values() if m.member_id not in gone))
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
     if len(member_ids) == len(group.members):
-        records.append(target_epoch_record(group.group_id, epoch, 0))
+        records.append(RECORDS.target_epoch_record(group.group_id, epoch, 0))
     return records

@@ -10,6 +10,7 @@ import msgspec
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.records import read_target_epoch
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.answers import described
 from ottla.coordinator.group.streams.configuration import configure
@@ -80,7 +81,7 @@ class StreamsGroups:
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
             awaits = AwaitNextStreamsDeadline(group.group_id, now_ms)
             if late:
-                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
+                some = first_that_fit(late, partial(records.RECORDS.member_tombstones, group.group_id), max_batch_bytes)
                 yield group.group_id, Result(None, records=fenced(group, some), effects=[awaits])
             if group.delayed_until_ms is not None and group.delayed_until_ms <= now_ms:
                 over = DelayFirstAssignment(group.group_id, None)
@@ -130,12 +131,12 @@ class StreamsGroups:
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
-        read = records.read_key(kind, key)
+        read = records.RECORDS.read_key(kind, key)
         group_id: str = read.group_id
         group = self.groups.get(group_id)
         if value is None:
             if group is None:
-                return group_id, kind == records.METADATA
+                return group_id, kind == records.RECORDS.metadata
             return group_id, self._remove(group, kind, read)
         group = StreamsGroup(group_id) if group is None else group
         self._take(group, kind, read, value, now_ms)
@@ -144,39 +145,39 @@ class StreamsGroups:
         return group_id, False
 
     def _take(self, group: StreamsGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
-        if kind == records.METADATA:
+        if kind == records.RECORDS.metadata:
             group.metadata = records.read_metadata(value)
         elif kind == records.TOPOLOGY:
             group.topology = records.read_topology(value)
             group.configured = None
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = records.read_target_metadata(value)
-        elif kind == records.TARGET_MEMBER:
+        elif kind == records.RECORDS.target_metadata:
+            group.assignment_epoch, group.assigned_ms = read_target_epoch(value)
+        elif kind == records.RECORDS.target_member:
             group.targets[key.member_id] = records.read_target(value)
         else:
-            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
+            fields = records.read_member(value) if kind == records.RECORDS.member else records.read_current(value)
             known = group.members.get(key.member_id) or StreamsGroupMember(key.member_id)
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # The member is new, or the broker has started, which gives every member a new session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
+            if kind == records.RECORDS.current or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
                 # After compaction, the member's metadata record with its rebalance timeout may follow its assignment record.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:
         """Replay a tombstone. Returns whether it removed the group."""
-        if kind == records.METADATA:
+        if kind == records.RECORDS.metadata:
             del self.groups[group.group_id]
             return True
         if kind == records.TOPOLOGY:
             group.topology = group.configured = None
-        elif kind == records.TARGET_METADATA:
+        elif kind == records.RECORDS.target_metadata:
             group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
-        elif kind == records.TARGET_MEMBER:
+        elif kind == records.RECORDS.target_member:
             group.targets.pop(key.member_id, None)
-        elif kind == records.MEMBER:
+        elif kind == records.RECORDS.member:
             group.remove(key.member_id)
         elif key.member_id in group.members:
             member = group.members[key.member_id]

@@ -11,14 +11,7 @@ from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.effects import RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
-from ottla.coordinator.group.streams.records import (
-    current_record,
-    member_record,
-    member_tombstones,
-    metadata_record,
-    target_metadata_record,
-    target_record,
-)
+from ottla.coordinator.group.streams.records import RECORDS, current_record, member_record, metadata_record, target_record
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
 from ottla.coordinator.result import Effect, LogRecord, Result
@@ -51,7 +44,7 @@ def member_of(
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
     member = msgspec.structs.replace(static, member_id=request.member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
-        *member_tombstones(group.group_id, static.member_id),
+        *RECORDS.member_tombstones(group.group_id, static.member_id),
         member_record(group.group_id, member),
         target_record(group.group_id, member.member_id, group.targets.get(static.member_id, Tasks())),
         current_record(group.group_id, member),
@@ -140,9 +133,9 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
 
 def fenced(group: StreamsGroup, member_ids: Collection[str]) -> list[LogRecord]:
     """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
-    records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
+    records = [record for member_id in member_ids for record in RECORDS.member_tombstones(group.group_id, member_id)]
     metadata = msgspec.structs.replace(group.metadata, epoch=group.metadata.epoch + 1)
     records.append(metadata_record(group.group_id, metadata))
     if len(member_ids) == len(group.members):
-        records.append(target_metadata_record(group.group_id, metadata.epoch, 0))
+        records.append(RECORDS.target_epoch_record(group.group_id, metadata.epoch, 0))
     return records

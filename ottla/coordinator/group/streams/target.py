@@ -11,7 +11,7 @@ from ottla.coordinator.group.streams.assignor import TaskMember, assign
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
-from ottla.coordinator.group.streams.records import GroupMetadata, target_metadata_record, target_record
+from ottla.coordinator.group.streams.records import RECORDS, GroupMetadata, target_record
 from ottla.coordinator.group.streams.requests import STANDBYS_CONFIG, StreamsGroupConfig
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
 from ottla.coordinator.result import LogRecord
@@ -52,7 +52,7 @@ def next_target(
     records = [
         target_record(group.group_id, member_id, tasks) for member_id, tasks in assigned.items() if targets.get(member_id) != tasks
     ]
-    records.append(target_metadata_record(group.group_id, metadata.epoch, now_ms))
+    records.append(RECORDS.target_epoch_record(group.group_id, metadata.epoch, now_ms))
     return TaskTarget(metadata.epoch, assigned, records)
 
 
