@@ -9,7 +9,6 @@ from ottla.coordinator.group.classic.effects import ExtendSession
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.membership import ClassicMembership
 from ottla.coordinator.group.classic.view import ClassicView
-from ottla.coordinator.group.consumer.effects import CONSUMER_EFFECTS
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.records import RECORDS as CONSUMER_RECORDS
@@ -17,6 +16,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat, Consume
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
+from ottla.coordinator.group.modern.effects import ModernEffect
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore
 from ottla.coordinator.group.records import (
     CommittedOffset,
@@ -30,12 +30,10 @@ from ottla.coordinator.group.records import (
     read_offset,
 )
 from ottla.coordinator.group.requests import GroupConfig, JoinRequest, MigrationPolicy, SyncRequest
-from ottla.coordinator.group.share.effects import SHARE_EFFECTS
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.groups import ShareGroups
 from ottla.coordinator.group.share.records import RECORDS as SHARE_RECORDS
 from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
-from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.records import RECORDS as STREAMS_RECORDS
@@ -81,12 +79,9 @@ class GroupShard:
 
     def apply(self, effect: Effect) -> None:
         """Change state in memory that is not logged, once the decision's records are in the log."""
-        if isinstance(effect, CONSUMER_EFFECTS):
-            self.consumers.apply(effect)
-        elif isinstance(effect, STREAMS_EFFECTS):
-            self.streams.apply(effect)
-        elif isinstance(effect, SHARE_EFFECTS):
-            self.shares.apply(effect)
+        if isinstance(effect, ModernEffect):
+            owner = next(one for one in (self.consumers, self.streams, self.shares) if effect.group_id in one.groups)
+            owner.apply(effect)
         else:
             self.membership.apply(effect)
 

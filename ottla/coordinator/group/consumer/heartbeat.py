@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions, is_subset
 from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record, member_record, regex_tombstone
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.effects import MemberSeen
+from ottla.coordinator.group.modern.group import known_member, static_member
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash
@@ -82,7 +83,7 @@ def heartbeat(
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
-    out.effects.append(ConsumerMemberSeen(group.group_id, member.member_id, now_ms))
+    out.effects.append(MemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.is_full or (member is not before and member.assigned != before.assigned):
@@ -108,12 +109,12 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
     """
     is_joining = beat.member_epoch == JOIN_EPOCH
     if beat.instance_id is None:
-        known = group.members.get(beat.member_id) if is_joining else group.member(beat.member_id)
+        known = group.members.get(beat.member_id) if is_joining else known_member(group, beat.member_id)
         if known is None:
             return ConsumerGroupMember(beat.member_id)
         _check_epoch(known, beat)
         return known
-    static = group.static_member(beat.instance_id)
+    static = static_member(group, beat.instance_id)
     if not is_joining:
         known = known_static(static, beat)
         _check_epoch(known, beat)
@@ -196,9 +197,9 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
     """
     answer = ConsumerHeartbeatAnswer(beat.member_id, beat.member_epoch)
     if beat.instance_id is None:
-        member = group.member(beat.member_id)
+        member = known_member(group, beat.member_id)
     else:
-        member = known_static(group.static_member(beat.instance_id), beat)
+        member = known_static(static_member(group, beat.instance_id), beat)
         if beat.member_epoch == STATIC_LEAVE_EPOCH:
             assigned: HeldPartitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
             away = msgspec.structs.replace(member, member_epoch=STATIC_LEAVE_EPOCH, assigned=assigned, revoking={})

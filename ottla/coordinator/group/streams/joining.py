@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.group import known_member, static_member
 from ottla.coordinator.group.streams.effects import RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
@@ -27,12 +28,12 @@ def member_of(
     if is_joining:
         _check_size(group, request, max_size)
     if request.instance_id is None:
-        known = group.members.get(request.member_id) if is_joining else group.member(request.member_id)
+        known = group.members.get(request.member_id) if is_joining else known_member(group, request.member_id)
         if known is None:
             return StreamsGroupMember(request.member_id), None
         _check_epoch(known, request)
         return known, None
-    static = group.static_member(request.instance_id)
+    static = static_member(group, request.instance_id)
     if not is_joining:
         known = _known_static(static, request)
         _check_epoch(known, request)
@@ -117,9 +118,9 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
     if request.shutdown_application:
         effects.append(RequestShutdown(group.group_id, request.member_id))
     if request.instance_id is None:
-        member = group.member(request.member_id)
+        member = known_member(group, request.member_id)
     else:
-        member = _known_static(group.static_member(request.instance_id), request)
+        member = _known_static(static_member(group, request.instance_id), request)
     if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
         away = msgspec.structs.replace(
             member, member_epoch=STATIC_LEAVE_EPOCH, assigned=member.assigned.with_epochs_reset(), revoking=AssignedTasks()

@@ -9,7 +9,7 @@ import msgspec
 
 from ottla.coordinator.group.modern.records import group_key, member_key, modern_records
 from ottla.coordinator.group.streams.member import StreamsGroupMember, state_of
-from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskEpochs, Tasks, TaskSet
+from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskEpochs, Tasks, task_ids
 from ottla.coordinator.group.streams.topology import Topology, topology_of
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
@@ -126,9 +126,9 @@ def read_member(raw: bytes) -> dict[str, Any]:
 
 def target_record(group_id: str, member_id: str, target: Tasks) -> LogRecord:
     value = target_value.StreamsGroupTargetAssignmentMemberValue(
-        active_tasks=_ids(target_value.TaskIds, target.active),
-        standby_tasks=_ids(target_value.TaskIds, target.standby),
-        warmup_tasks=_ids(target_value.TaskIds, target.warmup),
+        active_tasks=task_ids(target_value.TaskIds, target.active),
+        standby_tasks=task_ids(target_value.TaskIds, target.standby),
+        warmup_tasks=task_ids(target_value.TaskIds, target.warmup),
     )
     return LogRecord(member_key(RECORDS.target_member, group_id, member_id), encode_record(target_value, value, 0))
 
@@ -145,11 +145,11 @@ def current_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
         previous_member_epoch=member.previous_epoch,
         state=int(member.state),
         active_tasks=_with_epochs(assigned.active),
-        standby_tasks=_ids(current_value.TaskIds, assigned.standby),
-        warmup_tasks=_ids(current_value.TaskIds, assigned.warmup),
+        standby_tasks=task_ids(current_value.TaskIds, assigned.standby),
+        warmup_tasks=task_ids(current_value.TaskIds, assigned.warmup),
         active_tasks_pending_revocation=_with_epochs(revoking.active),
-        standby_tasks_pending_revocation=_ids(current_value.TaskIds, revoking.standby),
-        warmup_tasks_pending_revocation=_ids(current_value.TaskIds, revoking.warmup),
+        standby_tasks_pending_revocation=task_ids(current_value.TaskIds, revoking.standby),
+        warmup_tasks_pending_revocation=task_ids(current_value.TaskIds, revoking.warmup),
     )
     return LogRecord(member_key(RECORDS.current, group_id, member.member_id), encode_record(current_value, value, 0))
 
@@ -172,10 +172,6 @@ def read_current(raw: bytes) -> dict[str, Any]:
 
 
 # tasks
-
-
-def _ids(make: Any, tasks: TaskSet) -> list[Any]:
-    return [make(subtopology_id=subtopology, partitions=sorted(tasks[subtopology])) for subtopology in sorted(tasks)]
 
 
 def _with_epochs(tasks: TaskEpochs) -> list[current_value.TaskIds]:

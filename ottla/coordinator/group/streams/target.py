@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ottla.coordinator.group.assignment_interval import may_assign
+from ottla.coordinator.group.modern.group import with_member
+from ottla.coordinator.group.modern.target import may_assign
 from ottla.coordinator.group.streams.assignor import TaskMember, assign
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
 from ottla.coordinator.group.streams.group import StreamsGroup
@@ -41,9 +42,7 @@ def next_target(
     the heartbeat."""
     if group.delayed_until_ms is not None and not is_delay_over:
         return TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
-    members, targets = dict(group.members), group.targets
-    if member is not None:
-        members, targets = _with(group, member)
+    members, targets = with_member(group, group.targets, member)
     if group.assignment_epoch >= metadata.epoch:
         return TaskTarget(group.assignment_epoch, targets)
     if not may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
@@ -56,19 +55,8 @@ def next_target(
     return TaskTarget(metadata.epoch, assigned, records)
 
 
-def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, StreamsGroupMember], dict[str, Tasks]]:
-    """Return the members and their targets once ``member`` has replaced its old state, or the static member with its instance
-    id."""
-    members, targets = {**group.members, member.member_id: member}, group.targets
-    replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
-    if replaced is not None and replaced != member.member_id:
-        members.pop(replaced)
-        targets = {(member.member_id if member_id == replaced else member_id): tasks for member_id, tasks in targets.items()}
-    return members, targets
-
-
 def _assigned(
-    group: StreamsGroup, members: dict[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
+    group: StreamsGroup, members: Mapping[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
 ) -> dict[str, Tasks]:
     """Assign tasks to all members. While topics are missing, no member gets a task."""
     if configured.subtopologies is None or not configured.is_ready:
