@@ -2,8 +2,6 @@
 
 A `shard.GroupShard` is the state of one partition of ``__consumer_offsets``.
 
-- `assignment_interval`: the shortest time between two target assignments of a group, so that members that join together share one
-  assignment.
 - `consumer_protocol`: the data that consumers of the classic protocol embed in JoinGroup and SyncGroup (Kafka's ConsumerProtocol).
 - `deadlines`: finds the groups of a shard that have an expired deadline.
 - `epochs`: member and group epochs with a special meaning, in groups in which the broker assigns (KIP-848, KIP-932, KIP-1071).

@@ -15,18 +15,11 @@ from ottla.coordinator.group.classic.effects import ReplaceGroup
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ottla.coordinator.group.classic.rebalance import prepare_rebalance
 from ottla.coordinator.group.consumer.classic_members import by_name
-from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember
-from ottla.coordinator.group.consumer.records import (
-    current_record,
-    epoch_record,
-    group_tombstones,
-    member_record,
-    target_epoch_record,
-    target_record,
-)
+from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record, group_tombstones, member_record
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment, read_subscription, written_assignment
+from ottla.coordinator.group.modern.effects import MemberSeen
 from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, SyncAnswer
@@ -61,7 +54,9 @@ class Migration:
         self._check_upgrade(group)
         upgraded = _upgraded(group, self._topics)
         rebalance = Code.REBALANCE_IN_PROGRESS
-        effects: list[Effect] = [ConsumerMemberSeen(group.group_id, member_id, now_ms) for member_id in upgraded.members]
+        effects: list[Effect] = [
+            MemberSeen(group.group_id, one.member_id, now_ms, one.session_timeout_ms) for one in group.members.values()
+        ]
         effects += [AnswerMember(one, JoinAnswer(code=rebalance, member_id=m)) for m, one in group.join_waiters.items()]
         effects += [AnswerMember(one, SyncAnswer(code=rebalance)) for one in group.sync_waiters.values()]
         return Upgrade(upgraded, [group_tombstone(group.group_id), *_records_of(upgraded)], effects)
@@ -205,8 +200,8 @@ def _records_of(group: ConsumerGroup) -> list[LogRecord]:
     return [
         *(member_record(group_id, member) for member in members),
         epoch_record(group_id, group.group_epoch, group.metadata_hash),
-        *(target_record(group_id, member.member_id, group.targets[member.member_id]) for member in members),
-        target_epoch_record(group_id, group.assignment_epoch, group.assigned_ms),
+        *(RECORDS.target_record(group_id, member.member_id, group.targets[member.member_id]) for member in members),
+        RECORDS.target_epoch_record(group_id, group.assignment_epoch, group.assigned_ms),
         *(current_record(group_id, member) for member in members),
     ]
 

@@ -9,14 +9,14 @@ from ottla.coordinator.group.classic.effects import ExtendSession
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.membership import ClassicMembership
 from ottla.coordinator.group.classic.view import ClassicView
-from ottla.coordinator.group.consumer.effects import CONSUMER_EFFECTS
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
-from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
+from ottla.coordinator.group.consumer.records import RECORDS as CONSUMER_RECORDS
 from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
+from ottla.coordinator.group.modern.effects import ModernEffect
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore
 from ottla.coordinator.group.records import (
     CommittedOffset,
@@ -30,15 +30,13 @@ from ottla.coordinator.group.records import (
     read_offset,
 )
 from ottla.coordinator.group.requests import GroupConfig, JoinRequest, MigrationPolicy, SyncRequest
-from ottla.coordinator.group.share.effects import SHARE_EFFECTS
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.groups import ShareGroups
-from ottla.coordinator.group.share.records import KINDS as SHARE_KINDS
+from ottla.coordinator.group.share.records import RECORDS as SHARE_RECORDS
 from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
-from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
-from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
+from ottla.coordinator.group.streams.records import RECORDS as STREAMS_RECORDS
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import GroupTopics
@@ -71,9 +69,9 @@ class GroupShard:
         self.shares = ShareGroups(self.config.share_of, self._topics)
         # The owner of each type of record.
         self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
-            **dict.fromkeys(CONSUMER_KINDS, self.consumers),
-            **dict.fromkeys(STREAMS_KINDS, self.streams),
-            **dict.fromkeys(SHARE_KINDS, self.shares),
+            **dict.fromkeys(CONSUMER_RECORDS.keys, self.consumers),
+            **dict.fromkeys(STREAMS_RECORDS.keys, self.streams),
+            **dict.fromkeys(SHARE_RECORDS.keys, self.shares),
         }
         self.offsets = OffsetStore()
         # Ids of groups with a record or an offset in the log.
@@ -81,12 +79,9 @@ class GroupShard:
 
     def apply(self, effect: Effect) -> None:
         """Change state in memory that is not logged, once the decision's records are in the log."""
-        if isinstance(effect, CONSUMER_EFFECTS):
-            self.consumers.apply(effect)
-        elif isinstance(effect, STREAMS_EFFECTS):
-            self.streams.apply(effect)
-        elif isinstance(effect, SHARE_EFFECTS):
-            self.shares.apply(effect)
+        if isinstance(effect, ModernEffect):
+            owner = next(one for one in (self.consumers, self.streams, self.shares) if effect.group_id in one.groups)
+            owner.apply(effect)
         else:
             self.membership.apply(effect)
 

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.coordinator.group.consumer.group import ConsumerGroupState, held_partitions
 from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
+from ottla.coordinator.group.modern.group import late_members
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld, decided
 from tests.coordinator.group_world import BATCH_BYTES, GROUP, topic_id
@@ -51,7 +52,7 @@ def step(world: ConsumerHistoryWorld, rng: random.Random, consumers: list[Consum
         refused = [group_id for group_id, _ in world.shard.tick(world.now_ms, BATCH_BYTES)]
         assert world.snapshot() == before
         world.tick(1_000)
-        assert not refused or not world.group.late_members(world.now_ms - 1_000)
+        assert not refused or not late_members(world.group, world.now_ms - 1_000)
         return
     leaves = kind < 0.2 and consumer.epoch > 0
     epoch = rng.choice([-1, -2]) if leaves and consumer.instance_id else -1 if leaves else consumer.epoch

@@ -32,7 +32,7 @@ def revoking_consumer() -> ConsumerGroupWorld:
     world.join(b)
     world.beat(a, owned=None)
     assert "a" in world.group.revocations_ms
-    world.log = compacted(world.log, consumer_records.MEMBER)
+    world.log = compacted(world.log, consumer_records.RECORDS.member)
     return world
 
 
@@ -42,7 +42,7 @@ def revoking_application() -> StreamsGroupWorld:
     world.join(b)
     world.beat(a, active_tasks=None, standby_tasks=None, warmup_tasks=None)
     assert "a" in world.group.revocations_ms
-    world.log = compacted(world.log, streams_records.MEMBER)
+    world.log = compacted(world.log, streams_records.RECORDS.member)
     return world
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.coordinator.group.streams.group import StreamsGroupState
 from ottla.coordinator.group.streams.member import StreamsMemberState
-from ottla.coordinator.group.streams.records import CURRENT, METADATA, TARGET_METADATA
+from ottla.coordinator.group.streams.records import RECORDS
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code, KafkaError
@@ -339,7 +339,11 @@ def test_unchanged_targets_are_not_written() -> None:
     before = len(world.log)
     world.configure(standby_replica_count=1)
     world.beat(app)
-    assert [int.from_bytes((record.key or b"")[:2], "big") for record in world.log[before:]] == [METADATA, TARGET_METADATA, CURRENT]
+    assert [int.from_bytes((record.key or b"")[:2], "big") for record in world.log[before:]] == [
+        RECORDS.metadata,
+        RECORDS.target_metadata,
+        RECORDS.current,
+    ]
 
 
 # responses to members

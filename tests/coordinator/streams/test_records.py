@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.coordinator.group.modern.records import read_target_epoch
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.member import StreamsGroupMember, StreamsMemberState
 from ottla.coordinator.group.streams.records import GroupMetadata
@@ -45,7 +46,7 @@ def test_member_records_round_trip() -> None:
     first, second = records.member_record("g", MEMBER), records.current_record("g", MEMBER)
     assert (kind_of(first), kind_of(second)) == (19, 22)
     assert StreamsGroupMember("m", **records.read_member(value_of(first)), **records.read_current(value_of(second))) == MEMBER
-    key = records.read_key(19, first.key or b"")
+    key = records.RECORDS.read_key(19, first.key or b"")
     assert (key.group_id, key.member_id) == ("g", "m")
 
 
@@ -54,9 +55,9 @@ def test_target_records_round_trip() -> None:
     record = records.target_record("g", "m", target)
     assert kind_of(record) == 21
     assert records.read_target(value_of(record)) == target
-    target_metadata = records.target_metadata_record("g", 4, 99)
+    target_metadata = records.RECORDS.target_epoch_record("g", 4, 99)
     assert kind_of(target_metadata) == 20
-    assert records.read_target_metadata(value_of(target_metadata)) == (4, 99)
+    assert read_target_epoch(value_of(target_metadata)) == (4, 99)
 
 
 def test_group_and_topology_records_round_trip() -> None:
@@ -79,4 +80,4 @@ def test_active_tasks_without_assignment_epochs_are_read() -> None:
 def test_tombstones_cover_every_record_type() -> None:
     kinds = [kind_of(record) for record in records.group_tombstones("g", ["m"])]
     assert kinds == [22, 21, 20, 19, 17, 23]
-    assert [kind_of(record) for record in records.member_tombstones("g", "m")] == [22, 21, 19]
+    assert [kind_of(record) for record in records.RECORDS.member_tombstones("g", "m")] == [22, 21, 19]

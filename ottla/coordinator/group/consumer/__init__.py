@@ -13,5 +13,4 @@
 - `regexes`: subscriptions by regular expression, and the logged topics that match each (TopicRegexResolver of Kafka).
 - `regrouping`: the effect of a member's join or heartbeat on its group and its assignment (GroupMetadataManager of Kafka).
 - `requests`: requests, responses and configuration of consumer groups.
-- `target`: computes the target assignment of all members of a consumer group (TargetAssignmentBuilder of Kafka).
 """

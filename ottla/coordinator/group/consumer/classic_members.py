@@ -23,6 +23,7 @@ from ottla.coordinator.group.consumer.records import member_record
 from ottla.coordinator.group.consumer.regrouping import Cycle, next_epoch, regrouped, stepped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer_protocol import Subscription, read_subscription, written_assignment
+from ottla.coordinator.group.modern.group import extend_session, known_member, static_member
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.topics import GroupTopics
@@ -51,7 +52,7 @@ def join(
         return Result(None, effects=[AnswerMember(request.waiter, asked)])
     out: Out = Result(None)
     before = _member(group, request, member_id, out)
-    replaced = None if request.instance_id is None else group.static_member(request.instance_id)
+    replaced = static_member(group, request.instance_id)
     subscription = _subscription(request)
     check_member_topics(subscription.topics)
     member = _renewed(before, request, subscription)
@@ -77,15 +78,15 @@ def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out
         return group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request.member_id:
         return _active(group, member_id, request.instance_id)
-    static = group.static_member(request.instance_id)
+    static = static_member(group, request.instance_id)
     return ConsumerGroupMember(member_id) if static is None else successor(group, static, member_id, out.records)
 
 
 def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
     """Return the member with this id, and this instance id if it is static. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is None:
-        return group.member(member_id)
-    static = group.static_member(instance_id)
+        return known_member(group, member_id)
+    static = static_member(group, instance_id)
     if static is None:
         message = f"Member with instance id {instance_id} is not a member of group {group.group_id}."
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, message)
@@ -156,7 +157,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms
         group.await_join(member, now_ms)
         raise _is_to_join(group, member)
     group.syncs_ms.pop(member.member_id, None)
-    group.extend_session(member.member_id, now_ms + classic.session_timeout_ms)
+    extend_session(group, member.member_id, now_ms + classic.session_timeout_ms)
     assigned: Assignment = {topic: frozenset(epochs) for topic, epochs in member.assigned.items()}
     return SyncAnswer(
         protocol_type=request.protocol_type,
@@ -169,7 +170,7 @@ def heartbeat(group: ConsumerGroup, generation: int, member_id: str, instance_id
     """Handle Heartbeat. Raises `KafkaError`, for example REBALANCE_IN_PROGRESS if the member's reconciliation can make its next
     step."""
     member, classic = _of_generation(group, member_id, instance_id, generation)
-    group.extend_session(member_id, now_ms + classic.session_timeout_ms)
+    extend_session(group, member_id, now_ms + classic.session_timeout_ms)
     may_step = member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
     if member.member_epoch < group.assignment_epoch or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS or may_step:
         group.await_join(member, now_ms)

@@ -1,38 +1,13 @@
-"""Changes of consumer groups in memory that follow once a decision's records are in the log (`ConsumerGroups.apply`)."""
+"""The change of consumer groups in memory that members of the classic protocol need (`ConsumerGroups.apply`)."""
 
 from __future__ import annotations
 
-from ottla.coordinator.result import Effect
+from ottla.coordinator.group.modern.effects import ModernEffect
 
 
-class ConsumerMemberSeen(Effect, frozen=True):
-    """Restart the session of a member that sent a heartbeat."""
-
-    group_id: str
-    member_id: str
-    now_ms: int
-
-
-class ClassicMemberJoined(Effect, frozen=True):
+class ClassicMemberJoined(ModernEffect, frozen=True):
     """Restart the session of a member of the classic protocol that joined. It must send SyncGroup within the timeout."""
 
-    group_id: str
     member_id: str
     now_ms: int
     sync_timeout_ms: int
-
-
-class ConsumerGroupTopicsRead(Effect, frozen=True):
-    """The group has evaluated the current state of its subscribed topics."""
-
-    group_id: str
-
-
-class AwaitNextConsumerDeadline(Effect, frozen=True):
-    """Check a consumer group's deadlines at the next of them, but after ``now_ms``."""
-
-    group_id: str
-    now_ms: int
-
-
-CONSUMER_EFFECTS = (ConsumerMemberSeen, ClassicMemberJoined, ConsumerGroupTopicsRead, AwaitNextConsumerDeadline)

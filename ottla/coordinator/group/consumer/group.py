@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from typing import Any, ClassVar
 
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember, ConsumerMemberState, HeldPartitions
-from ottla.coordinator.group.consumer.records import group_tombstones, member_tombstones, regex_tombstone
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions
+from ottla.coordinator.group.consumer.records import RECORDS, REGEX, group_tombstones, read_epoch, read_regex, regex_tombstone
 from ottla.coordinator.group.epochs import FIRST_EPOCH
+from ottla.coordinator.group.modern.group import known_member, note_due, track_static
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
@@ -38,6 +40,11 @@ class ConsumerGroup(msgspec.Struct):
     classic protocol ``joins_ms`` and ``syncs_ms`` for sending JoinGroup and SyncGroup. ``classic_count`` is the number of members
     that use the classic protocol.
     """
+
+    type_name: ClassVar[str] = CONSUMER
+    protocol_type_name: ClassVar[str] = CONSUMER
+    idle_since_ms: ClassVar[None] = None
+    """Each offset expires by its own commit time."""
 
     group_id: str
     group_epoch: int = FIRST_EPOCH
@@ -87,17 +94,6 @@ class ConsumerGroup(msgspec.Struct):
         return not self.members
 
     # look-ups
-
-    def member(self, member_id: str) -> ConsumerGroupMember:
-        """Return the member, or raise UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
-
-    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member: ConsumerGroupMember) -> Assignment:
         """Return a member's target. A static member that rejoins has the target of its predecessor."""
@@ -152,24 +148,12 @@ class ConsumerGroup(msgspec.Struct):
     # For offsets, listings and deletions (`GroupView`).
 
     @property
-    def type_name(self) -> str:
-        return CONSUMER
-
-    @property
     def state_name(self) -> str:
         return self.state.value
 
     @property
-    def protocol_type_name(self) -> str:
-        return CONSUMER
-
-    @property
     def is_forgettable(self) -> bool:
         return self.is_empty
-
-    @property
-    def idle_since_ms(self) -> None:
-        return None
 
     def topics_in_use(self) -> Collection[str]:
         return self.subscribers.keys() | frozenset().union(*self.regexes.values())
@@ -183,7 +167,7 @@ class ConsumerGroup(msgspec.Struct):
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
         """Return the tombstones of a leaving member and of its regular expression, which may have no other subscriber."""
         regex = self.members[member_id].topic_regex
-        return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
+        return [*RECORDS.member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
@@ -196,7 +180,7 @@ class ConsumerGroup(msgspec.Struct):
             return None
         if transactional and epoch == -1 and not member_id and instance_id is None:
             return None
-        member = self.member(member_id)
+        member = known_member(self, member_id)
         is_classic = member.classic is not None
         if not transactional and not is_classic and not has_new_error_codes:
             raise KafkaError(
@@ -223,7 +207,7 @@ class ConsumerGroup(msgspec.Struct):
         """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or, for a member of the classic protocol, ILLEGAL_GENERATION."""
         if member_id is None and epoch < 0:
             return
-        member = self.member("" if member_id is None else member_id)
+        member = known_member(self, "" if member_id is None else member_id)
         if epoch != member.member_epoch:
             code, name = Code.STALE_MEMBER_EPOCH, "member epoch"
             if member.classic is not None:
@@ -232,16 +216,22 @@ class ConsumerGroup(msgspec.Struct):
 
     # replay
 
+    def replay(self, kind: int, key: Any, value: bytes | None, now_ms: int) -> None:
+        """Replay the group's metadata, or the topics or the tombstone of a regular expression."""
+        if value is None:
+            self.regexes.pop(key.regular_expression, None)
+        elif kind == REGEX:
+            self.regexes[key.regular_expression] = read_regex(value)
+        else:
+            self.group_epoch, self.metadata_hash = read_epoch(value)
+
     def put(self, member: ConsumerGroupMember) -> None:
         """Add or replace a member."""
         old = self.members.get(member.member_id)
         self._count(old, member)
+        track_static(self.static_members, old, member)
         if old is not None:
-            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
-                del self.static_members[old.instance_id]
             self._release(old)
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
         self.members[member.member_id] = member
         if member.classic is None:
             self.joins_ms.pop(member.member_id, None)
@@ -255,9 +245,8 @@ class ConsumerGroup(msgspec.Struct):
             return
         self._count(member, None)
         self._release(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
-            del self.static_members[member.instance_id]
-        for deadlines in (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms):
+        track_static(self.static_members, member, None)
+        for deadlines in self.deadlines_ms:
             deadlines.pop(member_id, None)
 
     def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
@@ -290,51 +279,20 @@ class ConsumerGroup(msgspec.Struct):
 
     # time
 
-    def note_due(self, deadline_ms: int) -> None:
-        if self.due_ms is None or deadline_ms < self.due_ms:
-            self.due_ms = deadline_ms
-
-    def extend_session(self, member_id: str, deadline_ms: int) -> None:
-        self.sessions_ms[member_id] = deadline_ms
-        self.note_due(deadline_ms)
-
-    def time_revocation(self, member: ConsumerGroupMember, now_ms: int) -> None:
-        """Set the deadline of a member that must give up partitions, one rebalance timeout from now.
-
-        A member of the classic protocol has no such deadline: it must rejoin within the same time (`await_join`).
-        """
-        if (
-            member.state is ConsumerMemberState.UNREVOKED_PARTITIONS
-            and member.member_epoch >= 0
-            and member.classic is None
-            and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
-        ):
-            deadline_ms = now_ms + member.rebalance_timeout_ms
-            self.revocations_ms[member.member_id] = deadline_ms
-            self.note_due(deadline_ms)
-        else:
-            self.revocations_ms.pop(member.member_id, None)
+    @property
+    def deadlines_ms(self) -> tuple[dict[str, int], ...]:
+        return self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms
 
     def await_join(self, member: ConsumerGroupMember, now_ms: int) -> None:
         """Start the rebalance timeout of a member of the classic protocol that must rejoin, unless it is already running."""
         deadline_ms = self.joins_ms.setdefault(member.member_id, now_ms + member.rebalance_timeout_ms)
-        self.note_due(deadline_ms)
+        note_due(self, deadline_ms)
 
     def await_sync(self, member_id: str, deadline_ms: int) -> None:
         """Set the deadline for SyncGroup of a member of the classic protocol that has joined."""
         self.joins_ms.pop(member_id, None)
         self.syncs_ms[member_id] = deadline_ms
-        self.note_due(deadline_ms)
-
-    def late_members(self, now_ms: int) -> list[str]:
-        """Return the members whose session has expired, or that are late to give up partitions, to rejoin or to sync."""
-        kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
-        return list(dict.fromkeys(m for deadlines in kinds for m, deadline in deadlines.items() if deadline <= now_ms))
-
-    def next_deadline_ms(self) -> int | None:
-        """Return the earliest time at which a deadline may change the group. It may be in the past."""
-        kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
-        return min((deadline for deadlines in kinds for deadline in deadlines.values()), default=None)
+        note_due(self, deadline_ms)
 
 
 def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Any
-
-import msgspec
 
 from ottla.coordinator.group.consumer import classic_members, records
 from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
-from ottla.coordinator.group.consumer.effects import (
-    AwaitNextConsumerDeadline,
-    ClassicMemberJoined,
-    ConsumerGroupTopicsRead,
-    ConsumerMemberSeen,
-)
+from ottla.coordinator.group.consumer.effects import ClassicMemberJoined
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
-from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember, ConsumerMemberState
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
-from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
+from ottla.coordinator.group.epochs import JOIN_EPOCH
+from ottla.coordinator.group.modern.effects import AwaitNextDeadline, ModernEffect, TopicsRead
+from ottla.coordinator.group.modern.group import extend_session, static_member
+from ottla.coordinator.group.modern.groups import ModernGroups, ModernProtocol
+from ottla.coordinator.group.modern.records import read_target
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, expanded
 from ottla.coordinator.group.topics import GroupTopics
-from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
+from ottla.coordinator.result import AnswerMember, Result
 from ottla.protocol.errors import Code, KafkaError
+
+PROTOCOL = ModernProtocol(
+    records=records.RECORDS,
+    new_group=ConsumerGroup,
+    new_member=ConsumerGroupMember,
+    read_member=records.read_member,
+    read_current=records.read_current,
+    read_target=read_target,
+    unassigned={"assigned": {}, "revoking": {}},
+    # A member of the classic protocol has no such deadline: it must rejoin within the same time (`ConsumerGroup.await_join`).
+    is_revoking=lambda member: member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None,
+)
 
 
 class ConsumerGroups:
@@ -40,9 +47,9 @@ class ConsumerGroups:
         self, config_of: ConfigOfGroup, topics: GroupTopics, new_id: Callable[[], str], downgrading: Downgrading | None = None
     ) -> None:
         self._config_of = config_of
-        self.groups: dict[str, ConsumerGroup] = {}
+        self._modern = ModernGroups(PROTOCOL, config_of, self._late)
+        self.groups, self.tick = self._modern.groups, self._modern.tick
         self._topics = topics
-        self._deadlines = Deadlines(self.groups)
         self._new_id = new_id
         self._downgrading = downgrading or NeverDowngraded()
 
@@ -100,9 +107,7 @@ class ConsumerGroups:
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
-        return Result(
-            None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextConsumerDeadline(group.group_id, now_ms)]
-        )
+        return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """Remove the members of a LeaveGroup from a client or admin. Each is named by id or instance id, and gets its own error
@@ -111,7 +116,7 @@ class ConsumerGroups:
         codes: list[Code] = []
         removed: dict[str, None] = {}
         for member_id, instance_id in leaving:
-            known = group.members.get(member_id) if instance_id is None else group.static_member(instance_id)
+            known = group.members.get(member_id) if instance_id is None else static_member(group, instance_id)
             if known is None:
                 codes.append(Code.UNKNOWN_MEMBER_ID)
             elif member_id not in ("", known.member_id):
@@ -140,7 +145,7 @@ class ConsumerGroups:
         try:
             return classic_members.sync(group, request, self._topics, now_ms)
         finally:
-            self._deadlines.arm(group)
+            self._modern.deadlines.arm(group)
 
     def classic_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
         """Handle Heartbeat. Raises `KafkaError`."""
@@ -148,23 +153,13 @@ class ConsumerGroups:
         try:
             classic_members.heartbeat(group, generation, member_id, instance_id, now_ms)
         finally:
-            self._deadlines.arm(group)
+            self._modern.deadlines.arm(group)
 
     # time
 
-    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
-
-        Each result must be carried out before the next is requested. If the log refuses a group's records, the group does not
-        change, and is checked again after `deadlines.RETRY_MS`.
-        """
-        for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
-            if not late:
-                self._deadlines.fix(group, group.next_deadline_ms())
-                continue
-            some = first_that_fit(late, group.tombstones_of, max_batch_bytes)
-            yield group.group_id, self._fenced(group, some, now_ms)
+    def _late(self, group: ConsumerGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
+        if late:
+            yield self._fenced(group, late, now_ms)
 
     def topic_changed(self, topic: str) -> None:
         """Make groups that may subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
@@ -175,91 +170,25 @@ class ConsumerGroups:
 
     # effects
 
-    def apply(self, effect: Effect) -> None:
+    def apply(self, effect: ModernEffect) -> None:
         """Change state in memory that is not logged, once the decision's records are in the log."""
         match effect:
-            case ConsumerMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
-                group = self.groups[group_id]
-                heard_of = group.members.get(member_id)
-                # A static member of a group that was just converted to a consumer group may have been replaced already.
-                if heard_of is not None:
-                    self._extend_session(group, heard_of, now_ms)
-                self._deadlines.arm(group)
             case ClassicMemberJoined(group_id=group_id, member_id=member_id, now_ms=now_ms, sync_timeout_ms=timeout_ms):
                 group = self.groups[group_id]
-                self._extend_session(group, group.members[member_id], now_ms)
+                classic = group.members[member_id].classic
+                assert classic is not None, f"{member_id} uses the consumer protocol"
+                extend_session(group, member_id, now_ms + classic.session_timeout_ms)
                 group.await_sync(member_id, now_ms + timeout_ms)
-                self._deadlines.arm(group)
-            case ConsumerGroupTopicsRead(group_id=group_id):
+                self._modern.deadlines.arm(group)
+            case TopicsRead(group_id=group_id):
                 self.groups[group_id].is_stale = False
-            case AwaitNextConsumerDeadline(group_id=group_id, now_ms=now_ms):
-                group = self.groups[group_id]
-                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:
-                raise TypeError(f"not an effect on consumer groups: {effect!r}")
-
-    def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
-        """Restart the member's session. A member of the classic protocol has its own session timeout."""
-        classic = member.classic
-        timeout_ms = self._config_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
-        group.extend_session(member.member_id, now_ms + timeout_ms)
+                self._modern.apply(effect)
 
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
-        read = records.read_key(kind, key)
-        group_id: str = read.group_id
         if kind == records.PARTITION_METADATA:
-            return group_id, False
-        group = self.groups.get(group_id)
-        if value is None:
-            if group is None:
-                return group_id, kind == records.METADATA
-            return group_id, self._remove(group, kind, read)
-        group = ConsumerGroup(group_id) if group is None else group
-        self._take(group, kind, read, value, now_ms)
-        self.groups[group_id] = group
-        self._deadlines.arm(group)
-        return group_id, False
-
-    def _take(self, group: ConsumerGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
-        if kind == records.METADATA:
-            metadata = records.read_epoch(value)
-            group.group_epoch, group.metadata_hash = metadata.epoch, metadata.metadata_hash
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = records.read_target_epoch(value)
-        elif kind == records.TARGET_MEMBER:
-            group.targets[key.member_id] = records.read_target(value)
-        elif kind == records.REGEX:
-            group.regexes[key.regular_expression] = records.read_regex(value)
-        else:
-            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
-            member = msgspec.structs.replace(known, **fields)
-            group.put(member)
-            if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started, which gives every member a new session.
-                group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
-                # After compaction, the member's metadata record with its rebalance timeout may follow its assignment record.
-                group.time_revocation(member, now_ms)
-
-    def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone. Returns whether it removed the group."""
-        if kind == records.METADATA:
-            del self.groups[group.group_id]
-            return True
-        if kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
-        elif kind == records.TARGET_MEMBER:
-            group.targets.pop(key.member_id, None)
-        elif kind == records.MEMBER:
-            group.remove(key.member_id)
-        elif kind == records.REGEX:
-            group.regexes.pop(key.regular_expression, None)
-        elif key.member_id in group.members:
-            member = group.members[key.member_id]
-            group.put(msgspec.structs.replace(member, member_epoch=-1, previous_epoch=-1, assigned={}, revoking={}))
-            group.revocations_ms.pop(key.member_id, None)
-        return False
+            return records.RECORDS.read_key(kind, key).group_id, False
+        return self._modern.replay(kind, key, value, now_ms)

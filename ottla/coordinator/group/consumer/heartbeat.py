@@ -16,21 +16,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions, is_subset
-from ottla.coordinator.group.consumer.records import (
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    regex_tombstone,
-    target_epoch_record,
-    target_record,
-)
+from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record, member_record, regex_tombstone
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.effects import MemberSeen
+from ottla.coordinator.group.modern.group import known_member, static_member
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash
@@ -90,7 +83,7 @@ def heartbeat(
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
-    out.effects.append(ConsumerMemberSeen(group.group_id, member.member_id, now_ms))
+    out.effects.append(MemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.is_full or (member is not before and member.assigned != before.assigned):
@@ -116,12 +109,12 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
     """
     is_joining = beat.member_epoch == JOIN_EPOCH
     if beat.instance_id is None:
-        known = group.members.get(beat.member_id) if is_joining else group.member(beat.member_id)
+        known = group.members.get(beat.member_id) if is_joining else known_member(group, beat.member_id)
         if known is None:
             return ConsumerGroupMember(beat.member_id)
         _check_epoch(known, beat)
         return known
-    static = group.static_member(beat.instance_id)
+    static = static_member(group, beat.instance_id)
     if not is_joining:
         known = known_static(static, beat)
         _check_epoch(known, beat)
@@ -141,9 +134,9 @@ def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str,
     """Return a static member that rejoins with another member id and its predecessor's state."""
     member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
-        *member_tombstones(group.group_id, static.member_id),
+        *RECORDS.member_tombstones(group.group_id, static.member_id),
         member_record(group.group_id, member),
-        target_record(group.group_id, member.member_id, group.targets.get(static.member_id, {})),
+        RECORDS.target_record(group.group_id, member.member_id, group.targets.get(static.member_id, {})),
         current_record(group.group_id, member),
     ]
     return member
@@ -204,9 +197,9 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
     """
     answer = ConsumerHeartbeatAnswer(beat.member_id, beat.member_epoch)
     if beat.instance_id is None:
-        member = group.member(beat.member_id)
+        member = known_member(group, beat.member_id)
     else:
-        member = known_static(group.static_member(beat.instance_id), beat)
+        member = known_static(static_member(group, beat.instance_id), beat)
         if beat.member_epoch == STATIC_LEAVE_EPOCH:
             assigned: HeldPartitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
             away = msgspec.structs.replace(member, member_epoch=STATIC_LEAVE_EPOCH, assigned=assigned, revoking={})
@@ -217,7 +210,7 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
 
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> list[LogRecord]:
     """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
-    records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
+    records = [record for m in member_ids for record in RECORDS.member_tombstones(group.group_id, m)]
     gone = [group.members[member_id] for member_id in member_ids]
     expressions = group.regex_subscribers - Counter(member.topic_regex for member in gone if member.topic_regex)
     regexes = {regex: topics for regex, topics in group.regexes.items() if regex in expressions}
@@ -227,7 +220,7 @@ def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> 
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
     if len(member_ids) == len(group.members):
-        records.append(target_epoch_record(group.group_id, epoch, 0))
+        records.append(RECORDS.target_epoch_record(group.group_id, epoch, 0))
     return records
 
 

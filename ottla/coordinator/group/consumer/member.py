@@ -7,8 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-UNKNOWN_TIMEOUT_MS = -1
-"""The rebalance timeout of a member whose metadata record was not replayed yet. Every joining member sends its timeout."""
+from ottla.coordinator.group.modern.group import UNKNOWN_TIMEOUT_MS
 
 
 class ConsumerMemberState(IntEnum):

@@ -5,98 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember, ConsumerMemberState, HeldPartitions
+from ottla.coordinator.group.modern.records import group_key, member_key, modern_records
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
-from ottla.protocol.messages import (
-    consumer_group_current_member_assignment_key,
-    consumer_group_current_member_assignment_value,
-    consumer_group_member_metadata_key,
-    consumer_group_member_metadata_value,
-    consumer_group_metadata_key,
-    consumer_group_metadata_value,
-    consumer_group_regular_expression_key,
-    consumer_group_regular_expression_value,
-    consumer_group_target_assignment_member_key,
-    consumer_group_target_assignment_member_value,
-    consumer_group_target_assignment_metadata_key,
-    consumer_group_target_assignment_metadata_value,
-)
-from ottla.protocol.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
-from ottla.protocol.messages.consumer_group_current_member_assignment_value import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-    TopicPartitions,
-)
-from ottla.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
-from ottla.protocol.messages.consumer_group_member_metadata_value import (
-    ClassicMemberMetadata,
-    ClassicProtocol,
-    ConsumerGroupMemberMetadataValue,
-)
-from ottla.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
-from ottla.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
-from ottla.protocol.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
-from ottla.protocol.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
-from ottla.protocol.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
-from ottla.protocol.messages.consumer_group_target_assignment_member_value import (
-    ConsumerGroupTargetAssignmentMemberValue,
-    TopicPartition,
-)
-from ottla.protocol.messages.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
-from ottla.protocol.messages.consumer_group_target_assignment_metadata_value import ConsumerGroupTargetAssignmentMetadataValue
+from ottla.protocol.messages import consumer_group_current_member_assignment_key as current_key
+from ottla.protocol.messages import consumer_group_current_member_assignment_value as current_value
+from ottla.protocol.messages import consumer_group_member_metadata_key as member_metadata_key
+from ottla.protocol.messages import consumer_group_member_metadata_value as member_value
+from ottla.protocol.messages import consumer_group_metadata_key as metadata_key
+from ottla.protocol.messages import consumer_group_metadata_value as metadata_value
+from ottla.protocol.messages import consumer_group_regular_expression_key as regex_key
+from ottla.protocol.messages import consumer_group_regular_expression_value as regex_value
+from ottla.protocol.messages import consumer_group_target_assignment_member_key as target_key
+from ottla.protocol.messages import consumer_group_target_assignment_metadata_key as target_metadata_key
 
-METADATA = consumer_group_metadata_key.RECORD_TYPE
-MEMBER = consumer_group_member_metadata_key.RECORD_TYPE
-TARGET_METADATA = consumer_group_target_assignment_metadata_key.RECORD_TYPE
-TARGET_MEMBER = consumer_group_target_assignment_member_key.RECORD_TYPE
-CURRENT = consumer_group_current_member_assignment_key.RECORD_TYPE
-REGEX = consumer_group_regular_expression_key.RECORD_TYPE
+REGEX = regex_key.RECORD_TYPE
 PARTITION_METADATA = 4
 """A record type of brokers before Apache Kafka 4.1. It is ignored, but a deleted group still gets its tombstone."""
-
-KINDS = {
-    METADATA: consumer_group_metadata_key,
-    MEMBER: consumer_group_member_metadata_key,
-    TARGET_METADATA: consumer_group_target_assignment_metadata_key,
-    TARGET_MEMBER: consumer_group_target_assignment_member_key,
-    CURRENT: consumer_group_current_member_assignment_key,
-    REGEX: consumer_group_regular_expression_key,
-    PARTITION_METADATA: consumer_group_metadata_key,
-}
-"""The schema of each record type, which is the version number at the start of the key."""
-
-
-def _key(kind: int, message: Any) -> bytes:
-    return kind.to_bytes(2, "big") + encode_record(KINDS[kind], message, 0)[2:]
-
-
-def _group_key(kind: int, group_id: str) -> bytes:
-    return _key(kind, ConsumerGroupMetadataKey(group_id=group_id))
-
-
-def read_key(kind: int, key: bytes) -> Any:
-    return decode_record(KINDS[kind], b"\0\0" + key[2:])
+RECORDS = modern_records(
+    metadata_key,
+    member_metadata_key,
+    target_metadata_key,
+    target_key,
+    current_key,
+    {REGEX: regex_key, PARTITION_METADATA: metadata_key},
+)
 
 
 # a group
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
-    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return LogRecord(_group_key(METADATA, group_id), encode_record(consumer_group_metadata_value, value, 0))
-
-
-def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at once."""
-    key = _key(TARGET_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
-    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
-    return LogRecord(key, encode_record(consumer_group_target_assignment_metadata_value, value, 0))
+    value = metadata_value.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return LogRecord(group_key(RECORDS.metadata, group_id), encode_record(metadata_value, value, 0))
 
 
 def regex_record(group_id: str, regex: str, topics: frozenset[str], now_ms: int) -> LogRecord:
-    value = ConsumerGroupRegularExpressionValue(topics=sorted(topics), version=0, timestamp=now_ms)
-    return LogRecord(_regex_key(group_id, regex), encode_record(consumer_group_regular_expression_value, value, 0))
+    value = regex_value.ConsumerGroupRegularExpressionValue(topics=sorted(topics), version=0, timestamp=now_ms)
+    return LogRecord(_regex_key(group_id, regex), encode_record(regex_value, value, 0))
 
 
 def regex_tombstone(group_id: str, regex: str) -> LogRecord:
@@ -104,40 +51,25 @@ def regex_tombstone(group_id: str, regex: str) -> LogRecord:
 
 
 def _regex_key(group_id: str, regex: str) -> bytes:
-    return _key(REGEX, ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
+    # The key has the layout of a member's key.
+    return member_key(REGEX, group_id, regex)
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[LogRecord]:
     """Return tombstones for all records of a group, in Kafka's order."""
-    members = list(member_ids)
-    return [
-        *(LogRecord(_current_key(group_id, m), None) for m in members),
-        *(LogRecord(_target_key(group_id, m), None) for m in members),
-        LogRecord(_key(TARGET_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)), None),
-        *(LogRecord(_member_key(group_id, m), None) for m in members),
-        *(regex_tombstone(group_id, regex) for regex in regexes),
-        LogRecord(_group_key(PARTITION_METADATA, group_id), None),
-        LogRecord(_group_key(METADATA, group_id), None),
-    ]
+    own = (
+        *(_regex_key(group_id, r) for r in regexes),
+        group_key(PARTITION_METADATA, group_id),
+        group_key(RECORDS.metadata, group_id),
+    )
+    return RECORDS.group_tombstones(group_id, member_ids, *own)
 
 
 # a member
 
 
-def _member_key(group_id: str, member_id: str) -> bytes:
-    return _key(MEMBER, ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
-
-
-def _target_key(group_id: str, member_id: str) -> bytes:
-    return _key(TARGET_MEMBER, ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
-
-
-def _current_key(group_id: str, member_id: str) -> bytes:
-    return _key(CURRENT, ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
-
-
 def member_record(group_id: str, member: ConsumerGroupMember) -> LogRecord:
-    value = ConsumerGroupMemberMetadataValue(
+    value = member_value.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -148,75 +80,48 @@ def member_record(group_id: str, member: ConsumerGroupMember) -> LogRecord:
         server_assignor=member.assignor,
         classic_member_metadata=None if member.classic is None else _classic_metadata(member.classic),
     )
-    return LogRecord(_member_key(group_id, member.member_id), encode_record(consumer_group_member_metadata_value, value, 0))
+    return LogRecord(member_key(RECORDS.member, group_id, member.member_id), encode_record(member_value, value, 0))
 
 
-def _classic_metadata(classic: ClassicMember) -> ClassicMemberMetadata:
-    protocols = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols]
-    return ClassicMemberMetadata(session_timeout_ms=classic.session_timeout_ms, supported_protocols=protocols)
-
-
-def target_record(group_id: str, member_id: str, assignment: Assignment) -> LogRecord:
-    partitions = [TopicPartition(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in assignment.items()]
-    value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions)
-    return LogRecord(_target_key(group_id, member_id), encode_record(consumer_group_target_assignment_member_value, value, 0))
+def _classic_metadata(classic: ClassicMember) -> member_value.ClassicMemberMetadata:
+    protocols = [member_value.ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols]
+    return member_value.ClassicMemberMetadata(session_timeout_ms=classic.session_timeout_ms, supported_protocols=protocols)
 
 
 def current_record(group_id: str, member: ConsumerGroupMember) -> LogRecord:
-    value = ConsumerGroupCurrentMemberAssignmentValue(
+    value = current_value.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state,
         assigned_partitions=_with_epochs(member.assigned),
         partitions_pending_revocation=_with_epochs(member.revoking),
     )
-    return LogRecord(
-        _current_key(group_id, member.member_id), encode_record(consumer_group_current_member_assignment_value, value, 0)
-    )
+    return LogRecord(member_key(RECORDS.current, group_id, member.member_id), encode_record(current_value, value, 0))
 
 
-def _with_epochs(partitions: HeldPartitions) -> list[TopicPartitions]:
+def _with_epochs(partitions: HeldPartitions) -> list[current_value.TopicPartitions]:
     return [
-        TopicPartitions(topic_id=topic, partitions=list(epochs), assignment_epochs=list(epochs.values()))
+        current_value.TopicPartitions(topic_id=topic, partitions=list(epochs), assignment_epochs=list(epochs.values()))
         for topic, epochs in partitions.items()
-    ]
-
-
-def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """Return a member's tombstones in Kafka's order: the member itself is removed after its assignments."""
-    return [
-        LogRecord(_current_key(group_id, member_id), None),
-        LogRecord(_target_key(group_id, member_id), None),
-        LogRecord(_member_key(group_id, member_id), None),
     ]
 
 
 # reading
 
 
-def read_epoch(value: bytes) -> ConsumerGroupMetadataValue:
-    read: ConsumerGroupMetadataValue = decode_record(consumer_group_metadata_value, value)
-    return read
-
-
-def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """Return the epoch of a target assignment, and when it was computed, in ms."""
-    read = decode_record(consumer_group_target_assignment_metadata_value, value)
-    return read.assignment_epoch, read.assignment_timestamp
-
-
-def read_target(value: bytes) -> Assignment:
-    read = decode_record(consumer_group_target_assignment_member_value, value)
-    return {t.topic_id: frozenset(t.partitions) for t in read.topic_partitions}
+def read_epoch(value: bytes) -> tuple[int, int]:
+    """Return the group's epoch, and the hash of its topics."""
+    read = decode_record(metadata_value, value)
+    return read.epoch, read.metadata_hash
 
 
 def read_regex(value: bytes) -> frozenset[str]:
-    return frozenset(decode_record(consumer_group_regular_expression_value, value).topics)
+    return frozenset(decode_record(regex_value, value).topics)
 
 
 def read_member(value: bytes) -> dict[str, Any]:
     """Decode the fields of `ConsumerGroupMember` in a member's metadata record."""
-    read = decode_record(consumer_group_member_metadata_value, value)
+    read = decode_record(member_value, value)
     classic = read.classic_member_metadata
     return {
         "instance_id": read.instance_id,
@@ -231,14 +136,14 @@ def read_member(value: bytes) -> dict[str, Any]:
     }
 
 
-def _read_classic(metadata: ClassicMemberMetadata) -> ClassicMember:
+def _read_classic(metadata: member_value.ClassicMemberMetadata) -> ClassicMember:
     protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in metadata.supported_protocols)
     return ClassicMember(session_timeout_ms=metadata.session_timeout_ms, protocols=protocols)
 
 
 def read_current(value: bytes) -> dict[str, Any]:
     """Decode the fields of `ConsumerGroupMember` in the record of a member's current assignment."""
-    read = decode_record(consumer_group_current_member_assignment_value, value)
+    read = decode_record(current_value, value)
     known = read.state in (
         ConsumerMemberState.STABLE,
         ConsumerMemberState.UNREVOKED_PARTITIONS,
@@ -253,7 +158,7 @@ def read_current(value: bytes) -> dict[str, Any]:
     }
 
 
-def _read_partitions(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
+def _read_partitions(topics: list[current_value.TopicPartitions], member_epoch: int) -> HeldPartitions:
     """Decode partitions. Brokers before Apache Kafka 4.3 write no assignment epochs; each partition then gets the member's
     epoch."""
     read: dict[bytes, dict[int, int]] = {}

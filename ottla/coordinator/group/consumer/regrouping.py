@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.effects import ConsumerGroupTopicsRead
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
-from ottla.coordinator.group.consumer.records import current_record, epoch_record, target_epoch_record, target_record
+from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record
 from ottla.coordinator.group.consumer.regexes import Resolved, resolve
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
-from ottla.coordinator.group.consumer.target import assign
+from ottla.coordinator.group.modern.effects import TopicsRead
+from ottla.coordinator.group.modern.group import with_member
+from ottla.coordinator.group.modern.target import assignor_input, may_assign
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import Result
@@ -78,7 +78,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
         if is_current:
-            out.effects.append(ConsumerGroupTopicsRead(group.group_id))
+            out.effects.append(TopicsRead(group.group_id))
     return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
 
 
@@ -97,16 +97,13 @@ def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupM
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
     """Compute targets for all members and write records of the changed ones. Returns the target of ``cycle.member``."""
     group, member = cycle.group, cycle.member
-    members, targets = {**group.members, member.member_id: member}, group.targets
-    replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
-    if replaced is not None and replaced != member.member_id:
-        members.pop(replaced)
-        targets = {(member.member_id if m == replaced else m): target for m, target in targets.items()}
-    assigned = assign(cycle.config.assignors[group_now.assignor], members, targets, group_now.regexes, cycle.topics)
+    members, targets = with_member(group, group.targets, member)
+    specs, counts = assignor_input(members, targets, lambda one: one.topics(group_now.regexes), cycle.topics)
+    assigned = cycle.config.assignors[group_now.assignor](specs, counts)
     for member_id in members:
         if assigned.get(member_id, {}) != targets.get(member_id):
-            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
-    out.records.append(target_epoch_record(group.group_id, group_now.epoch, cycle.now_ms))
+            out.records.append(RECORDS.target_record(group.group_id, member_id, assigned.get(member_id, {})))
+    out.records.append(RECORDS.target_epoch_record(group.group_id, group_now.epoch, cycle.now_ms))
     return assigned.get(member.member_id, {})
 
 

@@ -1,6 +1,5 @@
 """Share groups (KIP-932): the broker assigns, several members may share a partition, and a member reaches its target at once.
 
-- `effects`: changes of share groups in memory that follow once a decision's records are in the log (`ShareGroups.apply`).
 - `group`: a share group, as its records describe it (ShareGroup and ModernGroup of Kafka).
 - `groups`: all share groups of a shard: their decisions, their deadlines, and the replay of their records.
 - `heartbeat`: decides a heartbeat (GroupMetadataManager.shareGroupHeartbeat of Kafka).

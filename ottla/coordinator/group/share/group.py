@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.share.member import ShareGroupMember
-from ottla.coordinator.group.share.records import StatePartitions, group_tombstones
+from ottla.coordinator.group.share.records import RECORDS, STATES, StatePartitions, group_tombstones, read_epoch, read_states
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
@@ -34,6 +34,13 @@ class ShareGroup(msgspec.Struct):
     computed. ``states`` are the partitions whose state the share coordinator has, or must initialize or delete. Only initialized
     partitions are assigned.
     """
+
+    type_name: ClassVar[str] = SHARE
+    protocol_type_name: ClassVar[str] = SHARE
+    idle_since_ms: ClassVar[None] = None
+    """Each offset expires by its own commit time."""
+    is_forgettable: ClassVar[bool] = False
+    """A share group exists until it is deleted, like its states in the share coordinator."""
 
     group_id: str
     group_epoch: int = FIRST_EPOCH
@@ -64,13 +71,6 @@ class ShareGroup(msgspec.Struct):
     @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
-
-    def member(self, member_id: str) -> ShareGroupMember:
-        """Return the member, or raise UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def topics_with(self, old: ShareGroupMember | None, new: ShareGroupMember | None) -> frozenset[str]:
         """Return the members' subscribed topics once ``new`` has replaced ``old``."""
@@ -107,25 +107,8 @@ class ShareGroup(msgspec.Struct):
         return not self.members
 
     @property
-    def type_name(self) -> str:
-        return SHARE
-
-    @property
     def state_name(self) -> str:
         return self.state.value
-
-    @property
-    def protocol_type_name(self) -> str:
-        return SHARE
-
-    @property
-    def is_forgettable(self) -> bool:
-        """False: a share group exists until it is deleted, like its states in the share coordinator."""
-        return False
-
-    @property
-    def idle_since_ms(self) -> None:
-        return None
 
     def topics_in_use(self) -> frozenset[str]:
         return frozenset(self.subscribers)
@@ -148,11 +131,23 @@ class ShareGroup(msgspec.Struct):
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)
 
+    def tombstones_of(self, member_id: str) -> list[LogRecord]:
+        return RECORDS.member_tombstones(self.group_id, member_id)
+
     # replay
 
     def changed(self) -> None:
         """Invalidate caches after a record of the group was replayed."""
         self._has_unassigned, self.has_all_states = None, False
+
+    def replay(self, kind: int, key: Any, value: bytes | None, now_ms: int) -> None:
+        """Replay the group's metadata, or the states of its partitions or their tombstone."""
+        if value is None:
+            self.states = None
+        elif kind == STATES:
+            self.states, self.states_noted_ms = read_states(value), now_ms
+        else:
+            self.group_epoch, self.metadata_hash = read_epoch(value)
 
     def put(self, member: ShareGroupMember) -> None:
         """Add or replace a member."""
@@ -175,15 +170,6 @@ class ShareGroup(msgspec.Struct):
 
     # time
 
-    def extend_session(self, member_id: str, deadline_ms: int) -> None:
-        self.sessions_ms[member_id] = deadline_ms
-        if self.due_ms is None or deadline_ms < self.due_ms:
-            self.due_ms = deadline_ms
-
-    def late_members(self, now_ms: int) -> list[str]:
-        """Return the members whose session has expired."""
-        return [member_id for member_id, deadline_ms in self.sessions_ms.items() if deadline_ms <= now_ms]
-
-    def next_deadline_ms(self) -> int | None:
-        """Return the earliest time at which a deadline may change the group. It may be in the past."""
-        return min(self.sessions_ms.values(), default=None)
+    @property
+    def deadlines_ms(self) -> tuple[dict[str, int], ...]:
+        return (self.sessions_ms,)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
 
-import msgspec
-
-from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
-from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.group.modern.effects import AwaitNextDeadline, ModernEffect, TopicsRead
+from ottla.coordinator.group.modern.groups import ModernGroups, ModernProtocol
+from ottla.coordinator.group.modern.records import read_target
 from ottla.coordinator.group.share import initialization, offsets, records
-from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, ShareGroupTopicsRead, ShareMemberSeen
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.heartbeat import fenced, heartbeat, leave
 from ottla.coordinator.group.share.initialization import PartitionsByTopic
 from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatOutcome
 from ottla.coordinator.group.topics import GroupTopics
-from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches, first_that_fit
-from ottla.protocol.errors import Code, KafkaError
+from ottla.coordinator.result import LogRecord, Result, decided_in_batches
+
+PROTOCOL = ModernProtocol(
+    records=records.RECORDS,
+    new_group=ShareGroup,
+    new_member=ShareGroupMember,
+    read_member=records.read_member,
+    read_current=records.read_current,
+    read_target=read_target,
+    unassigned={"assigned": {}},
+)
 
 
 class ShareGroups:
@@ -30,16 +36,9 @@ class ShareGroups:
 
     def __init__(self, config_of: Callable[[str], ShareGroupConfig], topics: GroupTopics) -> None:
         self._config_of = config_of
-        self.groups: dict[str, ShareGroup] = {}
+        self._modern = ModernGroups(PROTOCOL, config_of, self._late)
+        self.groups, self.group, self.tick = self._modern.groups, self._modern.group, self._modern.tick
         self._topics = topics
-        self._deadlines = Deadlines(self.groups)
-
-    def group(self, group_id: str) -> ShareGroup:
-        """Return the group, or raise GROUP_ID_NOT_FOUND."""
-        group = self.groups.get(group_id)
-        if group is None:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return group
 
     # commands
 
@@ -47,10 +46,11 @@ class ShareGroups:
         """Handle a request after `requests.check_heartbeat`. Raises `KafkaError`."""
         if beat.member_epoch == LEAVE_EPOCH:
             return leave(self.group(beat.group_id), beat, self._topics)
-        group = self.groups.get(beat.group_id)
-        if group is None and beat.member_epoch != JOIN_EPOCH:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Share group {beat.group_id} not found.")
-        return heartbeat(group or ShareGroup(beat.group_id), beat, self._config_of(beat.group_id), self._topics, now_ms)
+        if beat.member_epoch == JOIN_EPOCH:
+            group = self.groups.get(beat.group_id) or ShareGroup(beat.group_id)
+        else:
+            group = self.group(beat.group_id, "Share group")
+        return heartbeat(group, beat, self._config_of(beat.group_id), self._topics, now_ms)
 
     def is_initializing(self, group_id: str, topic_id: bytes, partition: int) -> bool:
         """Whether the group waits for the share coordinator to initialize this partition's state."""
@@ -88,20 +88,9 @@ class ShareGroups:
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else offsets.deleted(group, topic_ids))
 
-    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
-
-        Each result must be carried out before the next is requested. If the log refuses a group's records, the group does not
-        change, and is checked again after `deadlines.RETRY_MS`.
-        """
-        for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
-            if late:
-                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
-                awaits = AwaitNextShareDeadline(group.group_id, now_ms)
-                yield group.group_id, Result(None, records=fenced(group, some, self._topics), effects=[awaits])
-            else:
-                self._deadlines.fix(group, group.next_deadline_ms())
+    def _late(self, group: ShareGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
+        if late:
+            yield Result(None, records=fenced(group, late, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
 
     def topic_changed(self, topic: str) -> None:
         """Make groups that subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
@@ -122,70 +111,18 @@ class ShareGroups:
 
     # effects
 
-    def apply(self, effect: Effect) -> None:
+    def apply(self, effect: ModernEffect) -> None:
         """Change state in memory that is not logged, once the decision's records are in the log."""
-        match effect:
-            case ShareMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
-                group = self.groups[group_id]
-                group.extend_session(member_id, now_ms + self._config_of(group_id).session_timeout_ms)
-                self._deadlines.arm(group)
-            case ShareGroupTopicsRead(group_id=group_id):
-                self.groups[group_id].is_stale = False
-            case AwaitNextShareDeadline(group_id=group_id, now_ms=now_ms):
-                group = self.groups[group_id]
-                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
-            case _:
-                raise TypeError(f"not an effect on share groups: {effect!r}")
+        if isinstance(effect, TopicsRead):
+            self.groups[effect.group_id].is_stale = False
+        else:
+            self._modern.apply(effect)
 
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
         """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
-        read = records.read_key(kind, key)
-        group_id: str = read.group_id
-        group = self.groups.get(group_id)
-        if value is None:
-            if group is None:
-                return group_id, kind == records.METADATA
-            group.changed()
-            return group_id, self._remove(group, kind, read)
-        group = ShareGroup(group_id) if group is None else group
-        self._take(group, kind, read, value, now_ms)
-        group.changed()
-        self.groups[group_id] = group
-        self._deadlines.arm(group)
-        return group_id, False
-
-    def _take(self, group: ShareGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
-        if kind == records.METADATA:
-            group.group_epoch, group.metadata_hash = records.read_epoch(value)
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = records.read_target_epoch(value)
-        elif kind == records.TARGET_MEMBER:
-            group.targets[key.member_id] = records.read_target(value)
-        elif kind == records.STATES:
-            group.states, group.states_noted_ms = records.read_states(value), now_ms
-        else:
-            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            member = msgspec.structs.replace(group.members.get(key.member_id) or ShareGroupMember(key.member_id), **fields)
-            group.put(member)
-            if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started, which gives every member a new session.
-                group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-
-    def _remove(self, group: ShareGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone. Returns whether it removed the group."""
-        if kind == records.METADATA:
-            del self.groups[group.group_id]
-            return True
-        if kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
-        elif kind == records.TARGET_MEMBER:
-            group.targets.pop(key.member_id, None)
-        elif kind == records.STATES:
-            group.states = None
-        elif kind == records.MEMBER:
-            group.remove(key.member_id)
-        elif key.member_id in group.members:
-            group.put(msgspec.structs.replace(group.members[key.member_id], member_epoch=-1, previous_epoch=-1, assigned={}))
-        return False
+        group_id, is_gone = self._modern.replay(kind, key, value, now_ms)
+        if group_id in self.groups:
+            self.groups[group_id].changed()
+        return group_id, is_gone

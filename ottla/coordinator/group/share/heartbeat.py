@@ -15,23 +15,17 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.group.assignment_interval import may_assign
-from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
+from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.assignors.simple import assign_simply
 from ottla.coordinator.group.epochs import JOIN_EPOCH
+from ottla.coordinator.group.modern.effects import MemberSeen, TopicsRead
+from ottla.coordinator.group.modern.group import known_member
+from ottla.coordinator.group.modern.target import assignor_input, may_assign
 from ottla.coordinator.group.named_topics import check_group_topics
-from ottla.coordinator.group.share.effects import ShareGroupTopicsRead, ShareMemberSeen
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.initialization import missing_states
 from ottla.coordinator.group.share.member import ShareGroupMember
-from ottla.coordinator.group.share.records import (
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    target_epoch_record,
-    target_record,
-)
+from ottla.coordinator.group.share.records import RECORDS, current_record, epoch_record, member_record
 from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatOutcome
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import LogRecord, Result
@@ -59,14 +53,14 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
         if changes:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
-        out.effects.append(ShareGroupTopicsRead(group.group_id))
+        out.effects.append(TopicsRead(group.group_id))
     target_epoch, target = group.assignment_epoch, group.targets.get(member.member_id, {})
     if epoch > target_epoch and may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
         target_epoch, target = epoch, _assign(group, member, epoch, topics, now_ms, out)
     assigned = _at_target(member, target_epoch, target, topics, has_changes=changes)
     if assigned != member:
         out.records.append(current_record(group.group_id, assigned))
-    out.effects.append(ShareMemberSeen(group.group_id, member.member_id, now_ms))
+    out.effects.append(MemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response.answer
     answer.member_epoch = assigned.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.topic_names is not None or assigned.assigned != before.assigned:
@@ -88,7 +82,7 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
     if beat.member_epoch == JOIN_EPOCH:
         return known or ShareGroupMember(beat.member_id)
-    known = group.member(beat.member_id)
+    known = known_member(group, beat.member_id)
     received, epoch = beat.member_epoch, known.member_epoch
     # A member sends its previous epoch if it lost the last response.
     if received in (epoch, known.previous_epoch) and received <= epoch:
@@ -116,21 +110,13 @@ def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMemb
 def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: GroupTopics, now_ms: int, out: Out) -> Assignment:
     """Compute targets for all members and write records of the changed ones. Returns the target of ``member``."""
     members = {**group.members, member.member_id: member}
-    counts: dict[bytes, int] = {}
-    ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
-    specs: dict[str, AssignorMember] = {}
-    for member_id, one in members.items():
-        ids = ids_by_names.get(one.topic_names)
-        if ids is None:
-            ids = ids_by_names[one.topic_names] = subscribed_ids(one.topic_names, topics)
-            counts.update((i, topics.partition_count(topics.topic_name(i) or "")) for i in ids)
-        specs[member_id] = AssignorMember(subscribed=ids, assigned=group.targets.get(member_id, {}), rack_id=one.rack_id)
+    specs, counts = assignor_input(members, group.targets, lambda one: one.topic_names, topics)
     initialized = {} if group.states is None else group.states.initialized
     assigned = assign_simply(specs, counts, {topic_id: topic.partitions for topic_id, topic in initialized.items()})
     for member_id in members:
         if assigned.get(member_id, {}) != group.targets.get(member_id):
-            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
-    out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
+            out.records.append(RECORDS.target_record(group.group_id, member_id, assigned.get(member_id, {})))
+    out.records.append(RECORDS.target_epoch_record(group.group_id, epoch, now_ms))
     return assigned.get(member.member_id, {})
 
 
@@ -152,7 +138,7 @@ def _at_target(
 
 def leave(group: ShareGroup, beat: ShareHeartbeat, topics: GroupTopics) -> Out:
     """Handle a member that leaves. Raises UNKNOWN_MEMBER_ID."""
-    member = group.member(beat.member_id)
+    member = known_member(group, beat.member_id)
     answer = ShareHeartbeatAnswer(beat.member_id, beat.member_epoch)
     return Result(ShareHeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
 
@@ -162,11 +148,11 @@ def fenced(group: ShareGroup, member_ids: list[str], topics: GroupTopics) -> lis
 
     Records that the members have acquired are not released here: they belong to share sessions, and are released when these end.
     """
-    records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
+    records = [record for member_id in member_ids for record in RECORDS.member_tombstones(group.group_id, member_id)]
     gone = frozenset(member_ids)
     subscribed = frozenset[str]().union(*(m.topic_names for m in group.members.values() if m.member_id not in gone))
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
     if len(member_ids) == len(group.members):
-        records.append(target_epoch_record(group.group_id, epoch, 0))
+        records.append(RECORDS.target_epoch_record(group.group_id, epoch, 0))
     return records

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
@@ -13,6 +15,9 @@ class ShareGroupMember(msgspec.Struct, frozen=True):
     ``member_epoch`` is the epoch of the member's target assignment. Partitions are shared, so no member must give one up before
     another gets it: a member reaches its target in one step, and there are no intermediate states.
     """
+
+    instance_id: ClassVar[None] = None
+    """There are no static members (KIP-932)."""
 
     member_id: str
     rack_id: str | None = None

@@ -7,39 +7,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.modern.records import group_key, member_key, modern_records
 from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.messages import share_group_current_member_assignment_key as current_key
 from ottla.protocol.messages import share_group_current_member_assignment_value as current_value
-from ottla.protocol.messages import share_group_member_metadata_key as member_key
+from ottla.protocol.messages import share_group_member_metadata_key as member_metadata_key
 from ottla.protocol.messages import share_group_member_metadata_value as member_value
 from ottla.protocol.messages import share_group_metadata_key as metadata_key
 from ottla.protocol.messages import share_group_metadata_value as metadata_value
 from ottla.protocol.messages import share_group_state_partition_metadata_key as states_key
 from ottla.protocol.messages import share_group_state_partition_metadata_value as states_value
 from ottla.protocol.messages import share_group_target_assignment_member_key as target_key
-from ottla.protocol.messages import share_group_target_assignment_member_value as target_value
 from ottla.protocol.messages import share_group_target_assignment_metadata_key as target_metadata_key
-from ottla.protocol.messages import share_group_target_assignment_metadata_value as target_metadata_value
 
-METADATA = metadata_key.RECORD_TYPE
-MEMBER = member_key.RECORD_TYPE
-TARGET_METADATA = target_metadata_key.RECORD_TYPE
-TARGET_MEMBER = target_key.RECORD_TYPE
-CURRENT = current_key.RECORD_TYPE
 STATES = states_key.RECORD_TYPE
-
-KINDS = {
-    METADATA: metadata_key,
-    MEMBER: member_key,
-    TARGET_METADATA: target_metadata_key,
-    TARGET_MEMBER: target_key,
-    CURRENT: current_key,
-    STATES: states_key,
-}
-"""The schema of each record type, which is the version number at the start of the key."""
+RECORDS = modern_records(metadata_key, member_metadata_key, target_metadata_key, target_key, current_key, {STATES: states_key})
 
 UNKNOWN_TOPIC = "<UNKNOWN>"
 """The name of a topic that no longer exists."""
@@ -88,34 +72,12 @@ def without(topics: TopicStates, gone: Mapping[bytes, frozenset[int]]) -> dict[b
     return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
 
 
-def _key(kind: int, message: Any) -> bytes:
-    return kind.to_bytes(2, "big") + encode_record(KINDS[kind], message, 0)[2:]
-
-
-def read_key(kind: int, key: bytes) -> Any:
-    return decode_record(KINDS[kind], b"\0\0" + key[2:])
-
-
 # a group
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
     value = metadata_value.ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return LogRecord(_metadata_key(group_id), encode_record(metadata_value, value, 0))
-
-
-def _metadata_key(group_id: str) -> bytes:
-    return _key(METADATA, metadata_key.ShareGroupMetadataKey(group_id=group_id))
-
-
-def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at once."""
-    value = target_metadata_value.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
-    return LogRecord(_target_metadata_key(group_id), encode_record(target_metadata_value, value, 0))
-
-
-def _target_metadata_key(group_id: str) -> bytes:
-    return _key(TARGET_METADATA, target_metadata_key.ShareGroupTargetAssignmentMetadataKey(group_id=group_id))
+    return LogRecord(group_key(RECORDS.metadata, group_id), encode_record(metadata_value, value, 0))
 
 
 def states_record(group_id: str, states: StatePartitions) -> LogRecord:
@@ -124,7 +86,7 @@ def states_record(group_id: str, states: StatePartitions) -> LogRecord:
         initialized_topics=_infos(states.initialized),
         deleting_topics=[states_value.TopicInfo(topic_id=t, topic_name=name) for t, name in states.deleting.items()],
     )
-    return LogRecord(_states_key(group_id), encode_record(states_value, value, 0))
+    return LogRecord(group_key(STATES, group_id), encode_record(states_value, value, 0))
 
 
 def _infos(topics: TopicStates) -> list[states_value.TopicPartitionsInfo]:
@@ -134,36 +96,12 @@ def _infos(topics: TopicStates) -> list[states_value.TopicPartitionsInfo]:
     ]
 
 
-def _states_key(group_id: str) -> bytes:
-    return _key(STATES, states_key.ShareGroupStatePartitionMetadataKey(group_id=group_id))
-
-
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
     """Return tombstones for all records of a group, in Kafka's order."""
-    members = list(member_ids)
-    return [
-        *(LogRecord(_current_key(group_id, m), None) for m in members),
-        *(LogRecord(_target_key(group_id, m), None) for m in members),
-        LogRecord(_target_metadata_key(group_id), None),
-        *(LogRecord(_member_key(group_id, m), None) for m in members),
-        LogRecord(_states_key(group_id), None),
-        LogRecord(_metadata_key(group_id), None),
-    ]
+    return RECORDS.group_tombstones(group_id, member_ids, group_key(STATES, group_id), group_key(RECORDS.metadata, group_id))
 
 
 # a member
-
-
-def _member_key(group_id: str, member_id: str) -> bytes:
-    return _key(MEMBER, member_key.ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
-
-
-def _target_key(group_id: str, member_id: str) -> bytes:
-    return _key(TARGET_MEMBER, target_key.ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
-
-
-def _current_key(group_id: str, member_id: str) -> bytes:
-    return _key(CURRENT, current_key.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
 
 
 def member_record(group_id: str, member: ShareGroupMember) -> LogRecord:
@@ -173,13 +111,7 @@ def member_record(group_id: str, member: ShareGroupMember) -> LogRecord:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
     )
-    return LogRecord(_member_key(group_id, member.member_id), encode_record(member_value, value, 0))
-
-
-def target_record(group_id: str, member_id: str, assignment: Assignment) -> LogRecord:
-    partitions = [target_value.TopicPartition(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in assignment.items()]
-    value = target_value.ShareGroupTargetAssignmentMemberValue(topic_partitions=partitions)
-    return LogRecord(_target_key(group_id, member_id), encode_record(target_value, value, 0))
+    return LogRecord(member_key(RECORDS.member, group_id, member.member_id), encode_record(member_value, value, 0))
 
 
 def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
@@ -191,16 +123,7 @@ def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
             current_value.TopicPartitions(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in member.assigned.items()
         ],
     )
-    return LogRecord(_current_key(group_id, member.member_id), encode_record(current_value, value, 0))
-
-
-def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """Return a member's tombstones in Kafka's order: the member itself is removed after its assignments."""
-    return [
-        LogRecord(_current_key(group_id, member_id), None),
-        LogRecord(_target_key(group_id, member_id), None),
-        LogRecord(_member_key(group_id, member_id), None),
-    ]
+    return LogRecord(member_key(RECORDS.current, group_id, member.member_id), encode_record(current_value, value, 0))
 
 
 # reading
@@ -210,17 +133,6 @@ def read_epoch(value: bytes) -> tuple[int, int]:
     """Return the group's epoch, and the hash of its topics."""
     read = decode_record(metadata_value, value)
     return read.epoch, read.metadata_hash
-
-
-def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """Return the epoch of a target assignment, and when it was computed, in ms."""
-    read = decode_record(target_metadata_value, value)
-    return read.assignment_epoch, read.assignment_timestamp
-
-
-def read_target(value: bytes) -> Assignment:
-    read = decode_record(target_value, value)
-    return {t.topic_id: frozenset(t.partitions) for t in read.topic_partitions}
 
 
 def read_states(value: bytes) -> StatePartitions:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ottla.coordinator.group.streams.configuration import ConfiguredSubtopology, ConfiguredTopology, InternalTopic
 from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
 from ottla.coordinator.group.streams.requests import ASSIGNOR_NAME
-from ottla.coordinator.group.streams.tasks import Tasks, TaskSet, united, without_epochs
+from ottla.coordinator.group.streams.tasks import Tasks, TaskSet, task_ids, united, without_epochs
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.messages import streams_group_describe as describe
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, EndpointToPartitions, TopicPartition
 from ottla.protocol.messages.streams_group_topology_value import Subtopology, TopicInfo
-
-
-def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
-    return [make(subtopology_id=subtopology, partitions=sorted(tasks[subtopology])) for subtopology in sorted(tasks)]
-
 
 # interactive queries
 

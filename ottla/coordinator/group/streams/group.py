@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
+from typing import Any, ClassVar
 
 import msgspec
 
 from ottla.coordinator.group.epochs import FIRST_EPOCH
+from ottla.coordinator.group.modern.group import earliest_deadline_ms, known_member, note_due, track_static
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
-from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, StreamsGroupMember, StreamsMemberState
-from ottla.coordinator.group.streams.records import GroupMetadata, group_tombstones
+from ottla.coordinator.group.streams.member import StreamsGroupMember
+from ottla.coordinator.group.streams.records import RECORDS, TOPOLOGY, GroupMetadata, group_tombstones, read_metadata, read_topology
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks, TaskSet
 from ottla.coordinator.group.streams.topology import Topology
 from ottla.coordinator.group.view import CommitCheck
@@ -94,6 +96,11 @@ class StreamsGroup(msgspec.Struct):
     of a new group is computed.
     """
 
+    type_name: ClassVar[str] = STREAMS
+    protocol_type_name: ClassVar[str] = STREAMS
+    idle_since_ms: ClassVar[None] = None
+    """Each offset expires by its own commit time."""
+
     group_id: str
     metadata: GroupMetadata = NEW_GROUP
     assignment_epoch: int = FIRST_EPOCH
@@ -135,41 +142,15 @@ class StreamsGroup(msgspec.Struct):
     def is_empty(self) -> bool:
         return not self.members
 
-    # look-ups
-
-    def member(self, member_id: str) -> StreamsGroupMember:
-        """Return the member, or raise UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
-
-    def static_member(self, instance_id: str) -> StreamsGroupMember | None:
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members.get(member_id)
-
     # For offsets, listings and deletions (`GroupView`).
-
-    @property
-    def type_name(self) -> str:
-        return STREAMS
 
     @property
     def state_name(self) -> str:
         return self.state.value
 
     @property
-    def protocol_type_name(self) -> str:
-        return STREAMS
-
-    @property
     def is_forgettable(self) -> bool:
         return self.is_empty
-
-    @property
-    def idle_since_ms(self) -> None:
-        """None, because each offset expires by its own commit time."""
-        return
 
     def topics_in_use(self) -> Collection[str]:
         """Return the topics that the topology reads, while the group has members."""
@@ -180,6 +161,9 @@ class StreamsGroup(msgspec.Struct):
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)
+
+    def tombstones_of(self, member_id: str) -> list[LogRecord]:
+        return RECORDS.member_tombstones(self.group_id, member_id)
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
@@ -192,7 +176,7 @@ class StreamsGroup(msgspec.Struct):
             return None
         if transactional and epoch == -1 and not member_id and instance_id is None:
             return None
-        member = self.member(member_id)
+        member = known_member(self, member_id)
         if not transactional and not has_new_error_codes:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "Members of streams groups commit by OffsetCommit 9 and later.")
         # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
@@ -223,19 +207,26 @@ class StreamsGroup(msgspec.Struct):
         """Raise UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for a client with a wrong member id or epoch."""
         if member_id is None and epoch < 0:
             return
-        member = self.member("" if member_id is None else member_id)
+        member = known_member(self, "" if member_id is None else member_id)
         if epoch != member.member_epoch:
             raise KafkaError(Code.STALE_MEMBER_EPOCH, f"The member epoch is {member.member_epoch}, not {epoch}.")
 
     # replay
 
+    def replay(self, kind: int, key: Any, value: bytes | None, now_ms: int) -> None:
+        """Replay the group's metadata, or its topology or the topology's tombstone."""
+        if kind == TOPOLOGY:
+            self.topology = None if value is None else read_topology(value)
+            self.configured = None
+        elif value is not None:
+            self.metadata = read_metadata(value)
+
     def put(self, member: StreamsGroupMember) -> None:
         """Add or replace a member."""
         old = self.members.get(member.member_id)
+        track_static(self.static_members, old, member)
         if old is not None:
-            self._forget(old)
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
+            self._release(old)
         self.members[member.member_id] = member
         self.holders.hold(member.process_id, member.assigned)
         self.holders.hold(member.process_id, member.revoking)
@@ -244,54 +235,28 @@ class StreamsGroup(msgspec.Struct):
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._forget(member)
+        track_static(self.static_members, member, None)
+        self._release(member)
         for kept in (self.sessions_ms, self.revocations_ms, self.task_offsets):
             kept.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
 
-    def _forget(self, member: StreamsGroupMember) -> None:
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
-            del self.static_members[member.instance_id]
+    def _release(self, member: StreamsGroupMember) -> None:
         self.holders.release(member.process_id, member.assigned)
         self.holders.release(member.process_id, member.revoking)
 
     # time
 
-    def note_due(self, deadline_ms: int) -> None:
-        if self.due_ms is None or deadline_ms < self.due_ms:
-            self.due_ms = deadline_ms
-
-    def extend_session(self, member_id: str, deadline_ms: int) -> None:
-        self.sessions_ms[member_id] = deadline_ms
-        self.note_due(deadline_ms)
-
-    def time_revocation(self, member: StreamsGroupMember, now_ms: int) -> None:
-        """Set the deadline of a member that must give up tasks, one rebalance timeout from now."""
-        if (
-            member.state is StreamsMemberState.UNREVOKED_TASKS
-            and member.member_epoch >= 0
-            and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
-        ):
-            deadline_ms = now_ms + member.rebalance_timeout_ms
-            self.revocations_ms[member.member_id] = deadline_ms
-            self.note_due(deadline_ms)
-        else:
-            self.revocations_ms.pop(member.member_id, None)
+    @property
+    def deadlines_ms(self) -> tuple[dict[str, int], ...]:
+        return self.sessions_ms, self.revocations_ms
 
     def delay_until(self, deadline_ms: int) -> None:
         self.delayed_until_ms = deadline_ms
-        self.note_due(deadline_ms)
-
-    def late_members(self, now_ms: int) -> list[str]:
-        """Return the members whose session has expired, or that are late to give up tasks."""
-        late = [m for m, deadline in self.sessions_ms.items() if deadline <= now_ms]
-        late += [m for m, deadline in self.revocations_ms.items() if deadline <= now_ms]
-        return list(dict.fromkeys(late))
+        note_due(self, deadline_ms)
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest time at which a deadline may change the group. It may be in the past."""
-        deadlines = [*self.sessions_ms.values(), *self.revocations_ms.values()]
-        if self.delayed_until_ms is not None:
-            deadlines.append(self.delayed_until_ms)
-        return min(deadlines, default=None)
+        deadlines = (earliest_deadline_ms(self), self.delayed_until_ms)
+        return min((deadline_ms for deadline_ms in deadlines if deadline_ms is not None), default=None)

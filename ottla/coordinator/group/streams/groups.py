@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
 
-import msgspec
-
-from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
-from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.effects import AwaitNextDeadline, ModernEffect
+from ottla.coordinator.group.modern.groups import ModernGroups, ModernProtocol
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.answers import described
 from ottla.coordinator.group.streams.configuration import configure
-from ottla.coordinator.group.streams.effects import (
-    AwaitNextStreamsDeadline,
-    DelayFirstAssignment,
-    KeepTaskOffsets,
-    RaiseEndpointEpoch,
-    RequestShutdown,
-    StreamsMemberSeen,
-)
+from ottla.coordinator.group.streams.effects import DelayFirstAssignment, KeepTaskOffsets, RaiseEndpointEpoch, RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.heartbeat import heartbeat
 from ottla.coordinator.group.streams.joining import fenced, leave
-from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, StreamsGroupMember
+from ottla.coordinator.group.streams.member import StreamsGroupMember, StreamsMemberState
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 from ottla.coordinator.group.topics import GroupTopics
-from ottla.coordinator.result import Effect, LogRecord, Result, first_that_fit
-from ottla.protocol.errors import Code, KafkaError
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
+
+PROTOCOL = ModernProtocol(
+    records=records.RECORDS,
+    new_group=StreamsGroup,
+    new_member=StreamsGroupMember,
+    read_member=records.read_member,
+    read_current=records.read_current,
+    read_target=records.read_target,
+    unassigned={"assigned": AssignedTasks(), "revoking": AssignedTasks()},
+    is_revoking=lambda member: member.state is StreamsMemberState.UNREVOKED_TASKS,
+    next_deadline_ms=StreamsGroup.next_deadline_ms,
+)
 
 
 class StreamsGroups:
@@ -42,9 +44,9 @@ class StreamsGroups:
 
     def __init__(self, config_of: Callable[[str], StreamsGroupConfig], topics: GroupTopics) -> None:
         self._config_of = config_of
-        self.groups: dict[str, StreamsGroup] = {}
+        self._modern = ModernGroups(PROTOCOL, config_of, self._late)
+        self.groups, self.tick, self.replay = self._modern.groups, self._modern.tick, self._modern.replay
         self._topics = topics
-        self._deadlines = Deadlines(self.groups)
 
     # commands
 
@@ -61,32 +63,20 @@ class StreamsGroups:
 
     def group(self, group_id: str) -> StreamsGroup:
         """Return the group, or raise GROUP_ID_NOT_FOUND."""
-        group = self.groups.get(group_id)
-        if group is None:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
-        return group
+        return self._modern.group(group_id, "Streams group")
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Describe the group. Raises GROUP_ID_NOT_FOUND."""
         return described(self.group(group_id))
 
-    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
-
-        Also compute the first targets of new groups after their delay. Each result must be carried out before the next is
-        requested. If the log refuses a group's records, the group does not change, and is checked again after `deadlines.RETRY_MS`.
-        """
-        for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
-            awaits = AwaitNextStreamsDeadline(group.group_id, now_ms)
-            if late:
-                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
-                yield group.group_id, Result(None, records=fenced(group, some), effects=[awaits])
-            if group.delayed_until_ms is not None and group.delayed_until_ms <= now_ms:
-                over = DelayFirstAssignment(group.group_id, None)
-                yield group.group_id, Result(None, records=self._delayed_target(group, now_ms), effects=[over, awaits])
-            elif not late:
-                self._deadlines.fix(group, group.next_deadline_ms())
+    def _late(self, group: StreamsGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
+        """Fence late members, and compute the first target of a new group after its delay."""
+        awaits = AwaitNextDeadline(group.group_id, now_ms)
+        if late:
+            yield Result(None, records=fenced(group, late), effects=[awaits])
+        if group.delayed_until_ms is not None and group.delayed_until_ms <= now_ms:
+            over = DelayFirstAssignment(group.group_id, None)
+            yield Result(None, records=self._delayed_target(group, now_ms), effects=[over, awaits])
 
     def _delayed_target(self, group: StreamsGroup, now_ms: int) -> list[LogRecord]:
         if not group.members or group.topology is None or group.metadata.epoch <= group.assignment_epoch:
@@ -100,87 +90,21 @@ class StreamsGroups:
 
     # effects
 
-    def apply(self, effect: Effect) -> None:
+    def apply(self, effect: ModernEffect) -> None:
         """Change state in memory that is not logged, once the decision's records are in the log."""
+        group = self.groups[effect.group_id]
         match effect:
-            case StreamsMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
-                group = self.groups[group_id]
-                group.extend_session(member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-                self._deadlines.arm(group)
-            case DelayFirstAssignment(group_id=group_id, until_ms=None):
-                self.groups[group_id].delayed_until_ms = None
-            case DelayFirstAssignment(group_id=group_id, until_ms=int(until_ms)):
-                self.groups[group_id].delay_until(until_ms)
-                self._deadlines.arm(self.groups[group_id])
-            case KeepTaskOffsets(group_id=group_id, member_id=member_id, offsets=offsets):
-                self.groups[group_id].task_offsets[member_id] = offsets
-            case RequestShutdown(group_id=group_id, member_id=member_id):
-                group = self.groups[group_id]
+            case DelayFirstAssignment(until_ms=None):
+                group.delayed_until_ms = None
+            case DelayFirstAssignment(until_ms=int(until_ms)):
+                group.delay_until(until_ms)
+                self._modern.deadlines.arm(group)
+            case KeepTaskOffsets(member_id=member_id, offsets=offsets):
+                group.task_offsets[member_id] = offsets
+            case RequestShutdown(member_id=member_id):
                 if group.members and group.shutdown_member_id is None:
                     group.shutdown_member_id = member_id
-            case RaiseEndpointEpoch(group_id=group_id):
-                self.groups[group_id].endpoint_epoch += 1
-            case AwaitNextStreamsDeadline(group_id=group_id, now_ms=now_ms):
-                group = self.groups[group_id]
-                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
+            case RaiseEndpointEpoch():
+                group.endpoint_epoch += 1
             case _:
-                raise TypeError(f"not an effect on streams groups: {effect!r}")
-
-    # replay
-
-    def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
-        read = records.read_key(kind, key)
-        group_id: str = read.group_id
-        group = self.groups.get(group_id)
-        if value is None:
-            if group is None:
-                return group_id, kind == records.METADATA
-            return group_id, self._remove(group, kind, read)
-        group = StreamsGroup(group_id) if group is None else group
-        self._take(group, kind, read, value, now_ms)
-        self.groups[group_id] = group
-        self._deadlines.arm(group)
-        return group_id, False
-
-    def _take(self, group: StreamsGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
-        if kind == records.METADATA:
-            group.metadata = records.read_metadata(value)
-        elif kind == records.TOPOLOGY:
-            group.topology = records.read_topology(value)
-            group.configured = None
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = records.read_target_metadata(value)
-        elif kind == records.TARGET_MEMBER:
-            group.targets[key.member_id] = records.read_target(value)
-        else:
-            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            known = group.members.get(key.member_id) or StreamsGroupMember(key.member_id)
-            member = msgspec.structs.replace(known, **fields)
-            group.put(member)
-            if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started, which gives every member a new session.
-                group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
-                # After compaction, the member's metadata record with its rebalance timeout may follow its assignment record.
-                group.time_revocation(member, now_ms)
-
-    def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone. Returns whether it removed the group."""
-        if kind == records.METADATA:
-            del self.groups[group.group_id]
-            return True
-        if kind == records.TOPOLOGY:
-            group.topology = group.configured = None
-        elif kind == records.TARGET_METADATA:
-            group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
-        elif kind == records.TARGET_MEMBER:
-            group.targets.pop(key.member_id, None)
-        elif kind == records.MEMBER:
-            group.remove(key.member_id)
-        elif key.member_id in group.members:
-            member = group.members[key.member_id]
-            none = AssignedTasks()
-            group.put(msgspec.structs.replace(member, member_epoch=-1, previous_epoch=-1, assigned=none, revoking=none))
-            group.revocations_ms.pop(key.member_id, None)
-        return False
+                self._modern.apply(effect)

@@ -14,14 +14,14 @@ from __future__ import annotations
 import msgspec
 
 from ottla.coordinator.group.epochs import JOIN_EPOCH
-from ottla.coordinator.group.streams.answers import endpoint_partitions, task_ids
+from ottla.coordinator.group.modern.effects import MemberSeen
+from ottla.coordinator.group.streams.answers import endpoint_partitions
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology, configure
 from ottla.coordinator.group.streams.effects import (
     DelayFirstAssignment,
     KeepTaskOffsets,
     RaiseEndpointEpoch,
     RequestShutdown,
-    StreamsMemberSeen,
 )
 from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGroup
 from ottla.coordinator.group.streams.joining import member_of, with_news
@@ -38,7 +38,7 @@ from ottla.coordinator.group.streams.records import (
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.status import StatusCode, status
 from ottla.coordinator.group.streams.target import TaskTarget, next_target
-from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
+from ottla.coordinator.group.streams.tasks import Tasks, task_ids, without_epochs
 from ottla.coordinator.group.streams.topology import Topology, required_topics_hash, topology_from_heartbeat
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import Effect, LogRecord, Result
@@ -105,7 +105,7 @@ class _Beat:
         if target.delayed_by is not None:
             self._statuses.append(status(StatusCode.ASSIGNMENT_DELAYED, f"Assignment delayed by the {target.delayed_by}."))
         member = self._reconciled(member, target)
-        self._effects.append(StreamsMemberSeen(group.group_id, member.member_id, self._now_ms))
+        self._effects.append(MemberSeen(group.group_id, member.member_id, self._now_ms))
         if request.shutdown_application:
             self._effects.append(RequestShutdown(group.group_id, member.member_id))
         return self._answered(before, member, replaced, configured)

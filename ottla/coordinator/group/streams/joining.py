@@ -8,17 +8,11 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.group import known_member, static_member
 from ottla.coordinator.group.streams.effects import RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
-from ottla.coordinator.group.streams.records import (
-    current_record,
-    member_record,
-    member_tombstones,
-    metadata_record,
-    target_metadata_record,
-    target_record,
-)
+from ottla.coordinator.group.streams.records import RECORDS, current_record, member_record, metadata_record, target_record
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
 from ottla.coordinator.result import Effect, LogRecord, Result
@@ -34,12 +28,12 @@ def member_of(
     if is_joining:
         _check_size(group, request, max_size)
     if request.instance_id is None:
-        known = group.members.get(request.member_id) if is_joining else group.member(request.member_id)
+        known = group.members.get(request.member_id) if is_joining else known_member(group, request.member_id)
         if known is None:
             return StreamsGroupMember(request.member_id), None
         _check_epoch(known, request)
         return known, None
-    static = group.static_member(request.instance_id)
+    static = static_member(group, request.instance_id)
     if not is_joining:
         known = _known_static(static, request)
         _check_epoch(known, request)
@@ -51,7 +45,7 @@ def member_of(
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
     member = msgspec.structs.replace(static, member_id=request.member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
-        *member_tombstones(group.group_id, static.member_id),
+        *RECORDS.member_tombstones(group.group_id, static.member_id),
         member_record(group.group_id, member),
         target_record(group.group_id, member.member_id, group.targets.get(static.member_id, Tasks())),
         current_record(group.group_id, member),
@@ -124,9 +118,9 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
     if request.shutdown_application:
         effects.append(RequestShutdown(group.group_id, request.member_id))
     if request.instance_id is None:
-        member = group.member(request.member_id)
+        member = known_member(group, request.member_id)
     else:
-        member = _known_static(group.static_member(request.instance_id), request)
+        member = _known_static(static_member(group, request.instance_id), request)
     if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
         away = msgspec.structs.replace(
             member, member_epoch=STATIC_LEAVE_EPOCH, assigned=member.assigned.with_epochs_reset(), revoking=AssignedTasks()
@@ -140,9 +134,9 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
 
 def fenced(group: StreamsGroup, member_ids: Collection[str]) -> list[LogRecord]:
     """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
-    records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
+    records = [record for member_id in member_ids for record in RECORDS.member_tombstones(group.group_id, member_id)]
     metadata = msgspec.structs.replace(group.metadata, epoch=group.metadata.epoch + 1)
     records.append(metadata_record(group.group_id, metadata))
     if len(member_ids) == len(group.members):
-        records.append(target_metadata_record(group.group_id, metadata.epoch, 0))
+        records.append(RECORDS.target_epoch_record(group.group_id, metadata.epoch, 0))
     return records

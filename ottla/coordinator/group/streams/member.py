@@ -6,11 +6,10 @@ from enum import IntEnum
 
 import msgspec
 
+from ottla.coordinator.group.modern.group import UNKNOWN_TIMEOUT_MS
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 
 UNKNOWN_TOPOLOGY_EPOCH = -1
-UNKNOWN_TIMEOUT_MS = -1
-"""The rebalance timeout of a member whose metadata record was not replayed yet. Every joining member sends its timeout."""
 
 Endpoint = tuple[str, int]
 """Host and port where the application answers interactive queries."""

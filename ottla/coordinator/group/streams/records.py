@@ -7,40 +7,26 @@ from typing import Any
 
 import msgspec
 
+from ottla.coordinator.group.modern.records import group_key, member_key, modern_records
 from ottla.coordinator.group.streams.member import StreamsGroupMember, state_of
-from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskEpochs, Tasks, TaskSet
+from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskEpochs, Tasks, task_ids
 from ottla.coordinator.group.streams.topology import Topology, topology_of
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.messages import streams_group_current_member_assignment_key as current_key
 from ottla.protocol.messages import streams_group_current_member_assignment_value as current_value
-from ottla.protocol.messages import streams_group_member_metadata_key as member_key
+from ottla.protocol.messages import streams_group_member_metadata_key as member_metadata_key
 from ottla.protocol.messages import streams_group_member_metadata_value as member_value
 from ottla.protocol.messages import streams_group_metadata_key as metadata_key
 from ottla.protocol.messages import streams_group_metadata_value as metadata_value
 from ottla.protocol.messages import streams_group_target_assignment_member_key as target_key
 from ottla.protocol.messages import streams_group_target_assignment_member_value as target_value
 from ottla.protocol.messages import streams_group_target_assignment_metadata_key as target_metadata_key
-from ottla.protocol.messages import streams_group_target_assignment_metadata_value as target_metadata_value
 from ottla.protocol.messages import streams_group_topology_key as topology_key
 from ottla.protocol.messages import streams_group_topology_value as topology_value
 
-METADATA = metadata_key.RECORD_TYPE
-MEMBER = member_key.RECORD_TYPE
-TARGET_METADATA = target_metadata_key.RECORD_TYPE
-TARGET_MEMBER = target_key.RECORD_TYPE
-CURRENT = current_key.RECORD_TYPE
 TOPOLOGY = topology_key.RECORD_TYPE
-
-KINDS = {
-    METADATA: metadata_key,
-    MEMBER: member_key,
-    TARGET_METADATA: target_metadata_key,
-    TARGET_MEMBER: target_key,
-    CURRENT: current_key,
-    TOPOLOGY: topology_key,
-}
-"""The schema of each record type, which is the version number at the start of the key."""
+RECORDS = modern_records(metadata_key, member_metadata_key, target_metadata_key, target_key, current_key, {TOPOLOGY: topology_key})
 
 NO_EPOCH = -1
 """The epoch if no topology was validated, or if no description of a topology was stored or refused."""
@@ -61,19 +47,7 @@ class GroupMetadata(msgspec.Struct, frozen=True):
     undescribed_epoch: int = NO_EPOCH
 
 
-def _key(kind: int, message: Any) -> bytes:
-    return kind.to_bytes(2, "big") + encode_record(KINDS[kind], message, 0)[2:]
-
-
-def read_key(kind: int, key: bytes) -> Any:
-    return decode_record(KINDS[kind], b"\0\0" + key[2:])
-
-
 # a group
-
-
-def _group_key(kind: int, group_id: str) -> bytes:
-    return _key(kind, metadata_key.StreamsGroupMetadataKey(group_id=group_id))
 
 
 def metadata_record(group_id: str, metadata: GroupMetadata) -> LogRecord:
@@ -86,7 +60,7 @@ def metadata_record(group_id: str, metadata: GroupMetadata) -> LogRecord:
         stored_description_topology_epoch=metadata.described_epoch,
         failed_description_topology_epoch=metadata.undescribed_epoch,
     )
-    return LogRecord(_group_key(METADATA, group_id), encode_record(metadata_value, value, 0))
+    return LogRecord(group_key(RECORDS.metadata, group_id), encode_record(metadata_value, value, 0))
 
 
 def read_metadata(raw: bytes) -> GroupMetadata:
@@ -101,21 +75,8 @@ def read_metadata(raw: bytes) -> GroupMetadata:
     )
 
 
-def target_metadata_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at once."""
-    value = target_metadata_value.StreamsGroupTargetAssignmentMetadataValue(
-        assignment_epoch=epoch, assignment_timestamp=assigned_ms
-    )
-    return LogRecord(_group_key(TARGET_METADATA, group_id), encode_record(target_metadata_value, value, 0))
-
-
-def read_target_metadata(raw: bytes) -> tuple[int, int]:
-    value = decode_record(target_metadata_value, raw)
-    return value.assignment_epoch, value.assignment_timestamp
-
-
 def topology_record(group_id: str, topology: Topology) -> LogRecord:
-    return LogRecord(_group_key(TOPOLOGY, group_id), encode_record(topology_value, topology.as_value(), 0))
+    return LogRecord(group_key(TOPOLOGY, group_id), encode_record(topology_value, topology.as_value(), 0))
 
 
 def read_topology(raw: bytes) -> Topology:
@@ -124,22 +85,10 @@ def read_topology(raw: bytes) -> Topology:
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
     """Return tombstones for all records of a group, in Kafka's order."""
-    members = list(member_ids)
-    return [
-        *(LogRecord(_member_key(CURRENT, group_id, m), None) for m in members),
-        *(LogRecord(_member_key(TARGET_MEMBER, group_id, m), None) for m in members),
-        LogRecord(_group_key(TARGET_METADATA, group_id), None),
-        *(LogRecord(_member_key(MEMBER, group_id, m), None) for m in members),
-        LogRecord(_group_key(METADATA, group_id), None),
-        LogRecord(_group_key(TOPOLOGY, group_id), None),
-    ]
+    return RECORDS.group_tombstones(group_id, member_ids, group_key(RECORDS.metadata, group_id), group_key(TOPOLOGY, group_id))
 
 
 # a member
-
-
-def _member_key(kind: int, group_id: str, member_id: str) -> bytes:
-    return _key(kind, member_key.StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
 
 
 def member_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
@@ -155,7 +104,7 @@ def member_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
         user_endpoint=None if endpoint is None else member_value.Endpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=[member_value.KeyValue(key=key, value=tag) for key, tag in sorted(member.client_tags.items())],
     )
-    return LogRecord(_member_key(MEMBER, group_id, member.member_id), encode_record(member_value, value, 0))
+    return LogRecord(member_key(RECORDS.member, group_id, member.member_id), encode_record(member_value, value, 0))
 
 
 def read_member(raw: bytes) -> dict[str, Any]:
@@ -177,11 +126,11 @@ def read_member(raw: bytes) -> dict[str, Any]:
 
 def target_record(group_id: str, member_id: str, target: Tasks) -> LogRecord:
     value = target_value.StreamsGroupTargetAssignmentMemberValue(
-        active_tasks=_ids(target_value.TaskIds, target.active),
-        standby_tasks=_ids(target_value.TaskIds, target.standby),
-        warmup_tasks=_ids(target_value.TaskIds, target.warmup),
+        active_tasks=task_ids(target_value.TaskIds, target.active),
+        standby_tasks=task_ids(target_value.TaskIds, target.standby),
+        warmup_tasks=task_ids(target_value.TaskIds, target.warmup),
     )
-    return LogRecord(_member_key(TARGET_MEMBER, group_id, member_id), encode_record(target_value, value, 0))
+    return LogRecord(member_key(RECORDS.target_member, group_id, member_id), encode_record(target_value, value, 0))
 
 
 def read_target(raw: bytes) -> Tasks:
@@ -196,13 +145,13 @@ def current_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
         previous_member_epoch=member.previous_epoch,
         state=int(member.state),
         active_tasks=_with_epochs(assigned.active),
-        standby_tasks=_ids(current_value.TaskIds, assigned.standby),
-        warmup_tasks=_ids(current_value.TaskIds, assigned.warmup),
+        standby_tasks=task_ids(current_value.TaskIds, assigned.standby),
+        warmup_tasks=task_ids(current_value.TaskIds, assigned.warmup),
         active_tasks_pending_revocation=_with_epochs(revoking.active),
-        standby_tasks_pending_revocation=_ids(current_value.TaskIds, revoking.standby),
-        warmup_tasks_pending_revocation=_ids(current_value.TaskIds, revoking.warmup),
+        standby_tasks_pending_revocation=task_ids(current_value.TaskIds, revoking.standby),
+        warmup_tasks_pending_revocation=task_ids(current_value.TaskIds, revoking.warmup),
     )
-    return LogRecord(_member_key(CURRENT, group_id, member.member_id), encode_record(current_value, value, 0))
+    return LogRecord(member_key(RECORDS.current, group_id, member.member_id), encode_record(current_value, value, 0))
 
 
 def read_current(raw: bytes) -> dict[str, Any]:
@@ -222,15 +171,7 @@ def read_current(raw: bytes) -> dict[str, Any]:
     }
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    return [LogRecord(_member_key(kind, group_id, member_id), None) for kind in (CURRENT, TARGET_MEMBER, MEMBER)]
-
-
 # tasks
-
-
-def _ids(make: Any, tasks: TaskSet) -> list[Any]:
-    return [make(subtopology_id=subtopology, partitions=sorted(tasks[subtopology])) for subtopology in sorted(tasks)]
 
 
 def _with_epochs(tasks: TaskEpochs) -> list[current_value.TaskIds]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ottla.coordinator.group.assignment_interval import may_assign
+from ottla.coordinator.group.modern.group import with_member
+from ottla.coordinator.group.modern.target import may_assign
 from ottla.coordinator.group.streams.assignor import TaskMember, assign
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
-from ottla.coordinator.group.streams.records import GroupMetadata, target_metadata_record, target_record
+from ottla.coordinator.group.streams.records import RECORDS, GroupMetadata, target_record
 from ottla.coordinator.group.streams.requests import STANDBYS_CONFIG, StreamsGroupConfig
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
 from ottla.coordinator.result import LogRecord
@@ -41,9 +42,7 @@ def next_target(
     the heartbeat."""
     if group.delayed_until_ms is not None and not is_delay_over:
         return TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
-    members, targets = dict(group.members), group.targets
-    if member is not None:
-        members, targets = _with(group, member)
+    members, targets = with_member(group, group.targets, member)
     if group.assignment_epoch >= metadata.epoch:
         return TaskTarget(group.assignment_epoch, targets)
     if not may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
@@ -52,23 +51,12 @@ def next_target(
     records = [
         target_record(group.group_id, member_id, tasks) for member_id, tasks in assigned.items() if targets.get(member_id) != tasks
     ]
-    records.append(target_metadata_record(group.group_id, metadata.epoch, now_ms))
+    records.append(RECORDS.target_epoch_record(group.group_id, metadata.epoch, now_ms))
     return TaskTarget(metadata.epoch, assigned, records)
 
 
-def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, StreamsGroupMember], dict[str, Tasks]]:
-    """Return the members and their targets once ``member`` has replaced its old state, or the static member with its instance
-    id."""
-    members, targets = {**group.members, member.member_id: member}, group.targets
-    replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
-    if replaced is not None and replaced != member.member_id:
-        members.pop(replaced)
-        targets = {(member.member_id if member_id == replaced else member_id): tasks for member_id, tasks in targets.items()}
-    return members, targets
-
-
 def _assigned(
-    group: StreamsGroup, members: dict[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
+    group: StreamsGroup, members: Mapping[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
 ) -> dict[str, Tasks]:
     """Assign tasks to all members. While topics are missing, no member gets a task."""
     if configured.subtopologies is None or not configured.is_ready:

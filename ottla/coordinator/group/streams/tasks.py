@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -85,3 +86,8 @@ def _overlap(some: TaskSet, others: TaskSet) -> bool:
 
 def _is_part(some: TaskSet, others: TaskSet) -> bool:
     return all(subtopology in others and partitions <= others[subtopology] for subtopology, partitions in some.items())
+
+
+def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
+    """Return the tasks as ``make``, a list of a message of Kafka, has them."""
+    return [make(subtopology_id=subtopology, partitions=sorted(tasks[subtopology])) for subtopology in sorted(tasks)]

@@ -1,0 +1,11 @@
+"""The common part of the groups in which the broker assigns: consumer, streams and share groups (AbstractModernGroup of Kafka).
+
+Each protocol keeps its heartbeat, its own records and its reconciliation, and passes to this package what is its own
+(`groups.ModernProtocol`); the package imports no protocol.
+
+- `effects`: changes of consumer, streams and share groups in memory that follow once a decision's records are in the log.
+- `group`: what groups of all three protocols have, and what is done with it (AbstractModernGroup and ModernGroupMember of Kafka).
+- `groups`: all groups of one modern protocol in a shard: the replay of their records, and their deadlines.
+- `records`: records that consumer, streams and share groups have in common (GroupCoordinatorRecordHelpers of Kafka).
+- `target`: when a target assignment may be computed, and the input of an assignor (TargetAssignmentBuilder of Kafka).
+"""

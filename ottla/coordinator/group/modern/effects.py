@@ -1,0 +1,29 @@
+"""Changes of consumer, streams and share groups in memory that follow once a decision's records are in the log."""
+
+from __future__ import annotations
+
+from ottla.coordinator.result import Effect
+
+
+class ModernEffect(Effect, frozen=True):
+    """An effect on one group. `GroupShard.apply` finds the group's protocol by its id."""
+
+    group_id: str
+
+
+class MemberSeen(ModernEffect, frozen=True):
+    """Restart the session of a member that sent a heartbeat. Without ``timeout_ms``, it takes the group's session timeout."""
+
+    member_id: str
+    now_ms: int
+    timeout_ms: int | None = None
+
+
+class TopicsRead(ModernEffect, frozen=True):
+    """The group has evaluated the current state of its subscribed topics."""
+
+
+class AwaitNextDeadline(ModernEffect, frozen=True):
+    """Check a group's deadlines at the next of them, but after ``now_ms``."""
+
+    now_ms: int
