@@ -14,6 +14,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Consu
 from ottla.coordinator.result import Result
 from ottla.protocol.steps import run
 from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorld, topic_id
+from tests.coordinator.heartbeats import consumer_heartbeat
 
 
 def in_turn(members: Mapping[str, AssignorMember], counts: Mapping[bytes, int]) -> dict[str, Assignment]:
@@ -82,7 +83,8 @@ class ConsumerGroupWorld(HeartbeatGroupsWorld[ConsumerGroups]):
             "client_id": "client",
             "client_host": "/host",
         }
-        return ConsumerHeartbeat(**{**fields, **options})
+        given = {**fields, **options}
+        return consumer_heartbeat(given.pop("group_id"), given.pop("member_id"), given.pop("member_epoch"), **given)
 
     def beat(self, consumer: Consumer, **options: Any) -> ConsumerHeartbeatAnswer:
         """Send a heartbeat with the consumer's state. ``options`` override fields of the request."""

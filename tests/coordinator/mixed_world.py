@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.classic.group import ClassicGroupState
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.consumer_protocol import read_assignment, read_subscription, written_assignment
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, MigrationPolicy, SyncAnswer, SyncRequest
@@ -21,6 +21,7 @@ from ottla.protocol.messages import consumer_protocol_subscription
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
 from tests.coordinator.consumer_world import in_turn, logged
 from tests.coordinator.group_world import GROUP, FakeTopics, GroupShardWorld, topic_id
+from tests.coordinator.heartbeats import consumer_heartbeat
 
 PARTITIONS = 6
 SESSION_MS, REBALANCE_MS, CONSUMER_SESSION_MS = 10_000, 20_000, 45_000
@@ -122,7 +123,7 @@ class MixedGroupWorld(GroupShardWorld):
             client.owned = {}
             given = {"topic_names": ["t"], "rebalance_timeout_ms": REBALANCE_MS, **given}
         owned = {topic_id(t): p for t, p in client.owned.items()}
-        beat = ConsumerHeartbeat(
+        beat = consumer_heartbeat(
             GROUP, client.member_id, client.epoch, **{"instance_id": client.instance_id, "owned": owned, **given}
         )
         answer: ConsumerHeartbeatAnswer = self.run_retried(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
@@ -132,7 +133,7 @@ class MixedGroupWorld(GroupShardWorld):
         return answer
 
     def leave(self, client: ConsumerClient, epoch: int = -1) -> None:
-        beat = ConsumerHeartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
+        beat = consumer_heartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
         self.run_retried(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch, client.owned = 0, {}
 

@@ -13,7 +13,7 @@ from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
 from ottla.coordinator.group.consumer.member import HeldPartitions
-from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
+from ottla.coordinator.group.modern.requests import Heartbeat
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -37,21 +37,8 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
         if not ports.groups.offers_consumer_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         owned = await _owned(request.topic_partitions)
-        beat = ConsumerHeartbeat(
-            group_id=request.group_id,
-            member_id=request.member_id,
-            member_epoch=request.member_epoch,
-            instance_id=request.instance_id,
-            rack_id=request.rack_id,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            topic_names=request.subscribed_topic_names,
-            topic_regex=request.subscribed_topic_regex,
-            assignor=request.server_assignor,
-            owned=owned,
-            client_id=context.client_id,
-            client_host=f"/{context.client_host}",
-        )
-        check_heartbeat(beat, context.version, ports.groups.config.consumer_of(beat.group_id).assignors)
+        beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version, owned)
+        check_heartbeat(beat, ports.groups.config.consumer_of(request.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
         expansions = await shard.consumers.expansions(beat)
         # The coordinator may have been reloaded during the steps.

@@ -13,7 +13,8 @@ from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
-from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
+from ottla.coordinator.group.modern.requests import Heartbeat
+from ottla.coordinator.group.share.requests import ShareHeartbeatAnswer, check_heartbeat
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -30,20 +31,12 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> ShareGroupHeartbeatResponse:
-    beat = ShareHeartbeat(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        member_epoch=request.member_epoch,
-        rack_id=request.rack_id,
-        topic_names=request.subscribed_topic_names,
-        client_id=context.client_id,
-        client_host=f"/{context.client_host}",
-    )
     try:
         if not ports.groups.offers_share_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
-        check_heartbeat(beat)
+        check_heartbeat(request)
         shard, runtime = ports.groups.shard(request.group_id)
+        beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version)
         outcome = runtime.execute(shard.share_heartbeat(beat, ports.clock.steady_ms()))
     except KafkaError as error:
         return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

@@ -17,8 +17,9 @@ from ottla.broker.handlers.create_topics import CREATE_WORK, create
 from ottla.broker.loop.env import Clock, Randomness
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
+from ottla.coordinator.group.modern.requests import Heartbeat
 from ottla.coordinator.group.streams.configuration import InternalTopic
-from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, check_heartbeat
+from ottla.coordinator.group.streams.requests import StreamsHeartbeatOutcome, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -43,7 +44,7 @@ async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: R
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         check_heartbeat(request)
         shard, runtime = ports.groups.shard(request.group_id)
-        beat = StreamsHeartbeat(request, context.client_id, f"/{context.client_host}", context.version)
+        beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version)
         outcome = runtime.execute(shard.streams_heartbeat(beat, ports.clock.steady_ms()))
     except KafkaError as error:
         return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

@@ -115,12 +115,12 @@ class GroupShard:
 
     def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
         """Handle a validated ConsumerGroupHeartbeat after `ConsumerGroups.expansions` has run. Raises `KafkaError`."""
-        group_id, upgrade = beat.group_id, Upgrade(None, [], [])
+        group_id, upgrade = beat.request.group_id, Upgrade(None, [], [])
         if group_id in self.streams.groups or group_id in self.shares.groups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group_id not in self.consumers.groups and self.exists(group_id):
             classic = ClassicView(group_id, self.groups.get(group_id))
-            if beat.member_epoch != JOIN_EPOCH:
+            if beat.request.member_epoch != JOIN_EPOCH:
                 raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
             if classic.group is None or classic.is_empty:
                 upgrade = Upgrade(None, classic.tombstones(), [])
@@ -146,7 +146,7 @@ class GroupShard:
 
     def share_heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
         """Handle a validated ShareGroupHeartbeat. Raises `KafkaError`."""
-        self.check_share_group(beat.group_id)
+        self.check_share_group(beat.request.group_id)
         return self.shares.heartbeat(beat, now_ms)
 
     def check_share_group(self, group_id: str) -> None:

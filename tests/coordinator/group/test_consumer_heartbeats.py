@@ -12,10 +12,10 @@ import pytest
 from ottla.coordinator.group.consumer.group import ConsumerGroupState
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
 from ottla.coordinator.group.consumer.member import ConsumerMemberState
-from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld
 from tests.coordinator.group_world import GROUP, topic_id
+from tests.coordinator.heartbeats import consumer_heartbeat
 
 T = topic_id("t")
 
@@ -315,16 +315,17 @@ def test_full_group_refuses_a_new_member() -> None:
     ],
 )
 def test_invalid_heartbeats_are_refused(changes: dict[str, Any], says: str) -> None:
-    beat = ConsumerHeartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={})
-    check_heartbeat(beat, 1, ["uniform"])
+    fields = {"group_id": GROUP, "member_id": "a", "rebalance_timeout_ms": 1, "topic_names": ["t"], "owned": {}}
+    check_heartbeat(consumer_heartbeat(epoch=0, **fields), ["uniform"])
+    given = {**fields, **changes}
     with refused(Code.INVALID_REQUEST, says):
-        check_heartbeat(msgspec.structs.replace(beat, **changes), 1, ["uniform"])
+        check_heartbeat(consumer_heartbeat(epoch=given.pop("member_epoch", 0), **given), ["uniform"])
 
 
 def test_version_0_generates_member_ids_and_unknown_assignors_are_refused() -> None:
-    beat = ConsumerHeartbeat(GROUP, "", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
+    beat = consumer_heartbeat(GROUP, "", 0, version=0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
     with refused(Code.UNSUPPORTED_ASSIGNOR, "ServerAssignor nobody's is not supported. Supported assignors: uniform, range."):
-        check_heartbeat(beat, 0, ["uniform", "range"])
+        check_heartbeat(beat, ["uniform", "range"])
 
 
 def test_reloaded_state_equals_live_state() -> None:

@@ -12,6 +12,7 @@ from ottla.coordinator.group.modern.group import late_members
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld, decided
 from tests.coordinator.group_world import BATCH_BYTES, GROUP, topic_id
+from tests.coordinator.heartbeats import consumer_heartbeat
 from tests.support.levels import seeds
 
 STEPS = 120
@@ -60,11 +61,11 @@ def step(world: ConsumerHistoryWorld, rng: random.Random, consumers: list[Consum
     if joins and consumer.instance_id is not None:
         consumer.member_id = f"{consumer.instance_id}-{len(world.log)}"
     says_all = joins or rng.random() < 0.3
-    beat = ConsumerHeartbeat(
+    beat = consumer_heartbeat(
         GROUP,
         consumer.member_id,
         epoch,
-        consumer.instance_id,
+        instance_id=consumer.instance_id,
         rebalance_timeout_ms=20_000 if says_all else -1,
         topic_names=rng.choice([["t"], ["t", "u"], ["u"], []]) if says_all else None,
         topic_regex=rng.choice([None, "", "t|v", "[uv]"]) if says_all else None,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ottla.coordinator.group.classic.group import ClassicGroupState
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, same_for_all
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeatAnswer, same_for_all
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.result import LogRecord
@@ -17,6 +17,7 @@ from tests.coordinator.classic_world import T0, ClassicGroupWorld, Client
 from tests.coordinator.consumer_world import in_turn
 from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP, FakeTopics, topic_id
+from tests.coordinator.heartbeats import consumer_heartbeat
 
 
 class GroupTypesWorld(ClassicGroupWorld):
@@ -31,7 +32,7 @@ class GroupTypesWorld(ClassicGroupWorld):
     def beat_consumer(self, member_id: str, epoch: int, **options: Any) -> ConsumerHeartbeatAnswer:
         if epoch == 0:
             options = {"topic_names": ["t"], "rebalance_timeout_ms": 10_000, "owned": {}, **options}
-        beat = ConsumerHeartbeat(GROUP, member_id, epoch, **options)
+        beat = consumer_heartbeat(GROUP, member_id, epoch, **options)
         answer: ConsumerHeartbeatAnswer = self.run(self.shard.heartbeat(beat, self.now_ms, {}))
         return answer
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from ottla.coordinator.group import named_topics
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat as check_consumer
-from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.streams.configuration import MAX_TASKS
 from ottla.coordinator.group.streams.requests import (
@@ -31,6 +29,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
 )
 from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld
 from tests.coordinator.group_world import GROUP
+from tests.coordinator.heartbeats import consumer_heartbeat
 
 
 def names(count: int, prefix: str = "n") -> list[str]:
@@ -41,13 +40,13 @@ def names(count: int, prefix: str = "n") -> list[str]:
 
 
 def test_number_of_topics_of_a_member_is_limited() -> None:
-    beat = ConsumerHeartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
-    check_consumer(beat, 1, ["uniform"])
-    beat = msgspec.structs.replace(beat, topic_names=names(MAX_MEMBER_TOPICS + 1))
+    beat = consumer_heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
+    check_consumer(beat, ["uniform"])
+    beat.request.subscribed_topic_names = names(MAX_MEMBER_TOPICS + 1)
     with pytest.raises(
         KafkaError, match=r"A member subscribes to 3001 topics by name, and may subscribe to 3000 at most."
     ) as error:
-        check_consumer(beat, 1, ["uniform"])
+        check_consumer(beat, ["uniform"])
     assert error.value.code is Code.INVALID_REQUEST
 
 

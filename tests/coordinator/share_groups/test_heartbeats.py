@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
-from ottla.coordinator.group.share.requests import NO_OFFSET, ShareHeartbeat, check_heartbeat
+from ottla.coordinator.group.share.requests import NO_OFFSET, check_heartbeat
 from ottla.protocol.errors import Code
 from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP, topic_id
+from tests.coordinator.heartbeats import share_heartbeat
 from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
 
 T = topic_id("t")
@@ -102,7 +105,7 @@ def test_heartbeat_epochs_are_fenced_except_after_a_lost_response(world: ShareGr
     with refused(Code.UNKNOWN_MEMBER_ID, "Member b is not a member of group g."):
         world.beat(Sharer("b", epoch=3))
     with refused(Code.GROUP_ID_NOT_FOUND, "Share group h not found."):
-        world.shard.heartbeat(ShareHeartbeat("h", "a", 3), world.now_ms)
+        world.shard.heartbeat(share_heartbeat("h", "a", 3), world.now_ms)
 
 
 def test_member_is_removed_when_it_leaves_or_its_session_expires(world: ShareGroupWorld) -> None:
@@ -178,10 +181,10 @@ def test_deleted_topic_is_removed_from_group_state(world: ShareGroupWorld) -> No
         ),
         ({"topic_names": []}, "SubscribedTopicNames must be set in first request."),
         ({"topic_names": None}, "SubscribedTopicNames must be set in first request."),
-        ({"member_epoch": -2}, "MemberEpoch is invalid."),
+        ({"epoch": -2}, "MemberEpoch is invalid."),
     ],
 )
-def test_invalid_heartbeats_are_refused(options: dict[str, object], says: str) -> None:
-    fields = {"group_id": "g", "member_id": "m", "member_epoch": 0, "topic_names": ["t"], **options}
+def test_invalid_heartbeats_are_refused(options: dict[str, Any], says: str) -> None:
+    fields: dict[str, Any] = {"group_id": "g", "member_id": "m", "epoch": 0, "topic_names": ["t"], **options}
     with refused(Code.INVALID_REQUEST, says):
-        check_heartbeat(ShareHeartbeat(**fields))  # type: ignore[arg-type]
+        check_heartbeat(share_heartbeat(**fields).request)

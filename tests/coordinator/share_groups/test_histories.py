@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from ottla.coordinator.group.share.requests import ShareHeartbeat
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.group_world import GROUP
+from tests.coordinator.heartbeats import share_heartbeat
 from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
 from tests.support.levels import seeds
 
@@ -36,7 +36,7 @@ def step(world: ShareHistoryWorld, rng: random.Random, sharers: list[Sharer]) ->
         return
     leaves = kind < 0.25
     topics = rng.choice([["t"], ["t", "u"], ["u"]]) if sharer.epoch == 0 or rng.random() < 0.3 else None
-    beat = ShareHeartbeat(GROUP, sharer.member_id, -1 if leaves else sharer.epoch, topic_names=topics)
+    beat = share_heartbeat(GROUP, sharer.member_id, -1 if leaves else sharer.epoch, topic_names=topics)
     try:
         outcome = world.run_retried(lambda: world.shard.heartbeat(beat, world.now_ms))
     except KafkaError:

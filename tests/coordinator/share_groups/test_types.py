@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
+from ottla.coordinator.group.share.requests import ShareHeartbeatOutcome
 from ottla.coordinator.invariants import check_groups
 from ottla.protocol.errors import Code
 from tests.coordinator.classic_world import Client
 from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group.test_group_types import GroupTypesWorld, settle_classic
 from tests.coordinator.group_world import GROUP
+from tests.coordinator.heartbeats import share_heartbeat
 
 
 class ShareTypesWorld(GroupTypesWorld):
@@ -20,7 +21,7 @@ class ShareTypesWorld(GroupTypesWorld):
         if epoch == 0:
             fields = {"topic_names": ["t"], **fields}
         outcome: ShareHeartbeatOutcome = self.run(
-            self.shard.share_heartbeat(ShareHeartbeat(GROUP, member_id, epoch, **fields), self.now_ms)
+            self.shard.share_heartbeat(share_heartbeat(GROUP, member_id, epoch, **fields), self.now_ms)
         )
         check_groups(self.shard, ())
         return outcome

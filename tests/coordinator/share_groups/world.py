@@ -11,11 +11,11 @@ from ottla.coordinator.group.share.groups import ShareGroups
 from ottla.coordinator.group.share.requests import (
     Initialization,
     ShareGroupConfig,
-    ShareHeartbeat,
     ShareHeartbeatAnswer,
     ShareHeartbeatOutcome,
 )
 from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorld, topic_id
+from tests.coordinator.heartbeats import share_heartbeat
 
 
 @dataclass
@@ -80,9 +80,9 @@ class ShareGroupWorld(HeartbeatGroupsWorld[ShareGroups]):
                 self.run(self.shard.initialized(initialization.group_id, initialization.partitions()))
 
     def beat(self, sharer: Sharer, **options: Any) -> ShareHeartbeatAnswer:
-        fields = {"member_epoch": sharer.epoch, "client_id": "client", "client_host": "/host", **options}
+        fields = {"epoch": options.pop("member_epoch", sharer.epoch), "client_id": "client", "client_host": "/host", **options}
         outcome: ShareHeartbeatOutcome = self.run(
-            self.shard.heartbeat(ShareHeartbeat(GROUP, sharer.member_id, **fields), self.now_ms)
+            self.shard.heartbeat(share_heartbeat(GROUP, sharer.member_id, **fields), self.now_ms)
         )
         sharer.take(outcome.answer)
         self.take(outcome.initialization)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from ottla.coordinator.group.consumer import classic_members, records
 from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
 from ottla.coordinator.group.consumer.effects import ClassicMemberJoined
@@ -60,7 +62,7 @@ class ConsumerGroups:
 
         The result is valid only until the event loop runs other work.
         """
-        group = self.groups.get(beat.group_id)
+        group = self.groups.get(beat.request.group_id)
         resolves_all = group is not None and group.is_stale and not group.is_resolving
         if group is not None and resolves_all:
             group.is_resolving = True
@@ -71,8 +73,9 @@ class ConsumerGroups:
                 group.is_resolving = False
 
     def _unknown(self, beat: ConsumerHeartbeat, *, resolves_all: bool) -> Collection[str]:
-        group, own = self.groups.get(beat.group_id), beat.topic_regex
-        if beat.member_epoch != JOIN_EPOCH and (is_leaving(beat) or group is None or beat.member_id not in group.members):
+        request = beat.request
+        group, own = self.groups.get(request.group_id), request.subscribed_topic_regex
+        if request.member_epoch != JOIN_EPOCH and (is_leaving(beat) or group is None or request.member_id not in group.members):
             return ()
         if group is None:
             return [own] if own else ()
@@ -89,17 +92,17 @@ class ConsumerGroups:
 
         Raises `KafkaError`.
         """
-        group = self.groups.get(beat.group_id) or upgraded
+        group = self.groups.get(beat.request.group_id) or upgraded
         if is_leaving(beat):
             if group is None:
-                raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {beat.group_id} not found.")
+                raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {beat.request.group_id} not found.")
             return leave(group, beat, partial(self._fenced, group, now_ms=now_ms))
-        if beat.member_epoch == JOIN_EPOCH:
-            if not beat.member_id:
-                beat.member_id = self._new_id()
-            group = ConsumerGroup(beat.group_id) if group is None else group
+        if beat.request.member_epoch == JOIN_EPOCH:
+            if not beat.request.member_id:
+                beat = replace(beat, request=replace(beat.request, member_id=self._new_id()))
+            group = ConsumerGroup(beat.request.group_id) if group is None else group
         if group is None:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Consumer group {beat.group_id} not found.")
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Consumer group {beat.request.group_id} not found.")
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
     def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:

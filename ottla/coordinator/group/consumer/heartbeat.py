@@ -20,7 +20,7 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions, is_subset
 from ottla.coordinator.group.consumer.records import RECORDS, current_record, epoch_record, member_record, regex_tombstone
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, is_full
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.modern.effects import MemberSeen
 from ottla.coordinator.group.modern.group import known_member, static_member
@@ -29,36 +29,37 @@ from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 Out = Result[ConsumerHeartbeatAnswer]
 
 
-def check_heartbeat(beat: ConsumerHeartbeat, version: int, assignors: Iterable[str]) -> None:
+def check_heartbeat(beat: ConsumerHeartbeat, assignors: Iterable[str]) -> None:
     """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that no group would accept."""
 
     def refuse(message: str) -> KafkaError:
         return KafkaError(Code.INVALID_REQUEST, message)
 
-    epoch = beat.member_epoch
-    check_member_topics(beat.topic_names or ())
-    if not beat.member_id.strip() and (version >= 1 or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):
+    request, epoch = beat.request, beat.request.member_epoch
+    check_member_topics(request.subscribed_topic_names or ())
+    if not request.member_id.strip() and (beat.version >= 1 or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):
         raise refuse("MemberId can't be empty.")
-    for text, name in ((beat.group_id, "GroupId"), (beat.instance_id, "InstanceId"), (beat.rack_id, "RackId")):
+    for text, name in ((request.group_id, "GroupId"), (request.instance_id, "InstanceId"), (request.rack_id, "RackId")):
         if text is not None and not text.strip():
             raise refuse(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
-        if beat.rebalance_timeout_ms == -1:
+        if request.rebalance_timeout_ms == -1:
             raise refuse("RebalanceTimeoutMs must be provided in first request.")
         if beat.owned is None or beat.owned:
             raise refuse("TopicPartitions must be empty when (re-)joining.")
-        if beat.topic_names is None and beat.topic_regex is None:
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
             raise refuse("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    elif epoch == STATIC_LEAVE_EPOCH and beat.instance_id is None:
+    elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         raise refuse("InstanceId can't be null.")
     elif epoch < STATIC_LEAVE_EPOCH:
         raise refuse("MemberEpoch is invalid.")
-    if beat.assignor is not None and beat.assignor not in assignors:
-        message = f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {', '.join(assignors)}."
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."
         raise KafkaError(Code.UNSUPPORTED_ASSIGNOR, message)
 
 
@@ -75,8 +76,8 @@ def heartbeat(
 
     Raises `KafkaError`.
     """
-    check_size(group, beat.member_id, beat.instance_id, config)
-    out: Out = Result(ConsumerHeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
+    check_size(group, beat.request.member_id, beat.request.instance_id, config)
+    out: Out = Result(ConsumerHeartbeatAnswer(beat.request.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
     member = _with_news(before, beat)
     check_group_topics(group.subscribers, before.topic_names, member.topic_names)
@@ -86,7 +87,7 @@ def heartbeat(
     out.effects.append(MemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
-    if beat.member_epoch == JOIN_EPOCH or beat.is_full or (member is not before and member.assigned != before.assigned):
+    if beat.request.member_epoch == JOIN_EPOCH or is_full(beat) or (member is not before and member.assigned != before.assigned):
         answer.assignment = member.assigned
     return out
 
@@ -107,27 +108,28 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
 
     A predecessor that uses the classic protocol need not leave first, because that protocol has no temporary leave.
     """
-    is_joining = beat.member_epoch == JOIN_EPOCH
-    if beat.instance_id is None:
-        known = group.members.get(beat.member_id) if is_joining else known_member(group, beat.member_id)
+    request = beat.request
+    is_joining = request.member_epoch == JOIN_EPOCH
+    if request.instance_id is None:
+        known = group.members.get(request.member_id) if is_joining else known_member(group, request.member_id)
         if known is None:
-            return ConsumerGroupMember(beat.member_id)
+            return ConsumerGroupMember(request.member_id)
         _check_epoch(known, beat)
         return known
-    static = static_member(group, beat.instance_id)
+    static = static_member(group, request.instance_id)
     if not is_joining:
-        known = known_static(static, beat)
+        known = known_static(static, request)
         _check_epoch(known, beat)
         return known
     if static is None:
-        return group.members.get(beat.member_id) or ConsumerGroupMember(beat.member_id)
+        return group.members.get(request.member_id) or ConsumerGroupMember(request.member_id)
     if static.classic is None and static.member_epoch != STATIC_LEAVE_EPOCH:
         message = (
-            f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join the group because the instance id"
-            f" is owned by {static.member_id} member."
+            f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because the"
+            f" instance id is owned by {static.member_id} member."
         )
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
-    return successor(group, static, beat.member_id, out.records)
+    return successor(group, static, request.member_id, out.records)
 
 
 def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str, records: list[LogRecord]) -> ConsumerGroupMember:
@@ -142,12 +144,14 @@ def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str,
     return member
 
 
-def known_static(static: ConsumerGroupMember | None, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
+def known_static(static: ConsumerGroupMember | None, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupMember:
     """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has replaced it."""
     if static is None:
-        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {beat.instance_id} is unknown.")
-    if static.member_id != beat.member_id:
-        message = f"Static member {beat.member_id} with instance id {beat.instance_id} was fenced by member {static.member_id}."
+        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+    if static.member_id != request.member_id:
+        message = (
+            f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member {static.member_id}."
+        )
         raise KafkaError(Code.FENCED_INSTANCE_ID, message)
     return static
 
@@ -157,7 +161,7 @@ def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
 
     A member may send its previous epoch if it lost the last response, but then must not own more than its assignment.
     """
-    received, known = beat.member_epoch, member.member_epoch
+    received, known = beat.request.member_epoch, member.member_epoch
     if received in (JOIN_EPOCH, known):
         return
     if received < known and received == member.previous_epoch and is_subset(beat.owned, member.assigned):
@@ -171,13 +175,14 @@ def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
 
 def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
     """Return the member with the heartbeat's changes, or the same object if nothing changes."""
+    request = beat.request
     says = {
-        "instance_id": beat.instance_id,
-        "rack_id": beat.rack_id,
-        "rebalance_timeout_ms": None if beat.rebalance_timeout_ms == -1 else beat.rebalance_timeout_ms,
-        "topic_names": None if beat.topic_names is None else frozenset(beat.topic_names),
-        "topic_regex": beat.topic_regex,
-        "assignor": beat.assignor,
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+        "topic_names": None if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+        "topic_regex": request.subscribed_topic_regex,
+        "assignor": request.server_assignor,
         "client_id": beat.client_id,
         "client_host": beat.client_host,
     }
@@ -195,12 +200,13 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
 
     ``fence`` removes the member, and decides which type of group the others form.
     """
-    answer = ConsumerHeartbeatAnswer(beat.member_id, beat.member_epoch)
-    if beat.instance_id is None:
-        member = known_member(group, beat.member_id)
+    request = beat.request
+    answer = ConsumerHeartbeatAnswer(request.member_id, request.member_epoch)
+    if request.instance_id is None:
+        member = known_member(group, request.member_id)
     else:
-        member = known_static(static_member(group, beat.instance_id), beat)
-        if beat.member_epoch == STATIC_LEAVE_EPOCH:
+        member = known_static(static_member(group, request.instance_id), request)
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
             assigned: HeldPartitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
             away = msgspec.structs.replace(member, member_epoch=STATIC_LEAVE_EPOCH, assigned=assigned, revoking={})
             return Result(answer, records=[current_record(group.group_id, away)])
@@ -225,4 +231,4 @@ def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> 
 
 
 def is_leaving(beat: ConsumerHeartbeat) -> bool:
-    return beat.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+    return beat.request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)

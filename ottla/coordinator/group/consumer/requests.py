@@ -8,6 +8,8 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignor
 from ottla.coordinator.group.consumer.member import HeldPartitions
+from ottla.coordinator.group.modern.requests import Heartbeat
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 class ConsumerGroupConfig(msgspec.Struct, frozen=True):
@@ -32,28 +34,14 @@ def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:
     return lambda group_id: config
 
 
-class ConsumerHeartbeat(msgspec.Struct):
-    """A ConsumerGroupHeartbeat request. A field is None if it is unchanged since the member last sent it."""
+ConsumerHeartbeat = Heartbeat[ConsumerGroupHeartbeatRequest]
 
-    group_id: str
-    member_id: str
-    member_epoch: int
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topic_names: list[str] | None = None
-    topic_regex: str | None = None
-    assignor: str | None = None
-    owned: Mapping[bytes, frozenset[int]] | None = None
-    client_id: str = ""
-    client_host: str = ""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the request has all fields. A member that does not know the broker's state sends them, and gets a full
-        response."""
-        has_subscription = self.topic_names is not None or self.topic_regex is not None
-        return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
+def is_full(beat: ConsumerHeartbeat) -> bool:
+    """Whether the request has all fields. A member that does not know the broker's state sends them, and gets a full response."""
+    request = beat.request
+    has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != -1 and has_subscription and beat.owned is not None
 
 
 class ConsumerHeartbeatAnswer(msgspec.Struct):

@@ -44,13 +44,13 @@ class ShareGroups:
 
     def heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
         """Handle a request after `requests.check_heartbeat`. Raises `KafkaError`."""
-        if beat.member_epoch == LEAVE_EPOCH:
-            return leave(self.group(beat.group_id), beat, self._topics)
-        if beat.member_epoch == JOIN_EPOCH:
-            group = self.groups.get(beat.group_id) or ShareGroup(beat.group_id)
+        if beat.request.member_epoch == LEAVE_EPOCH:
+            return leave(self.group(beat.request.group_id), beat, self._topics)
+        if beat.request.member_epoch == JOIN_EPOCH:
+            group = self.groups.get(beat.request.group_id) or ShareGroup(beat.request.group_id)
         else:
-            group = self.group(beat.group_id, "Share group")
-        return heartbeat(group, beat, self._config_of(beat.group_id), self._topics, now_ms)
+            group = self.group(beat.request.group_id, "Share group")
+        return heartbeat(group, beat, self._config_of(beat.request.group_id), self._topics, now_ms)
 
     def is_initializing(self, group_id: str, topic_id: bytes, partition: int) -> bool:
         """Whether the group waits for the share coordinator to initialize this partition's state."""

@@ -39,7 +39,7 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
     before = _member(group, beat, config)
     member = _with_news(before, beat)
     check_group_topics(group.subscribers, before.topic_names, member.topic_names)
-    out: Out = Result(ShareHeartbeatOutcome(ShareHeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms)))
+    out: Out = Result(ShareHeartbeatOutcome(ShareHeartbeatAnswer(beat.request.member_id, 0, config.heartbeat_interval_ms)))
     if member != before:
         out.records.append(member_record(group.group_id, member))
     changes = member.topic_names != before.topic_names
@@ -63,7 +63,11 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
     out.effects.append(MemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response.answer
     answer.member_epoch = assigned.member_epoch
-    if beat.member_epoch == JOIN_EPOCH or beat.topic_names is not None or assigned.assigned != before.assigned:
+    if (
+        beat.request.member_epoch == JOIN_EPOCH
+        or beat.request.subscribed_topic_names is not None
+        or assigned.assigned != before.assigned
+    ):
         answer.assignment = assigned.assigned
     out.response.initialization = missing_states(
         group, epoch, names, config.initialize_retry_interval_ms, topics, now_ms, out.records
@@ -76,14 +80,14 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
     """
-    known = group.members.get(beat.member_id)
+    known = group.members.get(beat.request.member_id)
     if known is None and len(group.members) >= config.max_size:
         message = f"The share group has reached its maximum capacity of {config.max_size} members."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
-    if beat.member_epoch == JOIN_EPOCH:
-        return known or ShareGroupMember(beat.member_id)
-    known = known_member(group, beat.member_id)
-    received, epoch = beat.member_epoch, known.member_epoch
+    if beat.request.member_epoch == JOIN_EPOCH:
+        return known or ShareGroupMember(beat.request.member_id)
+    known = known_member(group, beat.request.member_id)
+    received, epoch = beat.request.member_epoch, known.member_epoch
     # A member sends its previous epoch if it lost the last response.
     if received in (epoch, known.previous_epoch) and received <= epoch:
         return known
@@ -100,8 +104,10 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
 def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMember:
     return msgspec.structs.replace(
         member,
-        rack_id=member.rack_id if beat.rack_id is None else beat.rack_id,
-        topic_names=member.topic_names if beat.topic_names is None else frozenset(beat.topic_names),
+        rack_id=member.rack_id if beat.request.rack_id is None else beat.request.rack_id,
+        topic_names=member.topic_names
+        if beat.request.subscribed_topic_names is None
+        else frozenset(beat.request.subscribed_topic_names),
         client_id=beat.client_id,
         client_host=beat.client_host,
     )
@@ -138,8 +144,8 @@ def _at_target(
 
 def leave(group: ShareGroup, beat: ShareHeartbeat, topics: GroupTopics) -> Out:
     """Handle a member that leaves. Raises UNKNOWN_MEMBER_ID."""
-    member = known_member(group, beat.member_id)
-    answer = ShareHeartbeatAnswer(beat.member_id, beat.member_epoch)
+    member = known_member(group, beat.request.member_id)
+    answer = ShareHeartbeatAnswer(beat.request.member_id, beat.request.member_epoch)
     return Result(ShareHeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
 
 

@@ -8,8 +8,10 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.group.modern.requests import Heartbeat
 from ottla.coordinator.group.named_topics import check_member_topics
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 ASSIGNOR_NAME = "simple"
 MAX_MEMBER_ID_CHARACTERS = 36
@@ -29,16 +31,7 @@ class ShareGroupConfig(msgspec.Struct, frozen=True):
     max_size: int = 200
 
 
-class ShareHeartbeat(msgspec.Struct, frozen=True):
-    """A ShareGroupHeartbeat request. A field is None if it is unchanged since the member last sent it."""
-
-    group_id: str
-    member_id: str
-    member_epoch: int
-    rack_id: str | None = None
-    topic_names: list[str] | None = None
-    client_id: str = ""
-    client_host: str = ""
+ShareHeartbeat = Heartbeat[ShareGroupHeartbeatRequest]
 
 
 class ShareHeartbeatAnswer(msgspec.Struct):
@@ -78,15 +71,15 @@ def check_member_id(member_id: str | None) -> None:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid member id in the request.")
 
 
-def check_heartbeat(beat: ShareHeartbeat) -> None:
+def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     """Raise INVALID_REQUEST for a request that no group would accept."""
-    check_member_id(beat.member_id)
-    check_member_topics(beat.topic_names or ())
-    for text, name in ((beat.member_id, "MemberId"), (beat.group_id, "GroupId"), (beat.rack_id, "RackId")):
+    check_member_id(request.member_id)
+    check_member_topics(request.subscribed_topic_names or ())
+    for text, name in ((request.member_id, "MemberId"), (request.group_id, "GroupId"), (request.rack_id, "RackId")):
         if text is not None and not text.strip():
             raise KafkaError(Code.INVALID_REQUEST, f"{name} can't be empty.")
-    if beat.member_epoch == JOIN_EPOCH:
-        if not beat.topic_names:
+    if request.member_epoch == JOIN_EPOCH:
+        if not request.subscribed_topic_names:
             raise KafkaError(Code.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
-    elif beat.member_epoch < LEAVE_EPOCH:
+    elif request.member_epoch < LEAVE_EPOCH:
         raise KafkaError(Code.INVALID_REQUEST, "MemberEpoch is invalid.")

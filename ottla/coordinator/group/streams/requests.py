@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.modern.requests import Heartbeat
 from ottla.coordinator.group.streams.configuration import MAX_TASKS, InternalTopic
 from ottla.coordinator.group.streams.records import task_set
 from ottla.coordinator.group.streams.tasks import Tasks
@@ -51,13 +52,7 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
         return configs
 
 
-class StreamsHeartbeat(msgspec.Struct, frozen=True):
-    """A StreamsGroupHeartbeat request, its version and its client."""
-
-    request: StreamsGroupHeartbeatRequest
-    client_id: str = ""
-    client_host: str = ""
-    version: int = 1
+StreamsHeartbeat = Heartbeat[StreamsGroupHeartbeatRequest]
 
 
 class StreamsHeartbeatOutcome(msgspec.Struct):

@@ -1,0 +1,25 @@
+"""The one form in which heartbeats of all three protocols reach the coordinator: Kafka's own message, and its client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+R = TypeVar("R")
+
+
+class Heartbeat(msgspec.Struct, Generic[R], frozen=True):
+    """A heartbeat of a member, its client and its version. A field of the request is None if it is unchanged since the member last
+    sent it.
+
+    ``owned`` are the partitions that a member of a consumer group lists as its own, None if it lists none. The broker reads them in
+    steps, because there may be very many.
+    """
+
+    request: R
+    client_id: str = ""
+    client_host: str = ""
+    version: int = 1
+    owned: Mapping[bytes, frozenset[int]] | None = None
