@@ -1,4 +1,4 @@
-"""What groups of all three protocols have, and what is done with it (AbstractModernGroup and ModernGroupMember of Kafka)."""
+"""The common part of the groups of all three protocols (AbstractModernGroup and ModernGroupMember of Kafka)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class SessionConfig(Protocol):
 
 
 class ModernProtocol(NamedTuple, Generic[G]):
-    """What a protocol adds to the replay of its groups.
+    """The part of the replay that is different for each protocol.
 
     ``read_member`` and ``read_current`` decode the fields of a member in its two records. ``unassigned`` are its fields after the
     tombstone of its assignment. ``is_revoking``: whether a member must give up a part of its assignment in time, None if no member
