@@ -161,7 +161,7 @@ def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pyt
 
 
 def test_response_headers_are_not_shared_between_pages(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """wsgiref modifies the header list that it gets: it adds Content-Length if a page ends without an event."""
+    """WSGI allows a server to modify the header list that it gets."""
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     given: list[list[tuple[str, str]]] = []
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/console/v1/overview", "HTTP_HOST": "127.0.0.1", HAS_LEFT: lambda: True}

@@ -8,7 +8,6 @@ such clients starts as fast as one without the server.
 
 from __future__ import annotations
 
-import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +23,7 @@ from socket import (
     getaddrinfo,
     getnameinfo,
     has_dualstack_ipv6,
+    socket,
 )
 from typing import TYPE_CHECKING, Final
 
@@ -32,14 +32,12 @@ from ottla.addresses import LOOPBACK
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from ottla.broker.http.http_requests import RequestServer
-
 MAX_CONNECTIONS: Final = 16
 """Maximum number of connections served at once. Each needs a thread and a descriptor. Further connections are closed at once."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """Time in s that `BoundedHttpServer.close` waits for the thread that accepts connections."""
-POLL_INTERVAL_S: Final = 3_600.0
-"""Interval in s at which that thread checks by itself whether it must end. `BoundedHttpServer.close` wakes it at once."""
+ACCEPT_RETRY_S: Final = 0.1
+"""Time in s until the next attempt to accept a client, for example if the process has no free descriptor."""
 
 
 class BoundedHttpServer:
@@ -63,36 +61,47 @@ class BoundedHttpServer:
         self.port: int = self._address[1]
         self._app = app
         self._on_bug = on_bug
-        self._server: RequestServer | None = None
-        self._is_closed = False
+        self._clients: set[socket] = set()
+        self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
 
     def serve(self) -> None:
         self._thread.start()
 
     def _serve(self) -> None:
-        select.select([self._socket], [], [])
-        if self._is_closed:
-            return
-        from ottla.broker.http.http_requests import RequestServer
+        while not self._is_closed.is_set():
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                self._is_closed.wait(ACCEPT_RETRY_S)
+                continue
+            if len(self._clients) >= MAX_CONNECTIONS:
+                client.close()
+                continue
+            self._clients.add(client)
+            try:
+                threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
+            except RuntimeError:
+                # The system has no further thread.
+                self._end(client)
 
-        self._server = RequestServer(self._socket, self._app, MAX_CONNECTIONS, self._on_bug)
-        if not self._is_closed:
-            self._server.serve_forever(POLL_INTERVAL_S)
+    def _serve_client(self, client: socket) -> None:
+        from ottla.broker.http.http_requests import Exchange
+
+        try:
+            Exchange(client, self._app, self._on_bug).run()
+        finally:
+            self._end(client)
+
+    def _end(self, client: socket) -> None:
+        self._clients.discard(client)
+        client.close()
 
     def close(self) -> None:
-        self._is_closed = True
+        self._is_closed.set()
         if self._thread.ident is not None:
-            self._end_thread()
+            host = getnameinfo(self._address, NI_NUMERICHOST | NI_NUMERICSERV)[0]
+            with suppress(OSError):
+                create_connection((LOOPBACK.get(host, host), self.port), CLOSE_TIMEOUT_S).close()
+            self._thread.join(CLOSE_TIMEOUT_S)
         self._socket.close()
-
-    def _end_thread(self) -> None:
-        ending = None
-        if self._server is not None:
-            ending = threading.Thread(target=self._server.shutdown, daemon=True)
-            ending.start()
-        host = getnameinfo(self._address, NI_NUMERICHOST | NI_NUMERICSERV)[0]
-        with suppress(OSError):
-            create_connection((LOOPBACK.get(host, host), self.port), CLOSE_TIMEOUT_S).close()
-        for thread in filter(None, (ending, self._thread)):
-            thread.join(CLOSE_TIMEOUT_S)
