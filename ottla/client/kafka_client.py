@@ -6,15 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from ottla.client import groups, producing, reading, topics, transactions
 from ottla.client.brokers import TIMEOUT_S, BrokerConnections
 from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
 from ottla.client.errors import ClientError
-from ottla.client.groups import GroupDescription, GroupListing
-from ottla.client.reading import MAX_RECORDS, Isolation, Positions
+from ottla.client.groups import GroupDescription, GroupListing, list_groups
+from ottla.client.groups import describe as describe_group
+from ottla.client.groups import lag as lag_of
+from ottla.client.producing import produce
+from ottla.client.reading import MAX_RECORDS, Isolation, Positions, read, stream
 from ottla.client.records import ConsumedRecord, NewRecord
-from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
-from ottla.client.transactions import TransactionDescription, TransactionListing
+from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing, list_topics
+from ottla.client.topics import create as create_topic
+from ottla.client.topics import delete as delete_topic
+from ottla.client.topics import describe as describe_topic
+from ottla.client.transactions import TransactionDescription, TransactionListing, list_transactions
+from ottla.client.transactions import describe as describe_transaction
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -58,22 +64,22 @@ class KafkaClient:
         replication_factor: int = BROKER_DEFAULT,
     ) -> None:
         """Create a topic, and wait until it can be written to. The default number of partitions is the brokers' num.partitions."""
-        topics.create(self.brokers, name, partitions, configs, replication_factor)
+        create_topic(self.brokers, name, partitions, configs, replication_factor)
 
     def delete_topic(self, name: str) -> None:
-        topics.delete(self.brokers, name)
+        delete_topic(self.brokers, name)
 
     def topics(self, *, internal: bool = False) -> list[TopicListing]:
-        return topics.list_topics(self.brokers, internal=internal)
+        return list_topics(self.brokers, internal=internal)
 
     def topic(self, name: str) -> TopicDescription:
-        return topics.describe(self.brokers, name)
+        return describe_topic(self.brokers, name)
 
     # records
 
     def produce(self, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
         """Write records and wait until they are acknowledged. Returns the number of records by partition."""
-        return producing.produce(self.brokers, topic, records)
+        return produce(self.brokers, topic, records)
 
     def records(
         self,
@@ -92,7 +98,7 @@ class KafkaClient:
         high watermark. ``start`` and ``end`` are offsets by partition; the end is exclusive. With ``show_control`` the result
         includes the markers of transactions.
         """
-        return reading.read(
+        return read(
             self.brokers,
             topic,
             isolation,
@@ -119,7 +125,7 @@ class KafkaClient:
 
         ``allowance`` limits the decompressed bytes of all batches together.
         """
-        return reading.stream(
+        return stream(
             self.brokers,
             topic,
             isolation,
@@ -134,19 +140,19 @@ class KafkaClient:
     # groups
 
     def groups(self, silent: list[ClientError] | None = None) -> list[GroupListing]:
-        return groups.list_groups(self.brokers, silent)
+        return list_groups(self.brokers, silent)
 
     def group(self, group: str) -> GroupDescription:
-        return groups.describe(self.brokers, group)
+        return describe_group(self.brokers, group)
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """Return the lag of a group by topic and partition; see `groups.lag`."""
-        return groups.lag(self.brokers, group)
+        """Return the lag of a group by topic and partition; see `ottla.client.groups.lag`."""
+        return lag_of(self.brokers, group)
 
     # transactions
 
     def transactions(self, *, states: Iterable[str] = (), silent: list[ClientError] | None = None) -> list[TransactionListing]:
-        return transactions.list_transactions(self.brokers, states=states, silent=silent)
+        return list_transactions(self.brokers, states=states, silent=silent)
 
     def transaction(self, transactional_id: str) -> TransactionDescription:
-        return transactions.describe(self.brokers, transactional_id)
+        return describe_transaction(self.brokers, transactional_id)

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tests.fuzz.settings import FIXED, Given
 from tests.fuzz.values import Maker
 from tests.fuzz.vocabulary import BAD_NAMES, Vocabulary
 from tests.support.budgets import WithinBudget
+from tests.support.handling import as_handler
 
 ROOT = Path(__file__).parents[2]
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
@@ -90,11 +91,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
     """Function that replaces the handler of an API."""
 
     def put(key: int, handle: Any) -> None:
-        async def handler(ports: Any, request: Any, context: Any) -> Any:
-            response = handle(ports, request, context)
-            return await response if isinstance(response, Awaitable) else response
-
-        monkeypatch.setitem(BROKER_APIS._declared, key, replace(BROKER_APIS.declaration(key), handle=handler))
+        monkeypatch.setitem(BROKER_APIS._declared, key, replace(BROKER_APIS.declaration(key), handle=as_handler(handle)))
 
     return put
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from ottla.protocol.codec import api, decode_body, read_client_id, response_parts
 
 
-class AcceptedConnection(asyncio.BufferedProtocol):
+class AcceptedConnection(asyncio.BufferedProtocol, ABC):
     """A connection that was accepted from a broker under test.
 
     A subclass handles each request in `received`, and responds at once, later or never.
@@ -20,8 +21,8 @@ class AcceptedConnection(asyncio.BufferedProtocol):
         self.client_id: str | None = None
         self.is_lost = False
 
-    def received(self, key: int, version: int, correlation_id: int, request: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def received(self, key: int, version: int, correlation_id: int, request: Any) -> None: ...
 
     def respond(self, key: int, version: int, correlation_id: int, message: Any) -> None:
         self.transport.write(b"".join(response_parts(api(key), version, correlation_id, message)))

@@ -105,9 +105,9 @@ def _keep_sample(config: pytest.Config, items: list[pytest.Item], sample: Sample
     matching = [item for item in items if re.match("tests/" + sample.pattern, item.nodeid)]
     seed = config.getoption("randomly_seed", 0)
     kept = set(random.Random(f"{seed} {sample.name}").sample(sorted(i.nodeid for i in matching), min(sample.size, len(matching))))
-    left = [item for item in matching if item.nodeid not in kept]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    left = {item for item in matching if item.nodeid not in kept}
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from ottla.protocol.steps import Pause, Step, Steps
@@ -46,3 +46,13 @@ def handled(steps: Steps[Any]) -> Any:
     """The result of a coroutine that ends without waiting for other work."""
     (result,) = Handling(steps).results
     return result
+
+
+def as_handler(handle: Callable[..., Any]) -> Callable[..., Steps[Any]]:
+    """Return a handler of an API from a function that returns the response, or an awaitable for a request that waits."""
+
+    async def handler(ports: Any, request: Any, context: Any) -> Any:
+        response = handle(ports, request, context)
+        return await response if isinstance(response, Awaitable) else response
+
+    return handler

@@ -249,7 +249,7 @@ def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
 
 
 def config_shown(client: Client, kind: int, name: str, wanted: Mapping[str, str | None]) -> None:
-    """Wait until DescribeConfigs returns these values of set configs. None stands for a config that is not set."""
+    """Wait until DescribeConfigs returns these values of set configs. None means a config that is not set."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(wanted))
 
     def look() -> dict[str, str | None]:

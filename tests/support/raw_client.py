@@ -84,7 +84,7 @@ class RawClient:
 
 
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
-    """Create a topic and wait until its leaders accept requests; ``_`` in a config's name stands for ``.``."""
+    """Create a topic and wait until its leaders accept requests; ``_`` in a config's name means ``.``."""
     wanted = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
     answer = client.call(
         CreateTopicsRequest(

@@ -7,6 +7,7 @@ simulated environment.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
-class ShardWorld(Generic[S]):
+class ShardWorld(ABC, Generic[S]):
     """A coordinator's shard with its log.
 
     Results are applied as `Result` requires: append the records, replay them, then apply the effects.
@@ -46,22 +47,22 @@ class ShardWorld(Generic[S]):
 
     # for subclasses
 
-    def new_shard(self) -> S:
-        raise NotImplementedError
+    @abstractmethod
+    def new_shard(self) -> S: ...
 
-    def replay(self, shard: S, record: LogRecord, offset: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def replay(self, shard: S, record: LogRecord, offset: int) -> None: ...
 
     def apply(self, effect: Effect) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} applies no effects, but its shard returned {effect!r}")
 
     def logged(self, shard: S) -> Any:
         """Return the part of the state that a shard restores from its log."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} does not say which part of its state is logged")
 
     def snapshot(self) -> Any:
         """Return a copy of all state that only the replay of records may change."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} cannot copy its state")
 
     def check(self) -> None:
         """Check invariants. Called after each applied result."""

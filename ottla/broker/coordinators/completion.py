@@ -100,7 +100,7 @@ class Completions:
 
         No marker may be on disk before the Prepare record, and the Complete record must never be on disk before the markers.
         """
-        if not await self._barrier.once_certain(partition_log, partition_log.log_end_offset) or partition_log.is_offline:
+        if not await self._barrier.once_certain(partition_log, partition_log.log_end_offset):
             return
         metadata = shard.ids.get(transactional_id)
         if is_resumed and metadata is not None:

@@ -203,18 +203,16 @@ class MarkerSender:
             self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
         else:
             sending = self._began(metadata.transactional_id)
-            steps = self._send_many(shard, metadata, partitions)
-            self._stepping.run(steps, lambda _: self._ended(metadata.transactional_id, sending), self._failed)
+            self._stepping.run(self._send_many(shard, metadata, partitions, sending))
 
-    async def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+    async def _send_many(
+        self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition], sending: _Sending
+    ) -> None:
         addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
         await in_thread(lambda: addressed.append(self._addressed(shard, metadata, partitions)))
         if self._is_current(shard, metadata):
             self._send_to(shard, metadata, *addressed[0])
-
-    @staticmethod
-    def _failed(error: Exception) -> None:
-        raise error
+        self._ended(metadata.transactional_id, sending)
 
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]

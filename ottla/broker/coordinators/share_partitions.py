@@ -28,7 +28,7 @@ from ottla.broker.coordinators.dead_letters import DeadLetterTopics
 from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.loop.stepping import Stepping, raised
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.share_state.acquisition import AcquiredRecords, AcquireRequest
@@ -279,7 +279,7 @@ class SharePartitions:
         is_under_way = bool(shared.dead_letters)
         shared.dead_letters.extend(letters)
         if not is_under_way:
-            self._stepping.run(self._write_all_dead_letters(shared), lambda _: None, self._step_failed)
+            self._stepping.run(self._write_all_dead_letters(shared))
 
     async def _write_all_dead_letters(self, shared: OpenSharePartition) -> None:
         """Write the share partition's dead letters in order. If the broker stops before the end, the next load continues."""
@@ -288,7 +288,7 @@ class SharePartitions:
                 await self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
                 # A bug is reported, and the following dead letters are written all the same.
-                self._stepping.guarded(self._step_failed, error)
+                self._stepping.guarded(raised, error)
             shared.dead_letters.popleft()
         shared.dead_letters.clear()
         if not shared.is_gone and not self.sessions.has_any_of(shared.key.group_id):
@@ -304,7 +304,7 @@ class SharePartitions:
                 "dead_letters_not_written", str(error), key=shared.key, group_id=shared.key.group_id, partition=partition
             )
         except Exception as error:
-            self._stepping.guarded(self._step_failed, error)
+            self._stepping.guarded(raised, error)
         # No `finally`: a stop closes the coroutine, and must archive no record whose dead letter is not written.
         if not shared.is_gone:
             self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
@@ -320,11 +320,7 @@ class SharePartitions:
     def disconnected(self, connection_id: int) -> None:
         """End the sessions that began on a closed connection."""
         for session in self.sessions.disconnected(connection_id):
-            self._stepping.run(self._release(session), lambda _: None, self._step_failed)
-
-    @staticmethod
-    def _step_failed(error: Exception) -> None:
-        raise error
+            self._stepping.run(self._release(session))
 
     async def _release(self, session: ShareSession) -> None:
         """Release the records of an ended session, except in partitions that the member's new session has."""

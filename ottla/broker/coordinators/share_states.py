@@ -150,11 +150,7 @@ class ShareStates:
             self._has_deleted_topics = True
             if not self._is_forgetting:
                 self._is_forgetting = True
-                self._stepping.run(self._forget_deleted_topics(), lambda _: None, self._step_failed)
-
-    @staticmethod
-    def _step_failed(error: Exception) -> None:
-        raise error
+                self._stepping.run(self._forget_deleted_topics())
 
     async def _forget_deleted_topics(self) -> None:
         """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted before it."""

@@ -98,15 +98,9 @@ class _Asked(msgspec.Struct, kw_only=True):
     allowance: Allowance
     has_waited: bool = False
     """Whether the request has waited for its transaction's coordinator (`Verification.join`)."""
-    appended: list[_Appended] = []
-
-
-class _Appended(msgspec.Struct, kw_only=True):
-    """A batch that was appended, and its result in the response."""
-
-    partition: Partition
-    end_offset: int
-    result: PartitionProduceResponse
+    appended: list[AppendedTo] = []
+    results: list[PartitionProduceResponse] = []
+    """The results in the response of the batches in ``appended``."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
@@ -172,33 +166,12 @@ async def _append_all(asked: _Asked, request: ProduceRequest) -> ProduceResponse
 
 
 async def _replicated(asked: _Asked, leaderships_lost: int, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches (DelayedProduce). The result of each depends only on its own partition.
-
-    ``leaderships_lost`` is the barrier's counter before the first append.
-    """
-    waiting: list[_Appended] = []
-    for appended in asked.appended:
-        if appended.partition.was_lost_since(leaderships_lost):
-            _refuse_lost(appended)
-        elif not appended.partition.leader.is_sole:
-            waiting.append(appended)
-    if not waiting:
-        return
-    ports = asked.ports
-    batches = [AppendedTo(appended.partition, appended.end_offset) for appended in waiting]
-    codes = await replicated(ports.barrier, ports.timers, batches, timeout_ms)
-    for appended, code in zip(waiting, codes, strict=True):
+    """Wait until all in-sync replicas have the batches (DelayedProduce). The result of each depends only on its own partition."""
+    codes = await replicated(asked.ports.barrier, asked.ports.timers, asked.appended, leaderships_lost, timeout_ms)
+    for (partition, _), result, code in zip(asked.appended, asked.results, codes, strict=True):
+        result.error_code = code
         if code is Code.NOT_LEADER_OR_FOLLOWER:
-            _refuse_lost(appended)
-        else:
-            appended.result.error_code = code
-
-
-def _refuse_lost(appended: _Appended) -> None:
-    """Report that another broker was elected, which may not have the batch, even if this broker leads again."""
-    partition, result = appended.partition, appended.result
-    result.error_code = Code.NOT_LEADER_OR_FOLLOWER
-    result.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
+            result.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
 async def _append_one(asked: _Asked, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
@@ -325,7 +298,8 @@ def _append(
         log_start_offset=log.log_start_offset,
     )
     if asked.acks == ACKS_ALL and not asked.ports.cluster.is_alone:
-        asked.appended.append(_Appended(partition=partition, end_offset=appended.last_offset + 1, result=result))
+        asked.appended.append(AppendedTo(partition, appended.last_offset + 1))
+        asked.results.append(result)
     return result
 
 

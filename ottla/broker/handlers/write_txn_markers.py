@@ -82,13 +82,10 @@ async def _replicated(ports: Ports, response: WriteTxnMarkersResponse, leadershi
         for topic in marker.topics:
             for result in topic.partitions:
                 partition = ports.partitions.known(topic.name, result.partition_index) if result.error_code == Code.NONE else None
-                if partition is not None and partition.was_lost_since(leaderships_lost):
-                    # Another broker was elected between two steps of the request, and may not have the marker.
-                    result.error_code = Code.NOT_LEADER_OR_FOLLOWER
-                elif partition is not None and not partition.leader.is_sole:
+                if partition is not None:
                     results.append(result)
                     appended.append(AppendedTo(partition, partition.log.log_end_offset))
-    codes = await replicated(ports.barrier, ports.timers, appended, REPLICATED_WITHIN_MS)
+    codes = await replicated(ports.barrier, ports.timers, appended, leaderships_lost, REPLICATED_WITHIN_MS)
     for result, code in zip(results, codes, strict=True):
         result.error_code = code
 

@@ -60,7 +60,8 @@ def _forgotten(_: object) -> None:
     """In place of the callbacks of work that has ended."""
 
 
-def _raised(error: Exception) -> None:
+def raised(error: Exception) -> None:
+    """Raise an error within `Stepping.guarded`, which reports it as a bug."""
     raise error
 
 
@@ -96,7 +97,7 @@ class Stepping:
         if self._is_stopped:
             steps.close()
             return
-        self._ready.append(Work(self, steps, done or _forgotten, failed or _raised))  # type: ignore[arg-type]
+        self._ready.append(Work(self, steps, done or _forgotten, failed or raised))  # type: ignore[arg-type]
         self._schedule()
 
     def start(
@@ -111,10 +112,10 @@ class Stepping:
         except StopIteration as ended:
             if done is not None:
                 self.guarded(done, ended.value)
-        except Exception as raised:
-            self.guarded(failed or _raised, raised)
+        except Exception as error:
+            self.guarded(failed or raised, error)
         else:
-            Work(self, steps, done or _forgotten, failed or _raised).resume(step)
+            Work(self, steps, done or _forgotten, failed or raised).resume(step)
 
     def stop(self) -> None:
         """Run no further step. Unfinished work is dropped."""
@@ -151,8 +152,8 @@ class Stepping:
         except StopIteration as ended:
             self.guarded(work.done, ended.value)
             work.forget_callbacks()
-        except Exception as raised:
-            self.guarded(work.failed, raised)
+        except Exception as failure:
+            self.guarded(work.failed, failure)
             work.forget_callbacks()
         else:
             work.is_running = False

@@ -248,7 +248,7 @@ class LocalPartitions:
         self._unsettled.update(dict.fromkeys((topic.topic_id, index) for topic, index in wanted[count:]))
         if self._unsettled and not self._is_settling:
             self._is_settling = True
-            self._stepping.run(self._settle_rest(), lambda _: None, self._step_failed)
+            self._stepping.run(self._settle_rest())
         return wanted[:count]
 
     def _work_of(self, topic: Topic, index: int) -> int:
@@ -360,11 +360,7 @@ class LocalPartitions:
             partition = self._partitions.known(topic.name, index)
             if partition is not None:
                 self._replicas.stop(partition)
-        self._stepping.start(self._partitions.remove(topic.name, indexes), lambda _: None, self._step_failed)
-
-    @staticmethod
-    def _step_failed(error: Exception) -> None:
-        raise error
+        self._stepping.start(self._partitions.remove(topic.name, indexes))
 
     # configs
 

@@ -25,11 +25,7 @@ class Strays:
             self._measure()
 
     def _measure(self) -> None:
-        self._stepping.run(self._directory.strays.measure(), lambda _: None, self._failed)
-
-    @staticmethod
-    def _failed(error: Exception) -> None:
-        raise error
+        self._stepping.run(self._directory.strays.measure())
 
     def summary(self) -> StraySummary:
         """The first `STRAYS_NAMED` stray directories with the way to restore each, and the total count. They are compared with the

@@ -265,11 +265,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handled(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
         """The coroutine that handles a request, according to the verdict of the interception if there is one."""
-        if self._interception is not None and route.api.key in self._interception.watched_keys:
+        handled: Steps[Any] | None = None
+        if self._interception is not None:
             handled = intercepted(self._interception, self._ports, self, self._dispatcher, route, request, size_bytes)
-            if handled is not None:
-                return handled
-        return self._dispatcher.respond(route, request)
+        return self._dispatcher.respond(route, request) if handled is None else handled
 
     async def _decode_and_handle(self, route: Route, frame: memoryview) -> Any:
         request, self._memory.decoded_bytes = await self._dispatcher.decode_in_steps(route, frame)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
 from ottla.broker.loop.env import Clock, Timers
-from ottla.broker.loop.stepping import Stepping, Work
+from ottla.broker.loop.stepping import Stepping, Work, raised
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.broker.network.listener import Connections
 from ottla.protocol.steps import Pause, Step, Steps
@@ -124,7 +124,7 @@ class _InterceptedRequest:
                 self._took_effect()
                 return
             if isinstance(step, Pause) and step.is_parked:
-                Work(self._ports.stepping, handled, lambda _: self._took_effect(), _failed).resume(step)
+                Work(self._ports.stepping, handled, lambda _: self._took_effect(), raised).resume(step)
                 return
             failure = None
             try:
@@ -187,7 +187,3 @@ class _InterceptedRequest:
             wait_ms = self._verdict.rate.delay_ms(size_bytes, self._ports.clock.monotonic_ms())
             if wait_ms > 0:
                 yield Delay(wait_ms, Latch())
-
-
-def _failed(error: Exception) -> None:
-    raise error

@@ -126,22 +126,20 @@ class Barrier:
     # effects
 
     def effect(self, then: Callable[[], None]) -> None:
-        """Call ``then`` after all data written so far is durable; never if the disk has failed.
+        """Call ``then`` after all data written so far is durable; never if the disk has failed."""
+        self._when_certain(lambda is_certain: then() if is_certain else None)
+
+    def _when_certain(self, then: OnDurable) -> None:
+        """Call ``then`` after all data written so far is durable; with False if the disk has failed.
 
         A round of syncs with a damaged file has synced all other files. So after such a round the effect waits for another round.
         If the damaged file belongs to the coordinator that waits, its partition is then offline.
         """
-
-        def on_synced(is_durable: bool) -> None:
-            if is_durable:
-                then()
-            elif self.group_commit is not None and not self.group_commit.has_failed:
-                self.effect(then)
-
-        if self.group_commit is None:
-            then()
+        commit = self.group_commit
+        if commit is None:
+            then(True)
         else:
-            self.group_commit.then(on_synced)
+            commit.then(lambda is_durable: then(is_durable) if is_durable or commit.has_failed else self._when_certain(then))
 
     async def once_certain(self, log: Log, offset: int) -> bool:
         """Wait until the records of ``log`` below ``offset`` are committed and durable, however many rounds of syncs that takes.
@@ -156,10 +154,11 @@ class Barrier:
 
     async def once_certainly_durable(self) -> bool:
         """`effect` for a coroutine: wait until all data written so far is durable; False if the disk has failed."""
-        while self.group_commit is not None and not await self.once_durable():
-            if self.group_commit.has_failed:
-                return False
-        return True
+        if self.group_commit is None:
+            return True
+        certain: Pause[bool] = Pause(is_parked=True)
+        self._when_certain(certain.end)
+        return await certain
 
     # the high watermark
 

@@ -21,14 +21,24 @@ class AppendedTo(NamedTuple):
     end_offset: int
 
 
-async def replicated(barrier: Barrier, timers: Timers, appended: Sequence[AppendedTo], timeout_ms: int) -> list[Code]:
+async def replicated(
+    barrier: Barrier, timers: Timers, appended: Sequence[AppendedTo], leaderships_lost: int, timeout_ms: int
+) -> list[Code]:
     """Park the request until the high watermarks have passed all appended batches; returns an error code for each.
 
-    NOT_LEADER_OR_FOLLOWER: another broker was elected, which may not have the batch. REQUEST_TIMED_OUT: too few replicas have
-    fetched the batch in time. NOT_ENOUGH_REPLICAS_AFTER_APPEND: the in-sync replicas have it, and are too few.
+    ``leaderships_lost`` is the barrier's counter before the first append. NOT_LEADER_OR_FOLLOWER: another broker was elected since
+    then, which may not have the batch, even if this broker leads again. REQUEST_TIMED_OUT: too few replicas have fetched the batch
+    in time. NOT_ENOUGH_REPLICAS_AFTER_APPEND: the in-sync replicas have it, and are too few.
     """
-    codes = [Code.REQUEST_TIMED_OUT] * len(appended)
-    left = len(appended)
+    codes = [Code.NONE] * len(appended)
+    waiting: list[int] = []
+    for number, (partition, _) in enumerate(appended):
+        if partition.was_lost_since(leaderships_lost):
+            codes[number] = Code.NOT_LEADER_OR_FOLLOWER
+        elif not partition.leader.is_sole:
+            codes[number] = Code.REQUEST_TIMED_OUT
+            waiting.append(number)
+    left = len(waiting)
     wakeup: Wakeup | None = None
 
     def decided(number: int, is_committed: bool) -> None:
@@ -38,8 +48,8 @@ async def replicated(barrier: Barrier, timers: Timers, appended: Sequence[Append
         if wakeup is not None and not left:
             wakeup.wake()
 
-    for number, (partition, end_offset) in enumerate(appended):
-        barrier.answer_after(partition.log, end_offset, partial(decided, number))
+    for number in waiting:
+        barrier.answer_after(appended[number].partition.log, appended[number].end_offset, partial(decided, number))
     if left:
         wakeup = Wakeup(timers, timeout_ms)
         try:

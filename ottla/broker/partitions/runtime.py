@@ -167,7 +167,7 @@ class Runtime:
         for answer in answers[:ANSWERS_PER_STEP]:
             self._stepping.guarded(answer.waiter, answer.answer)
         if len(answers) > ANSWERS_PER_STEP:
-            self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]), lambda _: None, self._answering_failed)
+            self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]))
 
     async def _answer_rest(self, answers: list[AnswerMember]) -> None:
         """Resolve the remaining parked requests in steps. Their responses are already fixed."""
@@ -175,10 +175,6 @@ class Runtime:
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
                 await next_turn()
-
-    @staticmethod
-    def _answering_failed(error: Exception) -> None:
-        raise error
 
     def close(self) -> None:
         """Refuse further appends: the shard was dropped, and another one may use the same log."""

@@ -11,6 +11,7 @@ from ottla.broker.handlers import produce
 from ottla.broker.handlers.delete_records import Deleting
 from ottla.broker.handlers.end_txn import handle as end_txn
 from ottla.broker.handlers.write_txn_markers import write_markers
+from ottla.broker.partitions.replication_wait import AppendedTo
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
@@ -53,8 +54,8 @@ def test_batch_is_not_acknowledged_when_the_leader_changes_before_the_last_step(
     world.partition.follow(2, 1)
     world.lead(2)
     result = PartitionProduceResponse(index=0, base_offset=0)
-    appended = [produce._Appended(partition=world.partition, end_offset=1, result=result)]
-    handled(produce._replicated(cast(Any, SimpleNamespace(ports=world.ports, appended=appended)), began, 1_000))
+    asked = SimpleNamespace(ports=world.ports, appended=[AppendedTo(world.partition, 1)], results=[result])
+    handled(produce._replicated(cast(Any, asked), began, 1_000))
     assert result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from ottla.broker.apis.authorisation import UNRESTRICTED
 from ottla.broker.network.connection import Connection
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.support.handling import as_handler
 
 HEARTBEAT = 12
 
@@ -89,13 +89,8 @@ def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
 
 
 def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> Declaration:
-    """The declaration of an API. ``handle`` returns the response, or an awaitable for a request that waits."""
-
-    async def handler(ports: Any, request: Any, context: Any) -> Any:
-        response = handle(ports, request, context)
-        return await response if isinstance(response, Awaitable) else response
-
-    return Declaration(key=key, handle=handler, failed=failed, authorisation=UNRESTRICTED, is_bulky=is_bulky)
+    """Return the declaration of an API whose handler is `as_handler` of ``handle``."""
+    return Declaration(key=key, handle=as_handler(handle), failed=failed, authorisation=UNRESTRICTED, is_bulky=is_bulky)
 
 
 def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:
