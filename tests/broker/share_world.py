@@ -201,7 +201,7 @@ def acquired(answer: ShareFetchResponse, partition: int = 0) -> list[tuple[int, 
 
 
 def offsets_in(answer: ShareFetchResponse) -> list[tuple[int, int]]:
-    """Return the first and last offset of each batch in the response."""
+    """Return the first and last offset of each record batch in a ShareFetch response, acquired or not."""
     data = partition_of(answer)
     assert data is not None
     return [(header.base_offset, header.last_offset) for _, header in batches(data.records or b"")]

@@ -93,7 +93,7 @@ class Faults:
         self.classifier = Classifier()
 
     def due(self, write: Write, side: str) -> Fault | None:
-        """Count down all faults that match the write. Returns the fault whose countdown has reached 0, if any."""
+        """Count the write for each fault that matches it. Returns the fault that hits this write, or None."""
         due = None
         for fault in self._faults:
             if fault.kind != write.kind or fault.side != side or fault.commit not in (None, write.commit):

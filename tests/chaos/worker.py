@@ -33,7 +33,7 @@ stopping = threading.Event()
 
 
 class Retired(Exception):
-    """Raised when another process has taken over this actor's transactional id."""
+    """Raised when the producer of another process with the same transactional id has fenced this actor's producer."""
 
 
 class Actor:

@@ -1,6 +1,6 @@
 """A stand-in for a container engine: the part of Docker's HTTP API that Testcontainers use, with containers of `running`.
 
-Every image name stands for ottla's image. An unknown request is answered with 404 and recorded in `Engine.unknown`, so that a
+Every image name selects ottla's image. An unknown request is answered with 404 and recorded in `Engine.unknown`, so that a
 failed test reports which request is missing.
 """
 

@@ -87,6 +87,6 @@ STARTED = {
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
-    """Return the environment of this process with ``more``, but without settings of Docker, Testcontainers and Python."""
+    """Return this process's environment variables without those of Docker, Testcontainers and Python, updated with ``more``."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TESTCONTAINERS_", "PYTHON"))}
     return {**kept, **more}

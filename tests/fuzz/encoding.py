@@ -49,7 +49,7 @@ class Bends:
         self._chosen = chosen
         self.count = 0
 
-    def is_bent(self) -> bool:
+    def is_corrupted(self) -> bool:
         """Count one site. Returns whether the site is to be corrupted."""
         self.count += 1
         return self.count - 1 in self._chosen
@@ -57,7 +57,7 @@ class Bends:
     def size(self, right: int, *, flexible: bool, width: str) -> bytes:
         """Encode a length as a compact length, or as an integer of ``width``. ``right`` is the correct length, or -1 for null."""
         written = right
-        if self.is_bent():
+        if self.is_corrupted():
             if flexible and self._rng.random() < 0.3:
                 return self._rng.choice(NO_VARINT)
             written = self._rng.choice((*LIES_INT, right - 1, right + 1, right * 2 + 1))
@@ -68,18 +68,18 @@ class Bends:
 
     def number(self, code: str, value: Any) -> bytes:
         raw = pack(f">{code}", value)
-        if not self.is_bent():
+        if not self.is_corrupted():
             return raw
         size = len(raw)
         edges = (b"\xff" * size, b"\x80" + bytes(size - 1), b"\x7f" + b"\xff" * (size - 1), bytes(size), self._rng.randbytes(size))
         return self._rng.choice(edges)
 
     def text(self, raw: bytes) -> bytes:
-        return self._rng.choice(NO_UTF8) if self.is_bent() else raw
+        return self._rng.choice(NO_UTF8) if self.is_corrupted() else raw
 
     def tags(self, tags: list[tuple[int, bytes]]) -> bytes:
         """Encode a section of tagged fields."""
-        if not self.is_bent():
+        if not self.is_corrupted():
             return _tags(tags)
         bend = self._rng.randrange(6)
         unknown = [
@@ -155,14 +155,14 @@ class Encoder:
             out.append(raw or b"")
 
 
-def body(key: int, version: int, tree: Tree, rng: random.Random, bent: int = 0) -> bytes:
-    """Encode the body of a request. ``bent`` is the number of places that are corrupted."""
+def body(key: int, version: int, tree: Tree, rng: random.Random, corruptions: int = 0) -> bytes:
+    """Encode the body of a request, with ``corruptions`` randomly chosen fields encoded wrongly."""
     section = requests()[key]
     chosen: frozenset[int] = frozenset()
-    if bent:
+    if corruptions:
         counting = Bends(rng)
         Encoder(section, version, counting).encode(tree)
-        chosen = frozenset(rng.sample(range(counting.count), min(bent, counting.count)))
+        chosen = frozenset(rng.sample(range(counting.count), min(corruptions, counting.count)))
     return Encoder(section, version, Bends(rng, chosen)).encode(tree)
 
 

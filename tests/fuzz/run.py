@@ -74,7 +74,7 @@ class Run:
         elif draw < 0.78 and self._kept:
             self._again()
         elif draw < 0.90:
-            self._bent()
+            self._corrupted()
         elif draw < 0.95:
             self._pipelined()
         elif draw < 0.97:
@@ -122,11 +122,11 @@ class Run:
         mixed = {name: other[name] if rng.random() < 0.3 and name in other else value for name, value in tree.items()}
         self._ask(key, version, mixed)
 
-    def _bent(self) -> None:
+    def _corrupted(self) -> None:
         """Send a corrupted frame, which may be unreadable."""
         rng = self.rng
         key, version, tree = self._draw()
-        raw = bytearray(self._frame(key, version, tree, bent=rng.choice((1, 1, 1, 2, 4)))[4:])
+        raw = bytearray(self._frame(key, version, tree, corruptions=rng.choice((1, 1, 1, 2, 4)))[4:])
         draw = rng.random()
         if draw < 0.1:
             raw = raw[: rng.randrange(1, len(raw))]
@@ -171,9 +171,9 @@ class Run:
 
     # sending
 
-    def _frame(self, key: int, version: int, tree: Tree, bent: int = 0) -> bytes:
+    def _frame(self, key: int, version: int, tree: Tree, corruptions: int = 0) -> bytes:
         self._correlation_id += 1
-        body = encoding.body(key, version, tree, self.rng, bent)
+        body = encoding.body(key, version, tree, self.rng, corruptions)
         return encoding.framed(encoding.header(key, version, self._correlation_id, b"fuzz") + body)
 
     def _ask(self, key: int, version: int, tree: Tree) -> Any:

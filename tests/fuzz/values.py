@@ -18,7 +18,7 @@ EDGES = {
     kind: (-1, -2, 0, 1, 2, 100, limit - 1, limit - 2, -limit, -limit + 1, 255, 256, 65_536, 10_001, None)
     for kind, limit in ((kind, 1 << (bits - 1)) for kind, bits in BITS.items())
 }
-"""Edge cases of each numeric type. None stands for any number."""
+"""Edge cases of each numeric type. None means any number."""
 ANY_TEXT = (*BAD_NAMES, *TOPICS, *INTERNAL, *GROUPS, *TRANSACTIONAL_IDS, "x" * 32_767, "%s%n", "(a+)+$", "[")
 MANY = (50, 200, 2_000, 20_000)
 """Numbers of elements for an array that should be large."""

@@ -25,7 +25,7 @@ class SparksProgress:
 
 
 class Query:
-    """Stands in for Spark's streaming query, and counts how many progress entries were read."""
+    """Replaces Spark's streaming query, and counts how many progress entries were read."""
 
     def __init__(self) -> None:
         self.kept: list[SparksProgress] = []

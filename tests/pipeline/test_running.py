@@ -16,7 +16,7 @@ from ottla.spark.errors import PipelineError
 
 
 class Jobs:
-    """Stands in for Spark's jobs: each job runs until it is cancelled."""
+    """Replaces Spark's jobs: each job runs until it is cancelled."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Semaphore(0)

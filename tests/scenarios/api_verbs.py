@@ -47,7 +47,7 @@ def ask(world: World, words: Words) -> Ask:
     """Send any request, with its fields in JSON.
 
     Command: ``A = ask ApiName [v=9] {"field": 1}``. The version is the newest by default, or the newest up to ``upto=9``. In the
-    JSON ``~t`` stands for the case's own name of t, ``<node>`` for the broker's id, ``<id.t>`` for the text of a topic id, and
+    JSON ``~t`` is the case's own name of t, ``<node>`` for the broker's id, ``<id.t>`` for the text of a topic id, and
     ``<x*250>`` for 250 times the letter x. ``<A.epoch+1>`` is a field of the actor A, or of the response to the ``ask`` named A,
     and ``<A>`` is the id of the member A.
     """

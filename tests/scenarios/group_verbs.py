@@ -119,7 +119,7 @@ def _offsets(world: World, words: Words) -> list[tuple[str, int, int]]:
 
 @verb
 def offsets(world: World, words: Words) -> Ask:
-    """Send TxnOffsetCommit. Command: ``offsets A g t=5 [u/1=7] [v=5] [member=M] [gen=g-1] [instance=i]``."""
+    """Commit offsets by TxnOffsetCommit. Command: ``offsets A g t=5 [u/1=7] [v=5] [member=M] [gen=g-1] [instance=i]``."""
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     generation, member, instance = _membership(world, words)
@@ -155,7 +155,7 @@ def offsets(world: World, words: Words) -> Ask:
 
 @verb
 def commit_offsets(world: World, words: Words) -> Ask:
-    """Send OffsetCommit, without a transaction. Command: ``commit_offsets g t=5 [v=9] [member=M]``."""
+    """Commit offsets by OffsetCommit, without a transaction. Command: ``commit_offsets g t=5 [v=9] [member=M]``."""
     coordinated(world, world.real(words.plain[0]))
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)

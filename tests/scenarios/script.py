@@ -11,6 +11,10 @@ A scenario begins with an unindented line of rules, a title and parameters, foll
 belongs to no rule begins with an API instead, as in ``API Metadata: topics by their ids   [v=10-13]``. The command in
 ``v=12,13: produce A t`` is executed only in these cases.
 
+The docstring of each command gives its form. ``t`` is topic t, or its partition 0 where a partition is expected; ``u/1`` is
+partition 1 of u. ``t=5 u/1=0`` gives offsets of partitions. ``A`` is a client that an earlier command such as ``A = init`` has
+named. Arguments in brackets may be left out; the value shown is the default, or an example where the argument has none.
+
 The text after ``->`` is the expected response; a command without it must succeed. ``*`` accepts any response. Alternatives are
 separated by `` ; ``, and selected by parameters, by the broker or by the release of Apache Kafka:
 

@@ -272,7 +272,7 @@ def share_offsets(world: World, words: Words) -> Ask:
 
 @verb
 def alter_share_offsets(world: World, words: Words) -> Ask:
-    """Send AlterShareGroupOffsets. Command: ``alter_share_offsets g t=5 u/1=0``."""
+    """Set start offsets of a share group by AlterShareGroupOffsets. Command: ``alter_share_offsets g t=5 u/1=0``."""
     group = text(world, words.plain[0])
     coordinated(world, group or "any")
     topics = []

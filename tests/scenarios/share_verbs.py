@@ -198,7 +198,7 @@ def share_delete(world: World, words: Words) -> Ask:
 
 @verb
 def share_coordinator(world: World, words: Words) -> str:
-    """Send FindCoordinator with the key of a share partition, in which ID stands for an unused topic id.
+    """Send FindCoordinator with the key of a share partition, in which ID is an unused topic id.
 
     Command: ``share_coordinator g:ID:0 [v=6]``.
     """

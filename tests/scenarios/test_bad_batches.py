@@ -84,7 +84,7 @@ STRICTER = {
 }
 """Batches that ottla refuses because no consumer could read them.
 
-Each has the set of codes with which Apache Kafka may respond, where None stands for any code.
+Each has the set of codes with which Apache Kafka may respond, where None means any code.
 """
 
 

@@ -8,7 +8,7 @@ import threading
 
 
 class Proxy:
-    """Stands in for a broker that advertises the proxy's ``address``.
+    """Looks to clients like a broker that advertises the proxy's ``address``.
 
     While `lose_next` is above 0, each response is dropped and its connection is closed. `break_off` blocks all traffic until
     `mend`.

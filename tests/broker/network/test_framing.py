@@ -1,4 +1,4 @@
-"""Frames are read unchanged from chunks of any size, and use no more memory than they need."""
+"""Frames are read unchanged from chunks of any size. Their memory grows only with the bytes received."""
 
 from __future__ import annotations
 

@@ -118,7 +118,10 @@ def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
 
 
 def compacted_once(disk: FaultyFilesystem) -> None:
-    """Leave the files of a clean stop. The topic's first segment is empty after compaction, which is then disabled."""
+    """Run a broker and stop it cleanly after compaction has emptied the first segment of topic t.
+
+    Before the stop, the topic's cleanup policy becomes ``delete``, so that the next start compacts nothing.
+    """
     broker, world = started(disk, log_cleaner_backoff_ms="500")
     perform(world, "topic t cleanup.policy=compact internal.segment.bytes=400 min.cleanable.dirty.ratio=0.01")
     perform(world, "A = init")

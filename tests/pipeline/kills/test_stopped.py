@@ -29,7 +29,7 @@ ENDS_WITHIN_S = 60
 
 
 def started(command: list[str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a job that writes into a file: a pipe that nobody reads would stop it when it is full."""
+    """Start a job that writes into a file: the job would block on a pipe that is full and not read."""
     with output.open("wb") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=output.parent)
 

@@ -10,7 +10,7 @@ from ottla.coordinator.group.topics import GroupTopics, subscribed_ids
 
 
 def may_assign(assigned_ms: int, interval_ms: int, now_ms: int) -> bool:
-    """Whether the last target assignment is old enough to compute the next one, so that members that join together share one.
+    """Whether a target assignment may be computed now. Members that join within one interval share the next target assignment.
 
     ``interval_ms`` is ``group.consumer.assignment.interval.ms``, or the same config of streams or share groups. ``assigned_ms`` is
     the time of the last target assignment, 0 if there is none. A time in the future counts as old enough: it was logged before a
