@@ -296,6 +296,35 @@ def test_unreleased_instance_id_is_refused() -> None:
     assert refused(world, Application("c", instance_id="other", epoch=2)) is Code.UNKNOWN_MEMBER_ID
 
 
+def test_refused_senders_get_the_messages_of_kafka() -> None:
+    """The messages of GroupMetadataManager, which all three protocols share; asked of Apache Kafka 4.4.0."""
+    world, a = StreamsGroupWorld(), Application("a", instance_id="i")
+    world.join(a)
+    with pytest.raises(KafkaError) as error:
+        world.join(Application("b", instance_id="i"))
+    assert error.value.message == (
+        "Static member b with instance id i cannot join the group because the instance id is owned by a member."
+    )
+    for sender, changed, message in (
+        (Application("b", instance_id="i"), {"member_epoch": 2}, "Static member b with instance id i was fenced by member a."),
+        (
+            a,
+            {"member_epoch": 7},
+            "The streams group member has a greater member epoch (7) than the one known by the group coordinator (2)."
+            " The member must abandon all its partitions and rejoin.",
+        ),
+        (
+            a,
+            {"member_epoch": 1},
+            "The streams group member has a smaller member epoch (1) than the one known by the group coordinator (2)."
+            " The member must abandon all its partitions and rejoin.",
+        ),
+    ):
+        with pytest.raises(KafkaError) as error:
+            world.beat(sender, **changed)
+        assert error.value.message == message
+
+
 def test_static_member_is_fenced_when_it_does_not_return() -> None:
     world, app = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(app)

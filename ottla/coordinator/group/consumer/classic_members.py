@@ -16,7 +16,7 @@ from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.downgrading import Downgrading
 from ottla.coordinator.group.consumer.effects import ClassicMemberJoined
 from ottla.coordinator.group.consumer.group import CONSUMER, ConsumerGroup
-from ottla.coordinator.group.consumer.heartbeat import check_size, successor
+from ottla.coordinator.group.consumer.heartbeat import successor
 from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember, ConsumerMemberState
 from ottla.coordinator.group.consumer.reconciliation import Target
 from ottla.coordinator.group.consumer.records import member_record
@@ -24,6 +24,7 @@ from ottla.coordinator.group.consumer.regrouping import Cycle, next_epoch, regro
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer_protocol import Subscription, read_subscription, written_assignment
 from ottla.coordinator.group.modern.group import extend_session, known_member, static_member
+from ottla.coordinator.group.modern.sender import check_size, is_known_sender, known_static
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.topics import GroupTopics
@@ -44,7 +45,7 @@ def join(
 ) -> Out:
     """Handle JoinGroup after its session timeout was checked. The response is sent with ``request.waiter``. Raises `KafkaError`."""
     member_id = request.member_id or new_id()
-    check_size(group, member_id, request.instance_id, config)
+    check_size(group, config.max_size, is_known=is_known_sender(group, member_id, request.instance_id))
     if not group.accepts_classic(request.protocol_type, {name for name, _ in request.protocols}):
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
     if not request.member_id and request.instance_id is None and request.needs_known_id:
@@ -90,10 +91,7 @@ def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Co
     if static is None:
         message = f"Member with instance id {instance_id} is not a member of group {group.group_id}."
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, message)
-    if static.member_id != member_id:
-        message = f"Static member {member_id} with instance id {instance_id} was fenced by member {static.member_id}."
-        raise KafkaError(Code.FENCED_INSTANCE_ID, message)
-    return static
+    return known_static(static, member_id, instance_id)
 
 
 def _subscription(request: JoinRequest) -> Subscription:

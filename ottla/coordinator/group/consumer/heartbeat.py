@@ -24,12 +24,12 @@ from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Consu
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.modern.effects import MemberSeen
 from ottla.coordinator.group.modern.group import known_member, static_member
+from ottla.coordinator.group.modern.sender import check_size, is_known_sender, known_static, unreleased, wrong_epoch
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 Out = Result[ConsumerHeartbeatAnswer]
 
@@ -76,7 +76,7 @@ def heartbeat(
 
     Raises `KafkaError`.
     """
-    check_size(group, beat.request.member_id, beat.request.instance_id, config)
+    check_size(group, config.max_size, is_known=is_known_sender(group, beat.request.member_id, beat.request.instance_id))
     out: Out = Result(ConsumerHeartbeatAnswer(beat.request.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
     member = _with_news(before, beat)
@@ -95,14 +95,6 @@ def heartbeat(
 # 1. members
 
 
-def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, config: ConsumerGroupConfig) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED if a new member would be too many."""
-    is_known = member_id in group.members or instance_id in group.static_members
-    if len(group.members) >= config.max_size and not is_known:
-        message = f"The consumer group has reached its maximum capacity of {config.max_size} members."
-        raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
-
-
 def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> ConsumerGroupMember:
     """Return the sender as the group knows it, or a new member. If a static member rejoins, records replace its predecessor.
 
@@ -114,21 +106,17 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
         known = group.members.get(request.member_id) if is_joining else known_member(group, request.member_id)
         if known is None:
             return ConsumerGroupMember(request.member_id)
-        _check_epoch(known, beat)
+        _check_epoch(group, known, beat)
         return known
     static = static_member(group, request.instance_id)
     if not is_joining:
-        known = known_static(static, request)
-        _check_epoch(known, beat)
+        known = known_static(static, request.member_id, request.instance_id)
+        _check_epoch(group, known, beat)
         return known
     if static is None:
         return group.members.get(request.member_id) or ConsumerGroupMember(request.member_id)
     if static.classic is None and static.member_epoch != STATIC_LEAVE_EPOCH:
-        message = (
-            f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because the"
-            f" instance id is owned by {static.member_id} member."
-        )
-        raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
+        raise unreleased(static, request.member_id, request.instance_id)
     return successor(group, static, request.member_id, out.records)
 
 
@@ -144,19 +132,7 @@ def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str,
     return member
 
 
-def known_static(static: ConsumerGroupMember | None, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupMember:
-    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has replaced it."""
-    if static is None:
-        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
-    if static.member_id != request.member_id:
-        message = (
-            f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member {static.member_id}."
-        )
-        raise KafkaError(Code.FENCED_INSTANCE_ID, message)
-    return static
-
-
-def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
+def _check_epoch(group: ConsumerGroup, member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
     """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
 
     A member may send its previous epoch if it lost the last response, but then must not own more than its assignment.
@@ -166,11 +142,7 @@ def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
         return
     if received < known and received == member.previous_epoch and is_subset(beat.owned, member.assigned):
         return
-    message = (
-        f"The consumer group member has a {'greater' if received > known else 'smaller'} member epoch ({received}) than the one"
-        f" known by the group coordinator ({known}). The member must abandon all its partitions and rejoin."
-    )
-    raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
+    raise wrong_epoch(group, received, known)
 
 
 def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
@@ -205,7 +177,7 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
     if request.instance_id is None:
         member = known_member(group, request.member_id)
     else:
-        member = known_static(static_member(group, request.instance_id), request)
+        member = known_static(static_member(group, request.instance_id), request.member_id, request.instance_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
             assigned: HeldPartitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
             away = msgspec.structs.replace(member, member_epoch=STATIC_LEAVE_EPOCH, assigned=assigned, revoking={})

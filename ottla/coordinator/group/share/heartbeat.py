@@ -20,6 +20,7 @@ from ottla.coordinator.group.assignors.simple import assign_simply
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.modern.effects import MemberSeen, TopicsRead
 from ottla.coordinator.group.modern.group import known_member
+from ottla.coordinator.group.modern.sender import check_size, wrong_epoch
 from ottla.coordinator.group.modern.target import assignor_input, may_assign
 from ottla.coordinator.group.named_topics import check_group_topics
 from ottla.coordinator.group.share.group import ShareGroup
@@ -29,7 +30,6 @@ from ottla.coordinator.group.share.records import RECORDS, current_record, epoch
 from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatOutcome
 from ottla.coordinator.group.topics import GroupTopics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import LogRecord, Result
-from ottla.protocol.errors import Code, KafkaError
 
 Out = Result[ShareHeartbeatOutcome]
 
@@ -81,9 +81,7 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
     """
     known = group.members.get(beat.request.member_id)
-    if known is None and len(group.members) >= config.max_size:
-        message = f"The share group has reached its maximum capacity of {config.max_size} members."
-        raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
+    check_size(group, config.max_size, is_known=known is not None)
     if beat.request.member_epoch == JOIN_EPOCH:
         return known or ShareGroupMember(beat.request.member_id)
     known = known_member(group, beat.request.member_id)
@@ -91,14 +89,8 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
     # A member sends its previous epoch if it lost the last response.
     if received in (epoch, known.previous_epoch) and received <= epoch:
         return known
-    size, reason = "greater", ""
-    if received < epoch:
-        size, reason = "smaller", f", and it does not match the previous member epoch ({known.previous_epoch})"
-    message = (
-        f"The share group member has a {size} member epoch ({received}) than the one known by the group coordinator ({epoch})"
-        f"{reason}. The member must abandon all its partitions and rejoin."
-    )
-    raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
+    reason = f", and it does not match the previous member epoch ({known.previous_epoch})" if received < epoch else ""
+    raise wrong_epoch(group, received, epoch, reason)
 
 
 def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMember:

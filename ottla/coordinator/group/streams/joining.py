@@ -9,6 +9,7 @@ import msgspec
 
 from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.modern.group import known_member, static_member
+from ottla.coordinator.group.modern.sender import check_size, is_known_sender, known_static, unreleased, wrong_epoch
 from ottla.coordinator.group.streams.effects import RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.member import StreamsGroupMember
@@ -16,7 +17,6 @@ from ottla.coordinator.group.streams.records import RECORDS, current_record, mem
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
 from ottla.coordinator.result import Effect, LogRecord, Result
-from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 
@@ -26,23 +26,22 @@ def member_of(
     """Return the member as the group knows it, and the static member that it replaces, if any. Raises `KafkaError`."""
     is_joining = request.member_epoch == JOIN_EPOCH
     if is_joining:
-        _check_size(group, request, max_size)
+        check_size(group, max_size, is_known=is_known_sender(group, request.member_id, request.instance_id))
     if request.instance_id is None:
         known = group.members.get(request.member_id) if is_joining else known_member(group, request.member_id)
         if known is None:
             return StreamsGroupMember(request.member_id), None
-        _check_epoch(known, request)
+        _check_epoch(group, known, request)
         return known, None
     static = static_member(group, request.instance_id)
     if not is_joining:
-        known = _known_static(static, request)
-        _check_epoch(known, request)
+        known = known_static(static, request.member_id, request.instance_id)
+        _check_epoch(group, known, request)
         return known, None
     if static is None:
         return group.members.get(request.member_id) or StreamsGroupMember(request.member_id), None
     if static.member_epoch != STATIC_LEAVE_EPOCH:
-        message = f"Instance id {request.instance_id} belongs to member {static.member_id}, which has not left."
-        raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
+        raise unreleased(static, request.member_id, request.instance_id)
     member = msgspec.structs.replace(static, member_id=request.member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
         *RECORDS.member_tombstones(group.group_id, static.member_id),
@@ -74,24 +73,7 @@ def with_news(member: StreamsGroupMember, beat: StreamsHeartbeat) -> StreamsGrou
     return msgspec.structs.replace(member, **news)
 
 
-def _check_size(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int) -> None:
-    is_known = request.member_id in group.members or request.instance_id in group.static_members
-    if len(group.members) >= max_size and not is_known:
-        message = f"Streams group {group.group_id} has {max_size} members, which is its maximum."
-        raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
-
-
-def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartbeatRequest) -> StreamsGroupMember:
-    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has replaced it."""
-    if static is None:
-        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
-    if static.member_id != request.member_id:
-        message = f"Member {request.member_id} was fenced: instance id {request.instance_id} belongs to member {static.member_id}."
-        raise KafkaError(Code.FENCED_INSTANCE_ID, message)
-    return static
-
-
-def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest) -> None:
+def _check_epoch(group: StreamsGroup, member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest) -> None:
     """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
 
     A member may send its previous epoch if it lost the last response, but then must not own more than its assignment.
@@ -102,11 +84,7 @@ def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatReque
     owned = owned_tasks(request)
     if received < known and received == member.previous_epoch and owned is not None and member.assigned.contains(owned):
         return
-    message = (
-        f"The member epoch {received} is {'greater' if received > known else 'smaller'} than the member's, which is {known}."
-        " It must abandon all its tasks and rejoin."
-    )
-    raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
+    raise wrong_epoch(group, received, known)
 
 
 # leaving
@@ -120,7 +98,7 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
     if request.instance_id is None:
         member = known_member(group, request.member_id)
     else:
-        member = _known_static(static_member(group, request.instance_id), request)
+        member = known_static(static_member(group, request.instance_id), request.member_id, request.instance_id)
     if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
         away = msgspec.structs.replace(
             member, member_epoch=STATIC_LEAVE_EPOCH, assigned=member.assigned.with_epochs_reset(), revoking=AssignedTasks()
