@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,9 @@ RUN = pytest.StashKey[keeping.Run | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts a command in the background with SIGINT ignored, and the processes that tests start would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # With xdist this process is the controller. Its workers find the run in their environment.
     config.stash[RUN] = keeping.Run.begun()
 

@@ -410,10 +410,7 @@ def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]
     topic = unique("followed")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
-        # A process in the background may inherit an ignored SIGINT, which the command would keep ignoring.
-        script = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
-        script += "; from ottla.__main__ import main; sys.exit(main())"
-        command = [sys.executable, "-c", script, "consume", topic, "--follow", "--values"]
+        command = [sys.executable, "-m", "ottla", "consume", topic, "--follow", "--values"]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OTTLA_BOOTSTRAP": kafka}
         )
