@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
 WIDTH, HEIGHT = 1_100, 700
 PROGRAMS: Final = ("chromium", "chromedriver")
 FLAGS: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -24,7 +25,16 @@ def built(source: Path) -> Path:
     if launcher is None:
         raise Unavailable("no Go on the PATH, which builds programs with franz-go")
     program.parent.mkdir(parents=True, exist_ok=True)
-    # Two test runs may build at once, so each renames a complete program into place.
+    with program.with_suffix(".lock").open("w") as lock:
+        # Processes of a test run would each compile all packages at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            _build(launcher, source, program)
+    return program
+
+
+def _build(launcher: str, source: Path, program: Path) -> None:
+    # A build that is interrupted leaves no incomplete program under the final name.
     unfinished = program.with_suffix(f".{os.getpid()}")
     try:
         done = subprocess.run(
@@ -40,4 +50,3 @@ def built(source: Path) -> Path:
     if done.returncode:
         raise Unavailable(f"go build failed:\n{done.stderr[-2000:]}")
     unfinished.rename(program)
-    return program

@@ -33,7 +33,7 @@ from tests.support.handling import as_handler
 ROOT = Path(__file__).parents[2]
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
 INPUTS_A_SEED = 500
-SEEDS_A_PROCESS = 5
+SEEDS_A_PROCESS = 2
 PARTS = 4
 
 

@@ -21,7 +21,7 @@ SELDOM = ("a coordinator tells COORDINATOR_LOAD_IN_PROGRESS", "a crash of a paus
 """States that a hundred seeds may miss. Thousands of seeds reach them."""
 SEEDS = int(os.environ.get("SIMULATED_CLUSTERS", "100"))
 """Number of seeds to run, unless the time budget ends the test earlier."""
-SEEDS_A_STEP = 10
+SEEDS_A_STEP = 4
 
 
 def digest(seed: int) -> str:

@@ -20,7 +20,7 @@ from tests.support.budgets import WithinBudget
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 SEEDS = int(os.environ.get("SIMULATED_SEEDS", "1000"))
-SEEDS_A_STEP = 20
+SEEDS_A_STEP = 10
 
 
 def failures(report: Report) -> list[str]:

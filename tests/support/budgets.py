@@ -32,6 +32,8 @@ class Sample(NamedTuple):
 
 
 HAS_RUN = pytest.StashKey[bool]()
+BEGUN, SKIPPED = "begun", "skipped"
+"""Lines of a budget's file; see `is_spent`."""
 
 
 class Budget(NamedTuple):
@@ -115,7 +117,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _spent_file(config: pytest.Config, name: str) -> Path:
-    """Return the file to which all processes of a run append the durations of the budget's tests, in seconds."""
+    """Return the file to which all processes of a run append the begin and the duration of each test of the budget."""
     worker = getattr(config, "workerinput", None)
     run = worker["testrunuid"] if worker is not None else getattr(config, "budget_run", "")
     return Path(tempfile.gettempdir()) / f"ottla-budget-{run}-{name}"
@@ -125,6 +127,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.budget_run = f"{time.time_ns()}"  # type: ignore[attr-defined]
 
 
+def is_spent(lines: list[str], seconds: float, floor: int) -> bool:
+    """Whether no further test of a budget may begin.
+
+    ``lines`` are those of the budget's file: `BEGUN` for each begun test, then its duration in seconds or `SKIPPED`. A test that
+    is still running counts with the mean duration of the completed tests.
+    """
+    durations = [float(line) for line in lines if line not in (BEGUN, SKIPPED)]
+    running = lines.count(BEGUN) - lines.count(SKIPPED) - len(durations)
+    if running + len(durations) < floor:
+        return False
+    return not durations or sum(durations) * (1 + running / len(durations)) >= seconds
+
+
+def _append(file: Path, line: str) -> None:
+    with file.open("a") as spent:
+        spent.write(f"{line}\n")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     mark = item.get_closest_marker("budget")
@@ -132,18 +152,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     name, seconds, floor = mark.args[0], mark.kwargs["seconds"], mark.kwargs["floor"]
     file = _spent_file(item.config, name)
-    durations = [float(line) for line in file.read_text().split()] if file.exists() else []
-    if len(durations) >= floor and sum(durations) >= seconds:
+    if is_spent(file.read_text().splitlines() if file.exists() else [], seconds, floor):
         item.add_marker(pytest.mark.skip(reason=f"{LEFT_TO_NIGHTLY} {name} is {seconds} s"))
         return (yield)
     began_s = time.monotonic()
+    _append(file, BEGUN)
     try:
         return (yield)
     finally:
         # A test that was skipped for another reason does not count towards the floor.
-        if item.stash.get(HAS_RUN, False):
-            with file.open("a") as spent:
-                spent.write(f"{time.monotonic() - began_s:.3f}\n")
+        _append(file, f"{time.monotonic() - began_s:.3f}" if item.stash.get(HAS_RUN, False) else SKIPPED)
 
 
 @pytest.hookimpl(wrapper=True)

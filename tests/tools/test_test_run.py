@@ -72,6 +72,23 @@ def test_every_budget_names_existing_files(part: budgets.Budget | budgets.Sample
     assert any(re.match(pattern, str(path.relative_to(ROOT / "tests"))) for path in (ROOT / "tests").rglob("test_*.py"))
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_spent"),
+    [
+        ([], False),
+        (["begun"], False),
+        (["begun", "skipped", "begun"], False),
+        (["begun", "begun"], True),
+        (["begun", "5", "begun", "5"], False),
+        (["begun", "5", "begun", "6"], True),
+        (["begun", "4", "begun", "begun"], True),
+        (["begun", "3", "begun", "begun"], False),
+    ],
+)
+def test_budget_counts_running_tests_with_the_mean_duration(lines: list[str], is_spent: bool) -> None:
+    assert budgets.is_spent(lines, seconds=11, floor=2) is is_spent
+
+
 SAMPLE_OF_BUDGETS = """
 import time
 import pytest
