@@ -81,7 +81,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--clock",
     default=MACHINE,
     metavar="CLOCK",
-    help="manual: a clock that advances only by the control API (default: machine).",
+    help="machine: the system clock. manual: a clock that only the control API advances. Default: machine.",
 )
 @click.option("--faults", "faults_file", type=PATH, metavar="FILE", help="File with faults to add at the start, in YAML or JSON.")
 @click.option(

@@ -87,10 +87,10 @@ class LastStop:
         """Whether the checkpoint of aborted transactions could be read. True if the file does not exist."""
 
     def aborted_checksum(self, where: TopicPartition) -> int | None:
-        """The `checksum_of` a log's aborted transactions at the last stop.
+        """Return the checksum (`checksum_of`) of a log's aborted transactions at the last stop.
 
-        None if the checkpoint has no entry for the log. `NO_CHECKSUM` if the checkpoint is damaged, so that the log's index is
-        rebuilt.
+        Returns None if the checkpoint has no entry for the log. Returns `NO_CHECKSUM` if the checkpoint is damaged, so
+        that the log's index is rebuilt.
         """
         return self.aborted.get(where) if self.knows_aborted else NO_CHECKSUM
 

@@ -354,7 +354,7 @@ class Log:
         self.renames.add([cleaned], "")
         self.renames.finish()
 
-    # end
+    # sync and close
 
     def closed_files_to_sync(self) -> tuple[list[str], int]:
         """The files of closed segments that may not be synced yet, and the recovery point after the caller has synced them.

@@ -121,7 +121,7 @@ def read(
 
 
 def _end_position(log: Log, at: int, bound: int) -> int:
-    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size without such a batch.
+    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size if it has no such batch.
 
     If the log is damaged before that batch, the position of the damage.
     """

@@ -179,7 +179,7 @@ class RealFilesystem:
         return fd
 
     def _descriptor(self, path: str, flags: int) -> int:
-        """Open a path. If no descriptor is left, close files that are kept open until the open succeeds."""
+        """Open a path. While no descriptor is left, close cached files one by one and retry."""
         while True:
             try:
                 return os.open(path, flags | _PLAIN, 0o644)

@@ -27,8 +27,8 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
 MAX_WHOLE_PRODUCERS = 10_000
-"""Maximum number of producers whose earlier batches are written as well. These are the producers that wrote last, because a
-producer that has been idle for long does not retry."""
+"""Maximum number of producers for which a snapshot has all remembered batches and not only the last one. The producers that wrote
+most recently are chosen, because a producer that has been idle for a long time does not retry."""
 
 
 def path_of(directory: str, offset: int) -> str:

@@ -79,7 +79,7 @@ class StrayDirectories:
         """Called with each new stray directory, which `measure` then measures."""
 
     def note(self, name: str) -> None:
-        """Record a name in the log directory if it is that of a stray directory."""
+        """Add an entry of the log directory to the known stray directories if its name is that of one."""
         stray = unmeasured(self._directory, name)
         if stray is not None and name not in self._known:
             self._known[name] = stray

@@ -1,4 +1,4 @@
-"""The loop of the campaigns in which all kinds of faults count: `tests.chaos.unclean` and `tests.chaos.share`.
+"""The main loop of the campaigns `tests.chaos.unclean` and `tests.chaos.share`. Their number of faults counts all kinds of faults.
 
 A campaign runs rounds. Each round starts a new cluster with its clients, injects faults, stops everything and checks the results.
 """

@@ -3,7 +3,7 @@
 All topics have three replicas and ``min.insync.replicas`` 2, so writes continue while one broker is down. At the end all brokers
 are brought back and stopped. The history of the clients is compared with the visible records and with the files of each broker.
 Run it with ``python -m tests.chaos --brokers 3 --kills 60 --seed 7``. With ``--under kafka`` or ``--with kafka`` some nodes run
-Apache Kafka (`tests.chaos.campaigns`), and all kinds of faults count as kills.
+Apache Kafka (`tests.chaos.campaigns`), and ``--kills`` is the number of faults of all kinds.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def run(
 ) -> ClusterReport:
     """Inject faults into one new cluster after the other until ``kills`` kills are done or a check fails.
 
-    In mixed clusters, all kinds of faults count as kills.
+    In mixed clusters, ``kills`` is the number of faults of all kinds.
 
     All directories are created in ``keep`` if it is set. Otherwise only directories with findings are kept.
     """

@@ -75,7 +75,7 @@ def test_non_utf8_arguments_are_refused(arguments: list[str], capsys: pytest.Cap
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Bootstrap address of a cluster. Client calls fail on it as they do when a name cannot be encoded as UTF-8."""
+    """Bootstrap address of a fake cluster. Every client call raises the error of a name that cannot be encoded as UTF-8."""
 
     def ask(*_: Any, **__: Any) -> None:
         NO_TEXT.encode()

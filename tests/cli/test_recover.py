@@ -42,7 +42,7 @@ def test_damage_is_shown_without_changing_files(directory: Path, capsys: pytest.
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
-def test_discarded_damage_is_removed(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_discard_removes_the_damaged_records(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, offset = damaged(directory)
     assert main(["recover", "--data-dir", str(directory), "--partition", "t:0", "--discard", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -188,7 +188,7 @@ def test_failed_metadata_move_leaves_the_directory_unchanged() -> None:
     assert disk.content() == before
 
 
-def test_metadata_of_an_earlier_hand_over_is_not_overwritten() -> None:
+def test_metadata_of_an_earlier_graduation_is_not_overwritten() -> None:
     disk = Refusing(moves=True)
     disk.write_file(f"{ASIDE}/{0:020d}.log", b"earlier")
     before = disk.content()

@@ -43,7 +43,7 @@ def test_one_shot_and_streaming_checks_agree_on_every_framing(name: str) -> None
         assert in_short is outcome(in_steps, raw)
 
 
-def test_linked_lz4_blocks_are_refused_by_name() -> None:
+def test_error_for_linked_lz4_blocks_names_the_cause() -> None:
     error = refused(at_once, framed("lz4/linked"), ANY_TIME)
     assert error.code is Code.CORRUPT_MESSAGE
     assert "Java clients cannot read" in (error.message or "")

@@ -259,7 +259,7 @@ class Model:
     def commit_offset(
         self, name: str, pid: int, epoch: int, offset: int, now_ms: int, *, newer: bool, member_epoch: int | None = None
     ) -> str:
-        """Return the response to a transactional offset commit, without a member or by the group's member at this epoch."""
+        """Return the response to a transactional offset commit. Without ``member_epoch`` the request names no member."""
         known = self.offsets.producers.get(pid)
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"

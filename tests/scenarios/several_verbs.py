@@ -168,7 +168,7 @@ def in_sync(world: World, words: Words) -> str:
 
     Command: ``in_sync t 1,2``.
     """
-    # Wait before the comparison as well: a set that will shrink and grow again is complete at first, too.
+    # Also wait before the first comparison: an in-sync set that is about to shrink is still complete at this moment.
     world.wait_up_to_date()
     wrong = _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}")
     if not wrong:

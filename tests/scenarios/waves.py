@@ -48,7 +48,7 @@ class Company:
 
 
 def company(scenario: Scenario, case: dict[str, str]) -> Company:
-    """Decide by the case's commands and the expected responses in its file."""
+    """Return with which cases this case may share a broker, judging by its commands and its expected responses."""
     commands = [cut_up(step.command, case) for step in scenario.steps]
     restart = next((words.verb for words in commands if words.verb in _RESTARTS), "")
     if any(_changes_others(words) for words in commands) or (restart and _is_timed_before(commands, restart)):

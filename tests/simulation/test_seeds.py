@@ -40,7 +40,7 @@ def test_seeds_have_no_findings(first: int) -> None:
 def test_many_seeds_have_no_findings_and_reach_every_rare_state(
     capsys: pytest.CaptureFixture[str], within_budget: WithinBudget
 ) -> None:
-    """A run that its time budget ends early may miss rare states."""
+    """A run that stops early, because its time budget is spent, may miss rare states."""
     report = Report()
     for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=40, floor=2):
         report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), processes=2))

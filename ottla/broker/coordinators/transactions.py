@@ -319,7 +319,7 @@ class Transactions:
             raise DecisionDelayed(latch)
 
     async def once_committed(self, transactional_id: str) -> bool:
-        """Wait until all that a response reveals of a transactional id is committed and durable; False if it may be lost."""
+        """Wait until the state of a transactional id is committed and durable. Returns False if it may be lost."""
         try:
             partition_log = self._shard(transactional_id)[1].partition.log
         except KafkaError:

@@ -386,7 +386,7 @@ class LocalPartitions:
 
 
 def has_losses(directory: str, report: RecoveryReport) -> bool:
-    """Log what recovery has cut from a log and rebuilt beside it; returns whether anything was cut."""
+    """Report the records that recovery truncated and the files that it rebuilt. Returns whether it truncated any."""
     for loss in report.losses:
         log.warning("log_tail_truncated", directory=directory, reason=loss)
     if report.rebuilt:

@@ -50,7 +50,7 @@ def of_transaction(reached: Reached) -> Hit:
 
 
 def _shown(value: Any) -> Any:
-    """Convert a field to a JSON value. Bytes become their number, because they are records or only clients know their meaning."""
+    """Convert a field to a JSON value. A bytes field is shown as its length: it has records, or data that only clients can read."""
     if isinstance(value, msgspec.Struct):
         return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, list):

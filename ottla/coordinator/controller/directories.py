@@ -33,7 +33,7 @@ def assign_directories(
     for directory, topic_id, index in asked:
         try:
             if (topic_id, index) in seen:
-                # Listed twice. The second entry would be decided without the first one's record.
+                # The request lists the partition twice. The second entry would be decided without the record of the first.
                 raise KafkaError(Code.INVALID_REQUEST)
             record = _assigned(state, broker_id, directory, topic_id, index)
         except KafkaError as error:

@@ -26,7 +26,7 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 
 NO_BROKER = -1
 NO_EPOCH_ON_SHRINK = 12
-"""Level 3.6-IV0 of ``metadata.version``, from which on a shrinking in-sync set does not change the leader epoch."""
+"""Level 3.6-IV0 of ``metadata.version``. From this level on, shrinking the in-sync set does not raise the leader epoch."""
 PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
 """Types of election in an ElectLeaders request."""
 
@@ -305,7 +305,7 @@ def elect_leaders(
         of_topic = answers.setdefault(name, {})
         for index in indexes:
             if index in of_topic:
-                # Listed twice. The second entry would be decided without the first one's record.
+                # The request lists the partition twice. The second entry would be decided without the record of the first.
                 continue
             error: KafkaError | None = None
             try:

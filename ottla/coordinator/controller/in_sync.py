@@ -50,7 +50,7 @@ def alter_partitions(
     for one in asked:
         try:
             if (one.topic_id, one.index) in seen:
-                # Listed twice. The first entry's record raises the partition epoch, so the second one's is old.
+                # The partition is listed twice. The first entry's record raises the partition epoch, so the second entry's is stale.
                 raise KafkaError(Code.INVALID_UPDATE_VERSION)
             answer, record = _altered(state, broker_id, one)
         except KafkaError as error:
@@ -114,7 +114,7 @@ def _check(state: ClusterState, broker_id: int, before: PartitionRegistration, a
     if recovery == RECOVERING and (len(isr) > 1 or before.leader_recovery_state == RECOVERED):
         raise KafkaError(
             Code.INVALID_REQUEST,
-            "invalid leader recovery state: only a sole in-sync replica that has not recovered yet can be recovering",
+            "invalid leader recovery state: RECOVERING needs a sole in-sync replica and a partition that is RECOVERING already",
         )
     for broker, epoch in asked.isr:
         registration = state.registrations.brokers.get(broker)

@@ -18,7 +18,7 @@ METADATA_VERSION = "metadata.version"
 OLDEST_METADATA_VERSION = 7
 """Level 3.3-IV3, the only level of a broker that reports none."""
 CONTROLLER_REGISTRATION = 15
-"""Level 3.7-IV0 of ``metadata.version``, from which on controllers register (KIP-919)."""
+"""Level 3.7-IV0 of ``metadata.version``. From this level on, controllers register (KIP-919)."""
 NEVER_REGISTERED = -2
 """The epoch of a broker that was never registered. No broker can have it as its previous epoch."""
 MAX_INT63 = (1 << 63) - 1

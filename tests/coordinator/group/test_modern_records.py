@@ -38,7 +38,7 @@ def own_key(kind: int, schema: Any, **fields: str) -> bytes:
 
 
 @pytest.mark.parametrize("records", [CONSUMER, SHARE, STREAMS])
-def test_keys_are_those_of_the_protocols_own_schemas(records: ModernRecords) -> None:
+def test_each_group_type_writes_keys_of_its_own_record_schema(records: ModernRecords) -> None:
     for kind in (records.metadata, records.target_metadata):
         assert group_key(kind, "größe") == own_key(kind, records.keys[kind], group_id="größe")
     for kind in (records.member, records.target_member, records.current):
@@ -47,7 +47,7 @@ def test_keys_are_those_of_the_protocols_own_schemas(records: ModernRecords) -> 
 
 @pytest.mark.parametrize("records", [CONSUMER, SHARE, STREAMS])
 @pytest.mark.parametrize("assigned_ms", [0, 99])
-def test_target_epoch_is_that_of_the_protocols_own_schema(records: ModernRecords, assigned_ms: int) -> None:
+def test_target_epoch_is_read_from_the_record_schema_of_the_group_type(records: ModernRecords, assigned_ms: int) -> None:
     value = TARGET_EPOCHS[records.target_metadata](assignment_epoch=3, assignment_timestamp=assigned_ms)
     record = records.target_epoch_record("g", 3, assigned_ms)
     assert record.value == encode_record(MODULES[records.target_metadata], value, 0)

@@ -88,7 +88,7 @@ def test_offset_fetch_checks_the_member_epoch(world: StreamsGroupWorld) -> None:
         assert error.value.code is code
 
 
-def test_streams_group_is_forgettable_only_without_members(world: StreamsGroupWorld) -> None:
+def test_streams_group_can_be_removed_from_memory_only_without_members(world: StreamsGroupWorld) -> None:
     group = world.group
     assert (group.type_name, group.protocol_type_name, group.state_name) == ("streams", "streams", "Stable")
     assert group.topics_in_use() == {"in"}

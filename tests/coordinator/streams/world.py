@@ -1,4 +1,4 @@
-"""A shard of streams groups without a broker, topologies, and clients that keep the state of a group member."""
+"""Test fixtures: a shard of streams groups that needs no broker; topologies; clients that keep the state of a member."""
 
 from __future__ import annotations
 

@@ -406,7 +406,7 @@ def clusters() -> Iterator[Callable[[str], tuple[str, Any]]]:
         stop()
 
 
-def test_damage_matrix_is_complete() -> None:
+def test_every_kind_of_damage_is_tested_for_every_progress_record() -> None:
     for row in MATRIX.values():
         assert list(row) == [LOST, BACK, FAR_BACK, SWAPPED, EXPIRED]
     assert 3 * len(ON_KAFKA) >= len(DAMAGES) - 4

@@ -1,4 +1,4 @@
-"""How the progress record of the last batch decides whether the next batch is written, without a broker."""
+"""Unit tests, without a broker, of how the last progress record decides whether the next batch is written."""
 
 from __future__ import annotations
 

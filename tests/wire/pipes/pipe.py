@@ -53,7 +53,7 @@ def subscribed() -> Consumer:
     )
 
     def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
-        # consume() calls this when the member was removed and rejoins, which is never while a transaction is open.
+        # consume() calls this when a removed member rejoins. That never happens while a transaction is open.
         say(f"lost {len(partitions)}")
 
     consumer.subscribe([source], on_lost=taken)

@@ -76,7 +76,7 @@ def static_member(group: GroupWithStaticMembers[M], instance_id: str | None) -> 
 
 
 def track_static(static_members: dict[str, str], old: Any, new: Any) -> None:
-    """Keep the member ids by instance id when ``new`` replaces ``old``. One of the two may be None."""
+    """Update the member ids by instance id after ``new`` has replaced ``old``. Either of the two may be None."""
     if old is not None and old.instance_id is not None and static_members.get(old.instance_id) == old.member_id:
         del static_members[old.instance_id]
     if new is not None and new.instance_id is not None:

@@ -39,11 +39,11 @@ def missing_states(
     now_ms: int,
     records: list[LogRecord],
 ) -> Initialization | None:
-    """Return the request to the share coordinator for these topics' missing states, or None. Adds its record to ``records``.
+    """Return the request that initializes missing states of these topics' share partitions, or None if none is missing.
 
-    If a topic has grown, its new partitions start at offset 0, so that the group misses no record of them. Partitions that are
-    requested again also start at 0, because Kafka only distinguishes topics
-    (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
+    Appends the record that marks the topics as initializing to ``records``. If a topic has grown, its new partitions start at
+    offset 0, so that the group misses no record of them. A repeated request starts partitions at 0 as well, because Kafka tracks
+    the initialization by topic and not by partition (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
     """
     if group.has_all_states and not records:
         return None

@@ -20,7 +20,7 @@ class KeepTaskOffsets(ModernEffect, frozen=True):
 
 
 class RequestShutdown(ModernEffect, frozen=True):
-    """A member requests a shutdown of the whole application. All members get a status, as long as the group has members."""
+    """A member requested the shutdown of its application. Heartbeat responses report this until the group is empty."""
 
     member_id: str
 

@@ -84,7 +84,7 @@ class StreamsGroups:
         try:
             configured = configure(group.topology, self._topics)
         except KafkaError:
-            # Topics have changed, and the topology no longer fits any tasks. Each heartbeat reports this.
+            # Topics have changed, and no tasks can be derived from the topology. Each heartbeat response reports this.
             return []
         return next_target(group, group.metadata, configured, self._config_of(group.group_id), now_ms, is_delay_over=True).records
 
