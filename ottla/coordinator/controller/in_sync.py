@@ -50,7 +50,7 @@ def alter_partitions(
     for one in asked:
         try:
             if (one.topic_id, one.index) in seen:
-                # The partition is listed twice. The first entry's record raises the partition epoch, so the second entry's is stale.
+                # The partition is listed twice. The first entry's record raises the partition epoch, so the second entry is stale.
                 raise KafkaError(Code.INVALID_UPDATE_VERSION)
             answer, record = _altered(state, broker_id, one)
         except KafkaError as error:
