@@ -34,7 +34,7 @@ PAGES_TYPED = {
     "docs/five-minutes.md": Session(
         expected=(
             r"a\s+1\b",
-            r"orders:0 stands at 3 of 5 .* transaction of producer \d+ epoch 0, transactional id checkout-1 from client web-7",
+            r"orders:0 are held at 3 of 5: transaction of producer \d+ epoch 0, transactional id checkout-1 from client web-7",
             r"not committed: .*[Ff]enced",
             r"sequenceDiagram",
             r"abort marker",

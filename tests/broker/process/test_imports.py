@@ -42,7 +42,7 @@ LATER = {
     "yaml",
 }
 """Modules that earlier versions imported at the start, or that could easily be imported there by mistake."""
-MAX_MODULES = 643
+MAX_MODULES = 641
 MAX_COLLECTIONS = 20
 """Upper bound on garbage collections. With Python's defaults, imports alone cause about a hundred of them, and none finds
 garbage."""
@@ -56,6 +56,7 @@ def test_start_imports_only_needed_modules(tmp_path: Path) -> None:
     assert lines, done.stderr
     started = json.loads(lines[-1])
     assert LATER & set(started["modules"]) == set()
-    assert len(started["modules"]) <= MAX_MODULES
+    # structlog imports colorama where another package has installed it.
+    assert len([module for module in started["modules"] if module.partition(".")[0] != "colorama"]) <= MAX_MODULES
     assert started["collections"] <= MAX_COLLECTIONS
     assert started["enabled"]
