@@ -21,7 +21,6 @@ from ottla.console.values import VALUES
 from ottla.control.command import CommandRefused
 from ottla.control.pages import PageFile, Pages, Reach
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.primitives import count_apart
 
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
@@ -114,9 +113,7 @@ class OpenPage:
                 last_read=self._last_read,
                 deadline=self._deadline,
             )
-            # Meanwhile the event loop decodes requests in its own thread.
-            values = count_apart(lambda: self._read(asked))
-            data = msgspec.json.encode(values)
+            data = msgspec.json.encode(self._read(asked))
             if len(data) > MAX_EVENT_BYTES:
                 raise CommandRefused(409, f"this page has more than {MAX_EVENT_BYTES >> 20} MiB, which is not sent to a browser")
             return b"event: values\ndata: " + data + b"\n\n"

@@ -302,7 +302,7 @@ async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
 
     `Stepping` does not run it, because a manual clock would wait for it.
     """
-    broker, steps = steered.serving.broker, read(steered)
+    loop, broker, steps = asyncio.get_running_loop(), steered.serving.broker, read(steered)
     failure: Exception | None = None
     try:
         while not broker.lifecycle.is_stopping:
@@ -310,7 +310,7 @@ async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
             assert not isinstance(step, Pause), "a reading waits for no event"
             failure = None
             try:
-                await (asyncio.sleep(0) if step is None else asyncio.to_thread(step))
+                await (asyncio.sleep(0) if step is None else loop.run_in_executor(None, step))
             except Exception as error:
                 failure = error
     except StopIteration as ended:

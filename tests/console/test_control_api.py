@@ -58,9 +58,10 @@ def opened(control_api_with: Callable[[str], ControlServer]) -> ControlServer:
 
 
 @pytest.fixture
-def looped(opened: ControlServer) -> Iterator[ControlServer]:
+def looped(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlServer]:
     """A control API with an event loop that runs in its own thread."""
     loop = asyncio.new_event_loop()
+    monkeypatch.setattr(control_api.asyncio, "get_running_loop", lambda: loop)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     opened._loop = loop

@@ -19,7 +19,6 @@ from ottla.console.site import LONGEST_INTERVAL_S, REST, SILENCE_S, OpenPage
 from ottla.control.command import CommandRefused
 from ottla.control.pages import Reach
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.primitives import begin_message, message_elements, read_length
 
 
 class Client:
@@ -193,17 +192,3 @@ def test_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[...
     world.close_control_api()
     with pytest.raises(StopIteration):
         next(page)
-
-
-def test_page_decoding_is_not_counted_for_the_broker() -> None:
-    def answers() -> Iterator[Any]:
-        begin_message()
-        read_length(b"\0\0\3\xe8" + bytes(1_000), 0)
-        yield {}
-
-    begin_message(10)
-    read_length(b"\0\0\0\5" + bytes(5), 0)
-    page = OpenPageWorld(answers()).page()
-    assert next(page).startswith(b"event: values")
-    assert message_elements() == 5
-    page.close()
