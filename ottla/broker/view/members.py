@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from ottla.broker.handlers.support.each import made
 from ottla.broker.handlers.support.group_descriptions import named_partitions
-from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.requests import ASSIGNOR_NAME
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
+from ottla.protocol.messages.streams_group_describe import Member as StreamsMember
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -28,6 +28,25 @@ PARTITIONS_PER_WORK = 2
 """Number of a member's partitions that are named in one unit of work."""
 BYTES_PER_ELEMENT = 4
 """The least size of a partition in the assignment of a classic member."""
+
+
+M = TypeVar("M")
+
+
+class _Known(Protocol):
+    """A member of any protocol."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,108 +77,43 @@ async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> M
     consumer, share = shard.consumers.groups.get(group_id), shard.shares.groups.get(group_id)
     if consumer is not None:
         assignor = consumer.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor
-        return Membership(epoch=consumer.group_epoch, assignor=assignor, members=await _of_consumer(consumer, topics))
+        members = await _each(consumer.members.values(), lambda member: _member(member, member.member_epoch, _held(member, topics)))
+        return Membership(epoch=consumer.group_epoch, assignor=assignor, members=members)
     if share is not None:
-        return Membership(epoch=share.group_epoch, assignor=ASSIGNOR_NAME, members=await _of_share(share, topics))
+        members = await _each(
+            share.members.values(), lambda member: _member(member, member.member_epoch, _named(member.assigned, topics))
+        )
+        return Membership(epoch=share.group_epoch, assignor=ASSIGNOR_NAME, members=members)
     if group_id in shard.streams.groups:
-        streams = shard.streams.describe(group_id)
-        return Membership(epoch=streams.group_epoch, assignor=streams.assignor_name or "", members=await _of_streams(streams))
+        return await _of_streams(shard.streams.describe(group_id))
     classic = shard.groups.get(group_id)
-    if classic is None:
-        return Membership(epoch=None, assignor="", members=[])
-    return Membership(epoch=None, assignor=classic.protocol or "", members=await _of_classic(classic))
+    return Membership(epoch=None, assignor="", members=[]) if classic is None else await _of_classic(classic)
 
 
-async def _of_consumer(group: ConsumerGroup, topics: GroupTopics) -> list[GroupMember]:
-    members, pace = [], Pace()
-    for member in list(group.members.values()):
-        held: dict[bytes, list[int]] = {}
-        for partitions in (member.assigned, member.revoking):
-            for topic, epochs in partitions.items():
-                held.setdefault(topic, []).extend(epochs)
-        assignment = _named(held, topics)
-        members.append(
-            GroupMember(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                client_id=member.client_id,
-                host=member.client_host,
-                epoch=member.member_epoch,
-                assignment=assignment,
-                partitions=_by_topic(assignment),
-            )
-        )
-        if pace.spend(_work(members[-1])):
-            await next_turn()
-    return members
-
-
-async def _of_share(group: ShareGroup, topics: GroupTopics) -> list[GroupMember]:
-    members, pace = [], Pace()
-    for member in list(group.members.values()):
-        assignment = _named(member.assigned, topics)
-        members.append(
-            GroupMember(
-                member_id=member.member_id,
-                instance_id=None,
-                client_id=member.client_id,
-                host=member.client_host,
-                epoch=member.member_epoch,
-                assignment=assignment,
-                partitions=_by_topic(assignment),
-            )
-        )
-        if pace.spend(_work(members[-1])):
-            await next_turn()
-    return members
-
-
-async def _of_streams(group: DescribedGroup) -> list[GroupMember]:
-    members, pace = [], Pace()
+async def _of_streams(group: DescribedGroup) -> Membership:
     subtopologies = [] if group.topology is None else group.topology.subtopologies or []
     sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
-    for member in group.members:
+
+    def describe(member: StreamsMember) -> GroupMember:
         tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
         # A task may be of a topology that the group no longer has.
         read = [(topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes]
-        members.append(
-            GroupMember(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                client_id=member.client_id,
-                host=member.client_host,
-                epoch=member.member_epoch,
-                assignment=tasks,
-                partitions=sorted(read),
-            )
-        )
-        if pace.spend(_work(members[-1])):
-            await next_turn()
-    return members
+        return _member(member, member.member_epoch, tasks, sorted(read))
+
+    members = await _each(group.members, describe)
+    return Membership(epoch=group.group_epoch, assignor=group.assignor_name or "", members=members)
 
 
-async def _of_classic(group: ClassicGroup) -> list[GroupMember]:
+async def _of_classic(group: ClassicGroup) -> Membership:
     # Other clients of the classic protocol, such as Kafka Connect, have their own format.
     is_consumer = group.protocol_type in (None, "", CONSUMER)
-    members, pace = [], Pace()
-    assignments = group.assignments
-    for member in list(group.members.values()):
-        raw = assignments.get(member.member_id, b"") if is_consumer else b""
-        assignment = await made(partial(_classic_assignment, raw), len(raw) // BYTES_PER_ELEMENT)
-        members.append(
-            GroupMember(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                client_id=member.client_id,
-                host=member.client_host,
-                epoch=None,
-                assignment=assignment,
-                partitions=_by_topic(assignment),
-            )
-        )
-        if pace.spend(_work(members[-1])):
-            await next_turn()
-    return members
+    members, assignments, assignor = list(group.members.values()), group.assignments, group.protocol or ""
+    decoded: dict[str, dict[str, list[int]]] = {}
+    for member in members if is_consumer else ():
+        raw = assignments.get(member.member_id, b"")
+        decoded[member.member_id] = await made(partial(_classic_assignment, raw), len(raw) // BYTES_PER_ELEMENT)
+    described = await _each(members, lambda member: _member(member, None, decoded.get(member.member_id, {})))
+    return Membership(epoch=None, assignor=assignor, members=described)
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
@@ -170,13 +124,39 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
         return {}
 
 
-def _named(assigned: Mapping[bytes, Iterable[int]] | Assignment, topics: GroupTopics) -> dict[str, list[int]]:
+def _held(member: ConsumerGroupMember, topics: GroupTopics) -> dict[str, list[int]]:
+    held: dict[bytes, list[int]] = {}
+    for partitions in (member.assigned, member.revoking):
+        for topic, epochs in partitions.items():
+            held.setdefault(topic, []).extend(epochs)
+    return _named(held, topics)
+
+
+def _named(assigned: Mapping[bytes, Iterable[int]], topics: GroupTopics) -> dict[str, list[int]]:
     return {name: indexes for _, name, indexes in named_partitions(assigned, topics)}
 
 
-def _by_topic(assignment: Mapping[str, Iterable[int]]) -> list[TopicPartition]:
-    return [(topic, index) for topic, indexes in sorted(assignment.items()) for index in indexes]
+async def _each(members: Iterable[M], describe: Callable[[M], GroupMember]) -> list[GroupMember]:
+    described, pace = [], Pace()
+    for member in list(members):
+        described.append(describe(member))
+        if pace.spend(MEMBER_WORK + len(described[-1].partitions) // PARTITIONS_PER_WORK):
+            await next_turn()
+    return described
 
 
-def _work(member: GroupMember) -> int:
-    return MEMBER_WORK + len(member.partitions) // PARTITIONS_PER_WORK
+def _member(
+    member: _Known, epoch: int | None, assignment: dict[str, list[int]], read: list[TopicPartition] | None = None
+) -> GroupMember:
+    """``read`` are the partitions that the member reads, by default those of its assignment."""
+    if read is None:
+        read = [(topic, index) for topic, indexes in sorted(assignment.items()) for index in indexes]
+    return GroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        epoch=epoch,
+        assignment=assignment,
+        partitions=read,
+    )
