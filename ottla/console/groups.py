@@ -7,12 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.client import groups as client_groups
-from ottla.client.diagnosis import waiting_group
-from ottla.client.errors import ClientError
-from ottla.client.groups import GroupListing, GroupMember
-from ottla.client.positions import GroupPosition, total_lag
-from ottla.client.reasons import why_group_waits
+from ottla.broker.view.groups import GroupLag, GroupListing, GroupPosition
+from ottla.broker.view.members import GroupMember
+from ottla.client.wording import counted
+from ottla.console.group_reasons import why_group_waits
 from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 
@@ -25,56 +23,50 @@ ASSIGNED_SHOWN: Final = 50
 """Maximum number of partitions shown for each member."""
 METADATA_SHOWN: Final = 200
 """Maximum number of characters shown for a commit's metadata."""
+GONE: Final = "it has ended, or has another coordinator"
 
 
 def groups(asked: Asked) -> dict[str, Any]:
-    silent: list[ClientError] = []
-    part = part_of(matching(asked.client.groups(silent), asked, lambda group: group.group_id), asked)
-    rows = [_row(asked, listing) for listing in part.rows]
-    return {"part": msgspec.structs.replace(part, rows=rows), "silent": [str(error) for error in silent]}
+    listed = asked.view.groups()
+    ordered = sorted(listed.rows, key=lambda group: group.group_id)
+    part = part_of(matching(ordered, asked, lambda group: group.group_id), asked)
+    lags = {lag.group_id: lag for lag in asked.view.lags([listing.group_id for listing in part.rows])}
+    rows = [_row(listing, lags.get(listing.group_id)) for listing in part.rows]
+    return {"part": msgspec.structs.replace(part, rows=rows), "missing": listed.missing}
 
 
-def _row(asked: Asked, listing: GroupListing) -> dict[str, Any]:
-    """Return the row of a group. ``uncommitted`` is the number of partitions that a member owns without a committed offset.
-
-    ``problem`` is the reason why a group's lag is unknown. The other groups are shown all the same.
-    """
-    lag, uncommitted, problem = None, 0, ""
-    try:
-        # A page that is past its deadline sends no further request, because each needs a connection.
-        asked.deadline.check()
-        total = total_lag(client_groups.positions(asked.client.brokers, listing))
-        lag, uncommitted = total.known, total.uncommitted
-    except ClientError as error:
-        # The group has just ended, or its coordinator is moving or does not respond, or earlier groups have taken too long.
-        problem = str(error)
+def _row(listing: GroupListing, lag: GroupLag | None) -> dict[str, Any]:
+    """Return the row of a group. ``problem`` is the reason why its lag is unknown, in whole or in part."""
+    problem = ""
+    if lag is None:
+        problem = GONE
+    elif lag.unknown:
+        problem = f"unknown for {counted(lag.unknown, 'partition')} without a replica on this broker"
     return {
         "group_id": listing.group_id,
-        "type": listing.group_type,
+        "type": listing.type,
         "state": listing.state,
-        "lag": lag,
-        "uncommitted": uncommitted,
+        "lag": None if lag is None else lag.lag,
+        "uncommitted": 0 if lag is None else lag.uncommitted,
         "problem": problem,
     }
 
 
 def group(asked: Asked) -> dict[str, Any]:
-    name = asked.required("name")
-    waiting = waiting_group(asked.client.brokers, name)
-    ids = sorted({held.transaction.transactional_id for held in waiting.held if held.transaction is not None})
-    now_ms, clients = asked.on_loop(lambda steered: (now_of(steered), clients_of(steered, ids)))
-    described = waiting.group
-    part = part_of(described.positions, asked)
+    detail = asked.view.group(asked.required("name"))
+    ids = sorted({hold.transaction.transactional_id for hold in detail.holds if hold.transaction is not None})
+    now_ms, clients = asked.loop.read(lambda steered: (now_of(steered), clients_of(steered, ids)))
+    part = part_of(detail.positions, asked)
     return {
-        "group_id": name,
-        "type": described.group_type,
-        "state": described.state,
-        "assignor": described.assignor,
-        "why": first_of(why_group_waits(waiting, now_ms, clients), LINES_SHOWN),
+        "group_id": detail.group_id,
+        "type": detail.type,
+        "state": detail.state,
+        "assignor": detail.assignor,
+        "why": first_of(why_group_waits(detail, now_ms, clients), LINES_SHOWN),
         "holders": ids[:HOLDERS_SHOWN],
         "more_holders": max(0, len(ids) - HOLDERS_SHOWN),
-        "members": [_member(member) for member in described.members[:MEMBERS_SHOWN]],
-        "more_members": max(0, len(described.members) - MEMBERS_SHOWN),
+        "members": [_member(member) for member in detail.members[:MEMBERS_SHOWN]],
+        "more_members": max(0, len(detail.members) - MEMBERS_SHOWN),
         "part": msgspec.structs.replace(part, rows=[_position(position) for position in part.rows]),
     }
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ottla.client.errors import BatchTooLarge
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
-from ottla.client.reading import ISOLATIONS
+from ottla.client.reading import ISOLATIONS, Isolation
 from ottla.client.records import ConsumedRecord
 from ottla.console.page_request import Asked
 from ottla.console.topics import partition_of
@@ -32,25 +32,38 @@ HEADER_BYTES_SHOWN: Final = 200
 def messages(asked: Asked) -> dict[str, Any]:
     """Return the records of a partition from the query's offset ``start`` on, by default the newest.
 
-    ``next_offset`` is the start of the next page, None after the last. ``stopped_at`` is where the search ended before there were
-    enough records for a page, else None. ``too_large`` says where a batch was left out, or where the page ends early, because of
-    `BYTES_READ`.
+    A client reads them, like a consumer, because the leader may be another broker, and because batches are inflated in the page's
+    thread. While the log of this broker has not changed, they are not read again.
     """
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"
     if isolation not in ISOLATIONS:
         raise CommandRefused(400, f"isolation must be one of {', '.join(ISOLATIONS)}")
-    brokers = asked.client.brokers
-    indexes = sorted(brokers.partitions(topic))
-    if index not in indexes:
+    listing = asked.view.topic(topic)
+    if index >= listing.partitions:
         raise CommandRefused(404, f"topic {topic!r} has no partition {index}")
+    (state,) = asked.view.log_states([(topic, index)])
+    return asked.last_read.get(
+        None if state is None else (listing, state), lambda: _read(asked, topic, index, isolation, listing.partitions)
+    )
+
+
+def _read(asked: Asked, topic: str, index: int, isolation: Isolation, partitions: int) -> dict[str, Any]:
+    """Read the records of a page.
+
+    ``next_offset`` is the start of the next page, None after the last. ``stopped_at`` is where the search ended before there were
+    enough records for a page, else None. ``too_large`` says where a batch was left out, or where the page ends early, because of
+    `BYTES_READ`.
+    """
+    client = asked.client()
+    brokers = client.brokers
     first = list_offsets(brokers, topic, [index], EARLIEST)[index]
     stable = list_offsets(brokers, topic, [index], LATEST, committed=True)[index]
     end = list_offsets(brokers, topic, [index], LATEST)[index]
     last = end if isolation == "all" else stable
     start = min(max(asked.number("start", max(first, last - MESSAGES_SHOWN)), first), end)
     limit = start + OFFSETS_SEARCHED
-    found = asked.client.stream(
+    found = client.stream(
         topic,
         isolation,
         partitions=[index],
@@ -74,7 +87,7 @@ def messages(asked: Asked) -> dict[str, Any]:
     return {
         "topic": topic,
         "partition": index,
-        "partitions": len(indexes),
+        "partitions": partitions,
         "isolation": isolation,
         "start": start,
         "limit": MESSAGES_SHOWN,

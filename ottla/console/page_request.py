@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
 from ottla.client.kafka_client import KafkaClient
+from ottla.console.cluster_view import ClusterView
 from ottla.console.deadline import Deadline
 from ottla.control.command import CommandRefused, Steered
-from ottla.control.pages import OnLoop
+from ottla.control.pages import LoopReader
 from ottla.control.timeline import client_text
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import Code, KafkaError
 
 MAX_DIGITS: Final = 18
 """Maximum number of digits of a number in a query, so that it fits into an offset."""
-PARTITIONS_OF_A_TURN: Final = 500
-"""Number of partitions that one turn of the event loop reads, which takes some ms."""
+MISSING: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND)
+"""Error codes for a subject that does not exist, so that its page shows no older values of it."""
 
 T = TypeVar("T")
-R = TypeVar("R")
+
+
+class LastRead:
+    """The last values that an open page has read through its client. They are read again only if their key has changed."""
+
+    def __init__(self) -> None:
+        self._key: object = None
+        self._values: object = None
+
+    def get(self, key: object, read: Callable[[], T]) -> T:
+        """Return the result of ``read``, or the last one if ``key`` is the last key. A key of None always reads."""
+        if key is None or key != self._key:
+            self._key = None
+            self._values = read()
+            self._key = key
+        return self._values  # type: ignore[return-value]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a page's query, a client of the broker, the function that reads on the broker's event loop, and the
-    deadline."""
+    """The parameters of a page's query, and what the page reads from.
+
+    ``view`` has the state of the cluster; ``loop`` reads the faults, the clock and the history of this process's control API.
+    ``client`` returns a client of the broker, for records. ``last_read`` and the client are kept between two readings of a page.
+    """
 
     query: Mapping[str, str]
-    client: KafkaClient
-    on_loop: OnLoop
+    view: ClusterView
+    loop: LoopReader
+    client: Callable[[], KafkaClient]
+    last_read: LastRead
     deadline: Deadline
 
     def number(self, name: str, default: int = 0) -> int:
@@ -47,27 +68,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             raise CommandRefused(400, f"{name} is missing")
         return self.query[name]
 
-    def in_turns(self, items: Sequence[T], read: Callable[[Steered, T], R], of_a_turn: int) -> list[R]:
-        """Return the result of ``read`` for each item. The broker serves its clients between two turns of the event loop.
-
-        Raises `Late`.
-        """
-
-        def turn(start: int) -> list[R]:
-            self.deadline.check()
-            return self.on_loop(lambda steered: [read(steered, item) for item in items[start : start + of_a_turn]])
-
-        return [given for start in range(0, len(items), of_a_turn) for given in turn(start)]
-
 
 def refusal(error: KafkaError) -> CommandRefused:
-    return CommandRefused(409, error.message or error.code.name)
+    return CommandRefused(404 if error.code in MISSING else 409, error.message or error.code.name)
 
 
 def now_of(steered: Steered) -> int:
     """Return the broker's time in ms. A running clock is rounded down to seconds, so that a page changes and is redrawn at most
     once a second. A manual clock changes nothing by itself, so it is exact."""
-    now_ms = steered.serving.broker.clock.now_ms()
+    now_ms = steered.broker.clock.now_ms()
     return now_ms if steered.clock is not None else now_ms // 1_000 * 1_000
 
 

@@ -15,12 +15,12 @@ import structlog
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.deadline import Deadline, new_client
-from ottla.console.page_request import Asked, refusal
+from ottla.console.own_broker import OwnBroker
+from ottla.console.page_request import Asked, LastRead, refusal
 from ottla.console.values import VALUES
 from ottla.control.command import CommandRefused
 from ottla.control.pages import PageFile, Pages, Reach
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.primitives import count_apart
 
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
@@ -38,7 +38,6 @@ MAX_EVENT_BYTES: Final = 4 << 20
 """Maximum size of a page's values, in bytes. Each page has limits of its own, but no limit for the length of all names."""
 SILENCE_S: Final = 5.0
 """Seconds without a change after which a comment is sent, which detects a closed page."""
-NOT_FOUND: Final = (Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND)
 KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 log = structlog.get_logger()
@@ -55,7 +54,9 @@ def all_files() -> Mapping[str, PageFile]:
 
 def _is_missing(error: ClientError) -> bool:
     """Whether the subject of a page does not exist, so that the page shows no older values of it."""
-    return isinstance(error, KafkaAnswered) and (isinstance(error, UnknownTopic) or error.code in NOT_FOUND)
+    if isinstance(error, UnknownTopic):
+        return True
+    return isinstance(error, KafkaAnswered) and error.code == Code.TRANSACTIONAL_ID_NOT_FOUND
 
 
 class OpenPage:
@@ -70,6 +71,7 @@ class OpenPage:
         self._client_of = client_of
         self._on_close: Callable[[], None] | None = closed
         self._client: KafkaClient | None = None
+        self._last_read = LastRead()
         self._deadline = Deadline(reach)
         self._has_failed = False
         self._next_s = 0.0
@@ -103,14 +105,15 @@ class OpenPage:
     def _event(self) -> bytes:
         self._deadline.begin()
         try:
-            # A paused broker gets no client requests, because it would not respond.
-            self._reach.on_loop(lambda steered: None)
-            if self._client is None:
-                self._client = self._client_of(self._reach, self._deadline.check)
-            asked = Asked(query=self._query, client=self._client, on_loop=self._reach.on_loop, deadline=self._deadline)
-            # Meanwhile the event loop decodes requests in its own thread.
-            values = count_apart(lambda: self._read(asked))
-            data = msgspec.json.encode(values)
+            asked = Asked(
+                query=self._query,
+                view=OwnBroker(self._reach.loop),
+                loop=self._reach.loop,
+                client=self._connected,
+                last_read=self._last_read,
+                deadline=self._deadline,
+            )
+            data = msgspec.json.encode(self._read(asked))
             if len(data) > MAX_EVENT_BYTES:
                 raise CommandRefused(409, f"this page has more than {MAX_EVENT_BYTES >> 20} MiB, which is not sent to a browser")
             return b"event: values\ndata: " + data + b"\n\n"
@@ -129,6 +132,12 @@ class OpenPage:
             refused = CommandRefused(500, "this page failed; see the broker's log")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
 
+    def _connected(self) -> KafkaClient:
+        """Return the page's client, which connects with its first request. Pages without records never need it."""
+        if self._client is None:
+            self._client = self._client_of(self._reach, self._deadline.check)
+        return self._client
+
     def _drop_client(self) -> None:
         if self._client is not None:
             self._client.close()
@@ -142,7 +151,7 @@ class OpenPage:
 
 
 class Console:
-    """Implements `control.pages.Pages`. Each open page has a client of its own, and reads in the thread of its request."""
+    """Implements `control.pages.Pages`. Each open page reads in the thread of its request; those with records have a client."""
 
     prefix = PREFIX
 

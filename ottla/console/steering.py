@@ -21,7 +21,7 @@ def steering(asked: Asked) -> dict[str, Any]:
             "clock_ms": None if steered.clock is None else steered.clock.now_ms(),
         }
 
-    return asked.on_loop(read)
+    return asked.loop.read(read)
 
 
 def _view(added: AddedFault) -> FaultView:

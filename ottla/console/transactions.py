@@ -7,15 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.client import transactions as client_transactions
+from ottla.broker.view.transactions import TransactionDescription
 from ottla.client.durations import elapsed_ms
-from ottla.client.errors import ClientError
-from ottla.client.timeline import Event, TimelineLimits, newest_timeline
-from ottla.client.transactions import OPEN_STATES, TransactionDescription
+from ottla.client.timeline import Event, Timeline, TimelineLimits, newest_timeline
 from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 from ottla.control.command import CommandRefused
 from ottla.control.timeline import holder_text, merged
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.topic_partition import TopicPartition
 
 EVENTS_SHOWN: Final = 100
@@ -28,19 +29,18 @@ LIMITS: Final = TimelineLimits(log_offsets=20_000, data_records=20_000, data_byt
 
 def transactions(asked: Asked) -> dict[str, Any]:
     """List the transactional ids, those with open transactions first."""
-    silent: list[ClientError] = []
-    listed = sorted(asked.client.transactions(silent=silent), key=lambda one: (one.state not in OPEN_STATES, one.transactional_id))
-    part = part_of(matching(listed, asked, lambda one: one.transactional_id), asked)
-    described = client_transactions.describe_listed(asked.client.brokers, part.rows)
-    now_ms, holders = asked.on_loop(
-        lambda steered: (now_of(steered), clients_of(steered, [row.transactional_id for row in part.rows]))
-    )
+    listed = asked.view.transactions()
+    ordered = sorted(listed.rows, key=lambda one: (not one.is_open, one.transactional_id))
+    part = part_of(matching(ordered, asked, lambda one: one.transactional_id), asked)
+    ids = [row.transactional_id for row in part.rows]
+    described = asked.view.described(ids)
+    now_ms, holders = asked.loop.read(lambda steered: (now_of(steered), clients_of(steered, ids)))
     rows = [
         {
             "transactional_id": one.transactional_id,
             "state": one.state,
             "producer_id": one.producer_id,
-            "producer_epoch": one.epoch,
+            "producer_epoch": one.producer_epoch,
             "open_ms": None if one.start_ms is None else elapsed_ms(one.start_ms, now_ms),
             "timeout_ms": one.timeout_ms,
             "partitions": len(one.partitions),
@@ -48,17 +48,15 @@ def transactions(asked: Asked) -> dict[str, Any]:
         }
         for one in described
     ]
-    return {"part": msgspec.structs.replace(part, rows=rows), "silent": [str(error) for error in silent]}
+    return {"part": msgspec.structs.replace(part, rows=rows), "missing": listed.missing}
 
 
 def transaction(asked: Asked) -> dict[str, Any]:
     name = asked.required("id")
-    brokers = asked.client.brokers
-    with asked.deadline.alone():
-        logged = newest_timeline(brokers, name, LIMITS)
-    now_ms, known = asked.on_loop(lambda steered: (now_of(steered), msgspec.to_builtins(steered.history.view(name))))
+    described = asked.view.transaction(name)
+    logged = asked.last_read.get(_key(asked, name, described), lambda: _logged(asked, name))
+    now_ms, known = asked.loop.read(lambda steered: (now_of(steered), msgspec.to_builtins(steered.history.view(name))))
     events = merged(logged.events, known)
-    described = client_transactions.describe_if_known(brokers, name)
     if described is None and not events:
         raise CommandRefused(404, f"no events found of transactional id {name!r}; not searched: {' and '.join(logged.unread)}")
     described = described or _expired(name, events)
@@ -66,7 +64,7 @@ def transaction(asked: Asked) -> dict[str, Any]:
         "transactional_id": name,
         "state": described.state,
         "producer_id": described.producer_id,
-        "producer_epoch": described.epoch,
+        "producer_epoch": described.producer_epoch,
         "open_ms": None if described.start_ms is None else elapsed_ms(described.start_ms, now_ms),
         "timeout_ms": described.timeout_ms,
         "partitions": _named(described.partitions),
@@ -77,6 +75,22 @@ def transaction(asked: Asked) -> dict[str, Any]:
     }
 
 
+def _logged(asked: Asked, transactional_id: str) -> Timeline:
+    with asked.deadline.alone():
+        return newest_timeline(asked.client().brokers, transactional_id, LIMITS)
+
+
+def _key(asked: Asked, transactional_id: str, described: TransactionDescription | None) -> object:
+    """Return a value that changes with the logs that have the events of an id, or None if a log is not on this broker."""
+    try:
+        count = asked.view.topic(TRANSACTION_TOPIC).partitions
+    except KafkaError:
+        return None
+    places = [(TRANSACTION_TOPIC, partition_for(transactional_id, count)), *(() if described is None else described.partitions)]
+    states = asked.view.log_states(places)
+    return None if None in states else (*places, *states)
+
+
 def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescription:
     """Describe an id that has a timeline, but is no longer known to its coordinator."""
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
@@ -84,7 +98,7 @@ def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescr
         transactional_id=transactional_id,
         state="none: its coordinator no longer has the id",
         producer_id=producer_id,
-        epoch=producer_epoch,
+        producer_epoch=producer_epoch,
         timeout_ms=0,
         start_ms=None,
         partitions=[],

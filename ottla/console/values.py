@@ -1,6 +1,6 @@
 """The values of the pages, by the pages' names.
 
-They are read with `ottla.client`, like the command line does. Values that no client can get are read on the broker's event loop.
+They are read through `cluster_view`; records, and the events of a transactional id in the logs, with `ottla.client`.
 """
 
 from __future__ import annotations

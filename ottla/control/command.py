@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,6 +12,9 @@ from ottla.broker.process.serving import Serving
 from ottla.control.clock import ManualClock
 from ottla.control.faults.registry import Faults
 from ottla.control.history import EventHistory
+
+if TYPE_CHECKING:
+    from ottla.broker.view.ports import Viewed
 
 _NUMBER, _NAME = "{number}", "{name}"
 _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
@@ -30,13 +33,19 @@ class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of the broker and of this package that commands act on."""
+    """The parts of the broker and of this package that commands act on. What they read of the broker is its read model, ``broker``;
+    ``serving`` is for commands that replace its data."""
 
     serving: Serving
     faults: Faults
     history: EventHistory
     clock: ManualClock | None = None
     """None if the broker uses the machine's clock."""
+
+    @property
+    def broker(self) -> Viewed:
+        """The current broker, for the functions of `ottla.broker.view`. A reset or a restore replaces it."""
+        return self.serving.broker
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,19 +35,11 @@ class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
     by_ms: int
 
 
-async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
-    serving = steered.serving
-    broker = serving.broker
-    problems = broker.problems
-    return {
-        "bootstrap": broker.bootstrap,
-        "cluster_id": broker.cluster_id,
-        "data_dir": serving.directory,
-        "is_sound": broker.is_sound and not problems,
-        "problems": problems,
-        "strays": msgspec.to_builtins(broker.strays.summary()),
-        "unexpected_errors": broker.unexpected_errors,
-    }
+async def _state(steered: Steered, _: NoParameters) -> Any:
+    # Imported at the first request, because a start needs no read model.
+    from ottla.broker.view.health import health
+
+    return health(steered.broker)
 
 
 async def _reset(steered: Steered, _: NoParameters) -> None:
@@ -114,7 +106,7 @@ async def _known_ids(steered: Steered, _: NoParameters) -> Any:
 
 
 async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
-    return {"now_ms": steered.serving.broker.clock.now_ms(), "is_manual": steered.clock is not None}
+    return {"now_ms": steered.broker.clock.now_ms(), "is_manual": steered.clock is not None}
 
 
 async def _advance(steered: Steered, parameters: AdvanceParameters) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import hmac
 import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -26,6 +26,7 @@ from ottla.broker.network.listener import Endpoint
 from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
+from ottla.protocol.steps import Pause, Steps
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
@@ -187,7 +188,7 @@ class ControlServer:
 
         with self._turn:
             if self._metrics_app is None:
-                self._metrics_app = app_of(lambda: self._read(lambda steered: collect(steered.serving.broker)))
+                self._metrics_app = app_of(lambda: self.read(lambda steered: collect(steered.serving.broker)))
         return self._metrics_app(environ, start_response)
 
     def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -204,11 +205,11 @@ class ControlServer:
         self._check_token(environ)
         if method != "GET":
             raise CommandRefused(405, f"{path} does not accept {method}; use GET")
-        broker = self._steered.serving.broker
+        broker = self._steered.broker
         reach = Reach(
             bootstrap=broker.bootstrap,
             from_within=broker.addresses.from_within,
-            on_loop=self._read,
+            loop=self,
             is_closed=self._is_closed,
             has_left=environ[HAS_LEFT],
         )
@@ -254,17 +255,26 @@ class ControlServer:
                 " ready line",
             )
 
-    def _read(self, read: Callable[[Steered], T]) -> T:
-        """Return the result of ``read`` on the event loop. Raises `CommandRefused`."""
+    def read(self, read: Callable[[Steered], T]) -> T:
+        """Implements `LoopReader`."""
 
         async def reading() -> T:
             return read(self._steered)
 
+        return self._read(reading)
+
+    def in_steps(self, read: Callable[[Steered], Steps[T]]) -> T:
+        """Implements `LoopReader`."""
+        return self._read(lambda: _stepped(self._steered, read))
+
+    def _read(self, reading: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of a coroutine on the event loop. Raises `CommandRefused`."""
         self._check_running()
         done = asyncio.run_coroutine_threadsafe(reading(), self._loop)
         try:
             return done.result(READ_TIMEOUT_S)
         except TimeoutError:
+            done.cancel()
             raise CommandRefused(409, f"the broker is busy and did not answer within {READ_TIMEOUT_S:g} s; try again") from None
 
     def _check_running(self) -> None:
@@ -285,6 +295,29 @@ class ControlServer:
 
 async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:
     return await command.run(steered, parameters, *named)
+
+
+async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
+    """Run each step of a coroutine in its own turn of the event loop, as long as the broker that it reads from serves.
+
+    `Stepping` does not run it, because a manual clock would wait for it.
+    """
+    loop, broker, steps = asyncio.get_running_loop(), steered.serving.broker, read(steered)
+    failure: Exception | None = None
+    try:
+        while not broker.lifecycle.is_stopping:
+            step = steps.send(None) if failure is None else steps.throw(failure)
+            assert not isinstance(step, Pause), "a reading waits for no event"
+            failure = None
+            try:
+                await (asyncio.sleep(0) if step is None else loop.run_in_executor(None, step))
+            except Exception as error:
+                failure = error
+    except StopIteration as ended:
+        return cast(T, ended.value)
+    finally:
+        steps.close()
+    raise CommandRefused(409, "the broker is stopping, or its data is being replaced; try again")
 
 
 def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:

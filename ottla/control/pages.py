@@ -12,6 +12,7 @@ import msgspec
 
 from ottla.addresses import Address
 from ottla.control.command import CommandRefused, Steered
+from ottla.protocol.steps import Steps
 
 T = TypeVar("T")
 MAX_FIELDS: Final = 20
@@ -36,15 +37,23 @@ class PageFile(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-class OnLoop(Protocol):
-    """Calls a function that reads from the broker on the broker's event loop, and returns its result. Raises
-    `command.CommandRefused`."""
+class LoopReader(Protocol):
+    """Reads on the broker's event loop, for a thread of the control API, which waits for the result.
 
-    def __call__(self, read: Callable[[Steered], T], /) -> T: ...
+    Both methods raise `command.CommandRefused` if the broker is paused, stopping or busy.
+    """
+
+    def read(self, read: Callable[[Steered], T], /) -> T:
+        """Return the result of a function, which must be short."""
+        ...
+
+    def in_steps(self, read: Callable[[Steered], Steps[T]], /) -> T:
+        """Return the result of a coroutine (`protocol.steps`). Other work runs between its steps."""
+        ...
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """The ways in which pages read from the broker: as a Kafka client, and on its event loop.
+    """The ways in which pages read from the broker: on its event loop, and records as a Kafka client.
 
     ``from_within`` maps the addresses that the broker advertises to clients to those at which the broker itself reaches its
     listeners. ``is_closed`` is set when the control API closes. ``has_left`` returns whether the browser has closed the connection.
@@ -52,7 +61,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     bootstrap: str
     from_within: Mapping[Address, Address]
-    on_loop: OnLoop
+    loop: LoopReader
     is_closed: threading.Event
     has_left: Callable[[], bool]
 

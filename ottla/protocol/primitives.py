@@ -11,15 +11,14 @@ takes longer than the rest of their work.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from struct import Struct
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from ottla.protocol.errors import DecodeError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Put: TypeAlias = Callable[[bytes | bytearray | memoryview], None]
-T = TypeVar("T")
 
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
@@ -192,30 +191,29 @@ class _Count:
         self.limit = MAX_ELEMENTS
 
 
-_message: ContextVar[_Count] = ContextVar("message", default=_Count())  # noqa: B039
-"""The default is for the event loop. Decoding in a worker thread needs a separate count (`count_apart`)."""
+_message: ContextVar[_Count] = ContextVar("message")
+"""The count of each thread. Decoding never pauses, so a thread decodes one message at a time.
+
+A thread begins without a count, and gets its own with its first message. The callbacks of an event loop run in copies of the
+context of the thread that started it, so they share the count that is set below.
+"""
+_message.set(_Count())
 
 
 def begin_message(max_elements: int = MAX_ELEMENTS) -> None:
-    """Reset the count of elements for the next message, which may have ``max_elements``."""
-    count = _message.get()
+    """Reset the count of elements for the next message of this thread, which may have ``max_elements``."""
+    try:
+        count = _message.get()
+    except LookupError:
+        count = _Count()
+        _message.set(count)
     count.elements = 0
     count.limit = max_elements
 
 
 def message_elements() -> int:
-    """The number of elements in all arrays of the message that was decoded last."""
+    """The number of elements in all arrays of the message that this thread has decoded last."""
     return _message.get().elements
-
-
-def count_apart(decode: Callable[[], T]) -> T:
-    """Run ``decode`` with a separate count, so that it may run while another thread decodes."""
-
-    def run() -> T:
-        _message.set(_Count())
-        return decode()
-
-    return Context().run(run)
 
 
 def _checked(count: int, buf: Buffer, pos: int) -> int:

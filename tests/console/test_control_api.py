@@ -16,7 +16,6 @@ import pytest
 import ottla.console
 from ottla.broker.http.http_requests import HAS_LEFT
 from ottla.console import site
-from ottla.console.page_request import Asked
 from ottla.console.paging import ROWS_SHOWN, matching, part_of
 from ottla.console.site import MAX_PAGES, Console, all_files
 from ottla.console.values import VALUES
@@ -24,7 +23,9 @@ from ottla.control import http_api as control_api
 from ottla.control.command import CommandRefused
 from ottla.control.http_api import ControlServer
 from ottla.control.pages import check_host, query_of
-from tests.console.endless import ENDLESS
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import in_thread, next_turn
+from tests.console.asking import asked_with
 
 PAGES = Path(ottla.console.__file__).parent / "pages"
 TOKEN = "secret"
@@ -44,7 +45,8 @@ def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Control
     def made(token: str) -> ControlServer:
         settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
         broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(from_within={}))
-        steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker)))
+        broker.lifecycle = SimpleNamespace(is_stopping=False)
+        steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker), broker=broker))
         return ControlServer(steered, Console(lambda reach, check: cast(Any, object())))
 
     return made
@@ -56,9 +58,10 @@ def opened(control_api_with: Callable[[str], ControlServer]) -> ControlServer:
 
 
 @pytest.fixture
-def looped(opened: ControlServer) -> Iterator[ControlServer]:
+def looped(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlServer]:
     """A control API with an event loop that runs in its own thread."""
     loop = asyncio.new_event_loop()
+    monkeypatch.setattr(control_api.asyncio, "get_running_loop", lambda: loop)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     opened._loop = loop
@@ -174,7 +177,44 @@ def test_response_headers_are_not_shared_between_pages(opened: ControlServer, mo
 
 @pytest.mark.parametrize("value", [None, {}, 5])
 def test_values_read_on_the_loop_are_returned_unchanged(looped: ControlServer, value: object) -> None:
-    assert looped._read(lambda steered: value) is value
+    assert looped.read(lambda steered: value) is value
+
+
+async def _three_steps(steered: Any) -> str:
+    await next_turn()
+    await in_thread(lambda: None)
+    return "done"
+
+
+async def _fails_in_thread(steered: Any) -> None:
+    def fail() -> None:
+        raise KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone")
+
+    await in_thread(fail)
+
+
+def test_coroutine_is_read_step_by_step(looped: ControlServer) -> None:
+    assert looped.in_steps(_three_steps) == "done"
+    with pytest.raises(KafkaError, match="the disk is gone"):
+        looped.in_steps(_fails_in_thread)
+
+
+def test_reading_ends_when_its_broker_stops(looped: ControlServer) -> None:
+    """A reset replaces the broker, whose files a reading must not use any more."""
+    closed: list[bool] = []
+
+    async def endless(steered: Any) -> None:
+        try:
+            await next_turn()
+            steered.serving.broker.lifecycle.is_stopping = True
+            await next_turn()
+            raise AssertionError
+        finally:
+            closed.append(True)
+
+    with pytest.raises(CommandRefused, match="the broker is stopping, or its data is being replaced"):
+        looped.in_steps(endless)
+    assert closed == [True]
 
 
 def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +222,7 @@ def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
     with pytest.raises(CommandRefused, match=r"the broker is busy and did not answer within") as refused:
-        looped._read(lambda steered: None)
+        looped.read(lambda steered: None)
     assert refused.value.status == 409
     goes_on.set()
 
@@ -198,10 +238,6 @@ def test_editor_backup_files_are_not_served(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / "pages" / name).write_text("text")
     monkeypatch.setattr(site, "files", lambda package: tmp_path)
     assert list(all_files.__wrapped__()) == ["app.js"]
-
-
-def asked_with(query: dict[str, str]) -> Asked:
-    return Asked(query=query, client=cast(Any, None), on_loop=cast(Any, None), deadline=ENDLESS)
 
 
 def test_long_list_is_paged() -> None:

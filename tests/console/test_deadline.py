@@ -11,43 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.client.kafka_client import KafkaClient
 from ottla.console import deadline as reading
-from ottla.console.deadline import READING_TIMEOUT_S, TIMEOUT_S, Deadline, Late, new_client
-from ottla.console.groups import groups
-from ottla.console.page_request import Asked
+from ottla.console.deadline import READING_TIMEOUT_S, Deadline, Late, new_client
 from ottla.control.pages import Reach
-from ottla.protocol.errors import Code
-from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
-from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
-
-GROUPS = 100
 
 
 def reach_of(bootstrap: str = "kafka:9092", *, has_left: Callable[[], bool] = lambda: False) -> Reach:
-    return Reach(bootstrap=bootstrap, from_within={}, on_loop=cast(Any, None), is_closed=threading.Event(), has_left=has_left)
-
-
-def test_groups_without_coordinator_take_one_read_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = Coordinator(error_code=Code.COORDINATOR_NOT_AVAILABLE)
-    listed = [ListedGroup(group_id=f"group-{at:03}", group_state="Empty", group_type="classic") for at in range(GROUPS)]
-    broker = ScriptedBroker(
-        answers={
-            "Metadata": [metadata(nodes={1: "kafka"}, leaders={})],
-            "ListGroups": [ListGroupsResponse(groups=listed)],
-            "FindCoordinator": [FindCoordinatorResponse(coordinators=[none])],
-        }
-    )
-    world = ScriptedCluster(kafka=broker)
-    monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: world.now_s))
-    client = KafkaClient("kafka:9092")
-    client.brokers = world.brokers(TIMEOUT_S)
-    rows = groups(Asked(query={}, client=client, on_loop=cast(Any, None), deadline=Deadline(reach_of())))["part"].rows
-    assert world.now_s <= READING_TIMEOUT_S + TIMEOUT_S
-    assert (len(rows), {row["lag"] for row in rows}) == (GROUPS, {None})
-    assert "COORDINATOR_NOT_AVAILABLE" in rows[0]["problem"]
-    assert "within 10 s" in rows[-1]["problem"]
+    return Reach(bootstrap=bootstrap, from_within={}, loop=cast(Any, None), is_closed=threading.Event(), has_left=has_left)
 
 
 def test_client_sends_nothing_after_the_read_deadline() -> None:

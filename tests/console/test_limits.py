@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import pytest
 
 from ottla.broker.hooks.transaction_history import Happened, Kind
+from ottla.broker.view.partitions import EMPTY, LogState
+from ottla.broker.view.topics import TopicListing
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.timeline import TimelineLimits
 from ottla.console import messages as messages_page
 from ottla.console import transactions as transactions_page
 from ottla.console.messages import MESSAGES_SHOWN, messages
-from ottla.console.page_request import Asked
 from ottla.console.transactions import transaction
 from ottla.control.command import CommandRefused
 from ottla.control.history import EventHistory
-from ottla.protocol.errors import Code
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
-from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.topic_partition import TopicPartition
 from tests.client.scripted import ScriptedCluster
 from tests.client.test_reading import OnePartition, batch
 from tests.client.test_timeline import Cluster
-from tests.console.endless import ENDLESS
+from tests.console.asking import asked_with
+
+
+class OneTopic:
+    """A view of one topic, and of no transactional id.
+
+    ``states`` are the states of the log at each reading, None if it is not on this broker.
+    """
+
+    def __init__(self, *states: LogState | None) -> None:
+        self._states = list(states) or [None]
+
+    def topic(self, name: str) -> TopicListing:
+        return TopicListing(name=name, topic_id=bytes(16), partitions=1, replicas=1, is_internal=False)
+
+    def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        return [state] * len(of)
+
+    def transaction(self, transactional_id: str) -> None:
+        """Return no description."""
 
 
 def page_of(partition: OnePartition, **query: str) -> Any:
     client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=partition.broker).connect)
-    return messages(
-        Asked(query={"topic": "t", "partition": "0", **query}, client=client, on_loop=cast(Any, None), deadline=ENDLESS)
-    )
+    return messages(asked_with({"topic": "t", "partition": "0", **query}, view=OneTopic(), client=client))
 
 
 def offsets(page: Any) -> list[int]:
@@ -71,21 +90,30 @@ def test_page_reads_a_bounded_number_of_bytes_and_reports_the_rest(monkeypatch: 
     assert (offsets(page), page["too_large"]) == ([3], None)
 
 
+def test_records_are_read_again_only_if_the_log_has_changed() -> None:
+    partition = OnePartition()
+    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=partition.broker).connect)
+    grown = msgspec.structs.replace(EMPTY, size_bytes=1)
+    asked = asked_with({"topic": "t", "isolation": "all"}, view=OneTopic(EMPTY, EMPTY, grown, None, None), client=client)
+    fetches = []
+    for _ in range(5):
+        assert offsets(messages(asked))
+        fetches.append(partition.broker.names().count("Fetch"))
+    assert fetches[0] == fetches[1] > 0
+    assert fetches[1] < fetches[2] < fetches[3] < fetches[4]
+
+
 def test_last_page_has_no_next_link() -> None:
     page = page_of(OnePartition(), isolation="committed", start="0")
     assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0, 3, 5, 6, 7], None, None)
 
 
 def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory) -> Any:
-    unknown = DescribeTransactionsResponse(
-        transaction_states=[TransactionState(error_code=Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)]
-    )
-    coordinator = FindCoordinatorResponse(coordinators=[Coordinator(key=transactional_id, node_id=1, host="kafka", port=9092)])
-    cluster.broker.answers |= {"DescribeTransactions": [unknown], "FindCoordinator": [coordinator]}
     client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=cluster.broker).connect)
     clock = SimpleNamespace(now_ms=lambda: 5_000)
-    steered = cast(Any, SimpleNamespace(history=known, clock=None, serving=SimpleNamespace(broker=SimpleNamespace(clock=clock))))
-    return transaction(Asked(query={"id": transactional_id}, client=client, on_loop=lambda read: read(steered), deadline=ENDLESS))
+    broker = SimpleNamespace(clock=clock)
+    asked = asked_with({"id": transactional_id}, view=OneTopic(), client=client, history=known, clock=None, broker=broker)
+    return transaction(asked)
 
 
 def test_large_timeline_reports_unread_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The time to which the console's pages relate other times."""
+"""What pages read from the control API's own state: the time to which other times relate, and the owners of ids."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.console.page_request import now_of
+from ottla.console.page_request import clients_of, now_of
 from ottla.control.clock import ManualClock
+from ottla.control.history import Holder
 
 
 @pytest.mark.parametrize(("is_manual", "shown_ms"), [(False, 1_700_000_000_000), (True, 1_700_000_000_999)])
 def test_stopped_clock_is_shown_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
     """A page is redrawn when its values change. A running clock's milliseconds would cause a redraw at each read."""
     clock = ManualClock(1_700_000_000_999)
-    serving = SimpleNamespace(broker=SimpleNamespace(clock=clock))
-    assert now_of(cast(Any, SimpleNamespace(serving=serving, clock=clock if is_manual else None))) == shown_ms
+    steered = SimpleNamespace(broker=SimpleNamespace(clock=clock), clock=clock if is_manual else None)
+    assert now_of(cast(Any, steered)) == shown_ms
+
+
+def test_owner_of_an_id_is_shown_without_reading_its_events() -> None:
+    holder = Holder(client_id="till", client_host="127.0.0.1", since_ms=0)
+    steered = cast(Any, SimpleNamespace(history=SimpleNamespace(holder={"shop": holder}.get)))
+    assert clients_of(steered, ["shop", "other"]) == {"shop": "client till at 127.0.0.1"}

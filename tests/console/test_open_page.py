@@ -14,11 +14,11 @@ import structlog
 
 from ottla.client.errors import KafkaAnswered, TimedOut, UnknownTopic
 from ottla.console import site
+from ottla.console.page_request import LastRead
 from ottla.console.site import LONGEST_INTERVAL_S, REST, SILENCE_S, OpenPage
 from ottla.control.command import CommandRefused
 from ottla.control.pages import Reach
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.primitives import begin_message, message_elements, read_length
 
 
 class Client:
@@ -32,7 +32,7 @@ class Client:
 class OpenPageWorld:
     """A clock that advances while a page waits, and the values that the page reads."""
 
-    def __init__(self, values: Iterator[Any], reading_s: float = 0.0) -> None:
+    def __init__(self, values: Iterator[Any], reading_s: float = 0.0, *, has_records: bool = True) -> None:
         self.now_s = 100.0
         self.read_at_s: list[float] = []
         self.clients: list[Client] = []
@@ -40,6 +40,7 @@ class OpenPageWorld:
         self.has_left = False
         self._values = values
         self._reading_s = reading_s
+        self._has_records = has_records
         self._is_closed = threading.Event()
 
     def page(self) -> OpenPage:
@@ -47,7 +48,7 @@ class OpenPageWorld:
         reach = Reach(
             bootstrap="127.0.0.1:9092",
             from_within={},
-            on_loop=lambda read: None,
+            loop=cast(Any, None),
             is_closed=cast(Any, is_closed),
             has_left=lambda: self.has_left,
         )
@@ -63,6 +64,8 @@ class OpenPageWorld:
     def _read(self, asked: Any) -> Any:
         self.read_at_s.append(self.now_s)
         self.now_s += self._reading_s
+        if self._has_records:
+            asked.client()
         value = next(self._values)
         if isinstance(value, Exception):
             raise value
@@ -121,9 +124,10 @@ def test_slow_values_are_read_less_often(world_of: Callable[..., OpenPageWorld],
     ("error", "status"),
     [
         (UnknownTopic("unknown topic 'x'", 3), 404),
-        (KafkaAnswered("unknown group 'x'", Code.GROUP_ID_NOT_FOUND), 404),
+        (KafkaError(Code.GROUP_ID_NOT_FOUND, "unknown group 'x'"), 404),
         (KafkaAnswered("unknown transactional id 'x'", Code.TRANSACTIONAL_ID_NOT_FOUND), 404),
-        (KafkaAnswered("describing group 'x'", Code.COORDINATOR_LOAD_IN_PROGRESS), 409),
+        (KafkaAnswered("reading topic 'x'", Code.NOT_LEADER_OR_FOLLOWER), 409),
+        (KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading"), 409),
         (TimedOut("no answer"), 409),
         (CommandRefused(400, "what"), 400),
         (KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone"), 409),
@@ -155,6 +159,26 @@ def test_connections_to_an_unresponsive_broker_are_replaced(world_of: Callable[.
     assert world.closed == 1
 
 
+def test_page_without_records_needs_no_client() -> None:
+    world = OpenPageWorld(iter([1]), has_records=False)
+    page = world.page()
+    assert data_of(next(page)) == ("values", 1)
+    page.close()
+    assert world.clients == []
+
+
+def test_values_are_read_again_only_if_their_key_has_changed() -> None:
+    last_read, reads = LastRead(), itertools.count()
+
+    def fail() -> int:
+        raise TimedOut("no answer")
+
+    assert [last_read.get(key, lambda: next(reads)) for key in ("a", "a", "b", "b", None, None, "b")] == [0, 0, 1, 1, 2, 3, 4]
+    with pytest.raises(TimedOut):
+        last_read.get("c", fail)
+    assert last_read.get("b", lambda: next(reads)) == 5, "a failed read leaves no values"
+
+
 def test_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(itertools.repeat(1))
     page = world.page()
@@ -168,17 +192,3 @@ def test_page_ends_when_its_browser_or_control_api_closes(world_of: Callable[...
     world.close_control_api()
     with pytest.raises(StopIteration):
         next(page)
-
-
-def test_page_decoding_is_not_counted_for_the_broker() -> None:
-    def answers() -> Iterator[Any]:
-        begin_message()
-        read_length(b"\0\0\3\xe8" + bytes(1_000), 0)
-        yield {}
-
-    begin_message(10)
-    read_length(b"\0\0\0\5" + bytes(5), 0)
-    page = OpenPageWorld(answers()).page()
-    assert next(page).startswith(b"event: values")
-    assert message_elements() == 5
-    page.close()

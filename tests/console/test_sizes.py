@@ -8,11 +8,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from ottla.client.diagnosis import WaitingGroup
-from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
+from ottla.broker.view.groups import GroupDetail, GroupPosition
+from ottla.broker.view.members import GroupMember
+from ottla.broker.view.transactions import TransactionDescription
 from ottla.client.records import ConsumedRecord
-from ottla.client.timeline import Event
-from ottla.client.transactions import TransactionDescription
+from ottla.client.timeline import Event, Timeline
 from ottla.console import groups as groups_page
 from ottla.console import site
 from ottla.console import transactions as transactions_page
@@ -25,20 +25,17 @@ from ottla.console.transactions import PARTITIONS_SHOWN, transaction
 from ottla.control.faults.added_fault import AddedFault
 from ottla.control.faults.fault import Fault
 from ottla.control.faults.hits import Hit
-from tests.console.endless import ENDLESS
+from tests.console.asking import asked_with
 from tests.console.test_open_page import OpenPageWorld, data_of
 
 MANY = 5_000
 
 
-def asked(query: dict[str, str], **steered: Any) -> Asked:
+def asked(query: dict[str, str], view: object = None, **steered: Any) -> Asked:
     broker = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 0))
     history = SimpleNamespace(view=lambda name: None, holder=lambda name: None)
-    steered = {"serving": SimpleNamespace(broker=broker), "history": history, "clock": None, **steered}
-    client = SimpleNamespace(brokers=None)
-    return Asked(
-        query=query, client=cast(Any, client), on_loop=lambda read: read(cast(Any, SimpleNamespace(**steered))), deadline=ENDLESS
-    )
+    client = cast(Any, SimpleNamespace(brokers=None))
+    return asked_with(query, view=view, client=client, **{"broker": broker, "history": history, "clock": None, **steered})
 
 
 def test_long_header_lists_are_shortened() -> None:
@@ -55,10 +52,20 @@ def test_long_header_lists_are_shortened() -> None:
 def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     partitions = [("orders", index) for index in range(MANY)]
     happened = [Event(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
-    described = TransactionDescription("shop", "Ongoing", 1, 0, 1_000, 0, partitions)
-    monkeypatch.setattr(transactions_page, "newest_timeline", lambda *given: SimpleNamespace(events=happened, unread=[]))
-    monkeypatch.setattr(transactions_page.client_transactions, "describe_if_known", lambda *given: described)
-    page = transaction(asked({"id": "shop"}))
+    described = TransactionDescription(
+        transactional_id="shop",
+        state="Ongoing",
+        producer_id=1,
+        producer_epoch=0,
+        timeout_ms=1_000,
+        start_ms=0,
+        partitions=partitions,
+    )
+    monkeypatch.setattr(transactions_page, "newest_timeline", lambda *given: Timeline(happened, []))
+    view = SimpleNamespace(
+        transaction=lambda name: described, topic=lambda name: SimpleNamespace(partitions=1), log_states=lambda of: [None]
+    )
+    page = transaction(asked({"id": "shop"}, view))
     for cut in (page["partitions"], page["events"][0]["partitions"]):
         assert len(cut) == PARTITIONS_SHOWN + 1
         assert cut[-2:] == [f"orders:{PARTITIONS_SHOWN - 1}", f"and {MANY - PARTITIONS_SHOWN:,} more"]
@@ -66,12 +73,22 @@ def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.
 
 def test_long_member_lists_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     assignment = {f"t{at:04}": list(range(30)) for at in range(MANY)} | {"empty": []}
-    member = GroupMember("m", None, "c", "/127.0.0.1", None, assignment)
-    position = GroupPosition("orders", 0, 1, 1, 0, metadata="x" * 4_096)
-    described = GroupDescription("billing", "classic", "Stable", None, "range", [member] * MANY, [position])
-    monkeypatch.setattr(groups_page, "waiting_group", lambda *given: WaitingGroup(group=described, held=[]))
+    member = GroupMember(
+        member_id="m", instance_id=None, client_id="c", host="/127.0.0.1", epoch=None, assignment=assignment, partitions=[]
+    )
+    position = GroupPosition(topic="orders", partition=0, committed=1, end=1, lag=0, metadata="x" * 4_096)
+    detail = GroupDetail(
+        group_id="billing",
+        type="classic",
+        state="Stable",
+        epoch=None,
+        assignor="range",
+        members=[member] * MANY,
+        positions=[position],
+        holds=[],
+    )
     monkeypatch.setattr(groups_page, "why_group_waits", lambda *given: ["a line"] * MANY)
-    page = group(asked({"name": "billing"}))
+    page = group(asked({"name": "billing"}, SimpleNamespace(group=lambda name: detail)))
     assert (len(page["members"]), page["more_members"]) == (MEMBERS_SHOWN, MANY - MEMBERS_SHOWN)
     assert page["members"][0]["assignment"] == {
         "t0000": list(range(30)),

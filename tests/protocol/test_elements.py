@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ottla.protocol.primitives import TooManyElements, begin_message, count_apart, message_elements, read_length
+from ottla.protocol.primitives import TooManyElements, begin_message, message_elements, read_length
 
 FIVE = b"\0\0\0\5" + bytes(5)
 THOUSAND = b"\0\0\3\xe8" + bytes(1_000)
@@ -23,14 +23,14 @@ def test_array_elements_of_a_message_are_limited_in_total() -> None:
 
 
 def test_element_counts_are_per_thread() -> None:
-    # The console decodes responses in a thread of the broker's process, while the event loop decodes requests.
+    # A worker thread decodes large requests, and a page of the console responses, while the event loop decodes requests.
     def decode() -> None:
         begin_message()
         read_length(THOUSAND, 0)
 
     begin_message(10)
     read_length(FIVE, 0)
-    other = threading.Thread(target=count_apart, args=(decode,))
+    other = threading.Thread(target=decode)
     other.start()
     other.join()
     assert message_elements() == 5

@@ -19,7 +19,7 @@ from ottla.broker.network.wait_committed import once_committed
 from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements
+from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Steps, in_thread
 
 ELEMENTS_AT_ONCE = 2_000
@@ -222,7 +222,7 @@ class Dispatcher:
             request = decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
             decoded.append((request, ELEMENT_BYTES * message_elements()))
 
-        await in_thread(lambda: count_apart(decode))
+        await in_thread(decode)
         return decoded[0]
 
     async def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:

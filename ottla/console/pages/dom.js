@@ -24,8 +24,8 @@ export function time(ms) {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
 }
 
-// What is said of the brokers of a cluster that have not answered: what they know is missing on the page.
-export const missing = (silent) => (silent.length ? el("p", { class: "note" }, `not shown: ${silent.join("; ")}`) : "");
+// Names the parts of the cluster whose rows are missing on the page.
+export const notShown = (missing) => (missing.length ? el("p", { class: "note" }, `not shown: ${missing.join("; ")}`) : "");
 
 export function duration(ms) {
   const s = Math.max(0, ms) / 1000;

@@ -1,13 +1,14 @@
-import { el, link, missing, number, pager, pairs, search, table } from "./dom.js";
+import { el, link, notShown, number, pager, pairs, search, table } from "./dom.js";
 
 export const groups = {
   form: (p) => search("groups", p, "groups whose name contains"),
-  draw: ({ part, silent }, p) => [
+  draw: ({ part, missing }, p) => [
     el("h1", {}, "Groups"),
-    missing(silent),
+    notShown(missing),
     pager("groups", p, part),
     table(["group", "type", "state", "lag"], part.rows.map((row) => [
-      link(row.group_id, "group", { name: row.group_id }), row.type, row.state, row.problem ? el("span", { class: "wrong" }, row.problem) : lag(row),
+      link(row.group_id, "group", { name: row.group_id }), row.type, row.state,
+      row.problem ? el("span", { class: "wrong" }, row.lag ? `${number(row.lag)}; ${row.problem}` : row.problem) : lag(row),
     ])),
   ],
 };
@@ -26,7 +27,7 @@ export const group = {
     pager("group", p, g.part),
     table(["partition", "committed", "end", "lag", "metadata"], g.part.rows.map((row) => [
       link(`${row.topic}:${row.partition}`, "messages", { topic: row.topic, partition: row.partition, start: row.committed ?? row.start }),
-      row.committed ?? "-", row.end, row.lag ?? `- (no committed offset; ${number(row.unread)} from earliest)`, row.metadata,
+      row.committed ?? "-", row.end ?? "unknown", row.lag ?? unknownLag(row), row.metadata,
     ])),
     el("h2", {}, "Members"),
     g.members.length === 0 ? el("p", { class: "note" }, "none")
@@ -36,6 +37,8 @@ export const group = {
     g.more_members ? el("p", { class: "note" }, `and ${number(g.more_members)} more members`) : null,
   ].filter(Boolean),
 };
+
+const unknownLag = (row) => row.end === null ? "unknown: no replica here" : `- (no committed offset; ${number(row.unread)} from earliest)`;
 
 const lag = (row) => row.uncommitted ? `${number(row.lag)}, and ${number(row.uncommitted)} partitions without a committed offset` : row.lag;
 

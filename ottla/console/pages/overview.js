@@ -1,11 +1,11 @@
-import { el, link, missing, number, pairs, size, table, time } from "./dom.js";
+import { el, link, notShown, number, pairs, size, table, time } from "./dom.js";
 
 const counted = (states) => Object.entries(states).map(([name, count]) => `${number(count)} ${name}`).join(", ") || "none";
 
 export const overview = {
   draw: (o) => [
     el("h1", {}, "Overview"),
-    missing(o.silent),
+    notShown(o.missing),
     pairs([
       ["bootstrap", o.bootstrap],
       ["brokers", o.brokers.map((broker) => `${broker.node_id} at ${broker.address}`).join(", ")],

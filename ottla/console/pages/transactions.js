@@ -1,11 +1,11 @@
-import { duration, el, link, missing, number, pager, pairs, search, table } from "./dom.js";
+import { duration, el, link, notShown, number, pager, pairs, search, table } from "./dom.js";
 import { sequence } from "./sequence.js";
 
 export const transactions = {
   form: (p) => search("transactions", p, "transactional ids that contain"),
-  draw: ({ part, silent }, p) => [
+  draw: ({ part, missing }, p) => [
     el("h1", {}, "Transactions"),
-    missing(silent),
+    notShown(missing),
     pager("transactions", p, part),
     table(["transactional id", "state", "open for", "time-out", "partitions", "producer", "client"], part.rows.map((row) => ({
       kind: row.open_ms === null ? null : "ongoing",

@@ -11,7 +11,7 @@ from ottla.control.faults.fault import WAYS, Fault
 from ottla.control.faults.request_targets import NamedPlace, groups, places, transactional_ids
 
 CONSOLE_CLIENT_ID = "ottla-console"
-"""The client id of the console, which polls all the time."""
+"""The client id with which the console reads records."""
 HANDLE_CLIENT_ID = "ottla-handle"
 """The client id of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""
 OWN_CLIENT_IDS = frozenset((CONSOLE_CLIENT_ID, HANDLE_CLIENT_ID))

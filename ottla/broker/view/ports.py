@@ -1,0 +1,12 @@
+"""All parts of the broker that the read model reads. `BrokerServer` implements `Viewed`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.loop.env import Clock
+from ottla.broker.view import brokers, groups, health, partitions, topics, transactions
+
+
+class Viewed(brokers.Ports, groups.Ports, health.Ports, partitions.Ports, topics.Ports, transactions.Ports, Protocol):
+    clock: Clock

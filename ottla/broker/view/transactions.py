@@ -1,0 +1,125 @@
+"""The transactional ids that this broker coordinates, with their state, producer and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.view.coordinators import Listed, elsewhere, shard_of
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.java_hash import id_work, partition_for
+from ottla.protocol.steps import Pace, next_turn
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TxnState
+
+OPEN_STATES = frozenset((TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT))
+"""The states of transactions that their coordinator will still end."""
+PARTITIONS_PER_WORK = 4
+"""Number of a transaction's partitions that are sorted in one unit of `protocol.steps.Pace`."""
+
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    partitions: Partitions
+    transactions: Transactions
+
+
+class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
+    """``is_open``: the coordinator will still end a transaction of the id."""
+
+    transactional_id: str
+    state: str
+    is_open: bool
+
+
+class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """The coordinator's state of a transactional id. ``start_ms`` is None while no transaction is open.
+
+    ``partitions`` are those of the transaction; once it is decided, only those whose marker is pending.
+    """
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    partitions: list[TopicPartition]
+
+
+async def transactions(ports: Ports) -> Listed[TransactionListing]:
+    """List the transactional ids of this broker, in no particular order. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+    if ports.transactions.is_loading:
+        raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS, "the transaction coordinator is loading transactional ids")
+    rows, pace = [], Pace()
+    for metadata in _known(ports):
+        if metadata.state is not TxnState.DEAD:
+            state, is_open = metadata.state.label, metadata.state in OPEN_STATES
+            rows.append(TransactionListing(transactional_id=metadata.transactional_id, state=state, is_open=is_open))
+        if pace.spend(1):
+            await next_turn()
+    return Listed(rows=rows, missing=elsewhere(ports.cluster.state, TRANSACTION_TOPIC, "transactional ids"))
+
+
+def _known(ports: Ports) -> Iterator[TxnMetadata]:
+    for shard in ports.transactions.shards():
+        yield from list(shard.ids.values())
+
+
+async def described(ports: Ports, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
+    """Describe some ids of this broker, in order. Ids that have expired or whose coordinator has moved are left out."""
+    found, pace = list[TransactionDescription](), Pace()
+    shards = {shard.partition: shard for shard in ports.transactions.shards()}
+    topic = ports.cluster.state.topics.get(TRANSACTION_TOPIC)
+    if topic is None:
+        return found
+    for transactional_id in transactional_ids:
+        shard = shards.get(partition_for(transactional_id, topic.partition_count))
+        metadata = None if shard is None else shard.ids.get(transactional_id)
+        work = id_work(transactional_id)
+        if metadata is not None:
+            found.append(_described(ports, metadata))
+            work += len(metadata.partitions) // PARTITIONS_PER_WORK
+        if pace.spend(work):
+            await next_turn()
+    return found
+
+
+def transaction(ports: Ports, transactional_id: str) -> TransactionDescription | None:
+    """Describe an id, or return None if its coordinator does not know it. Raises the errors of `shard_of`."""
+    what = f"transactional id {transactional_id!r}"
+    shard = shard_of(ports, TRANSACTION_TOPIC, ports.transactions.shards(), transactional_id, what)
+    metadata = None if shard is None else shard.ids.get(transactional_id)
+    return None if metadata is None else _described(ports, metadata)
+
+
+async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int, TransactionDescription]:
+    """Return the open transactions of some producers, by producer id, as far as this broker coordinates them."""
+    found, pace = dict[int, TransactionDescription](), Pace()
+    for metadata in _known(ports) if producer_ids else ():
+        if metadata.producer_id in producer_ids and metadata.state in OPEN_STATES:
+            found[metadata.producer_id] = _described(ports, metadata)
+        if pace.spend(1):
+            await next_turn()
+    return found
+
+
+def _described(ports: Ports, metadata: TxnMetadata) -> TransactionDescription:
+    # For older producers the coordinator keeps the start time of the last transaction.
+    has_begun = metadata.state in OPEN_STATES and metadata.start_ms >= 0
+    return TransactionDescription(
+        transactional_id=metadata.transactional_id,
+        state=metadata.state.label,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        timeout_ms=metadata.timeout_ms,
+        start_ms=metadata.start_ms if has_begun else None,
+        partitions=sorted(ports.transactions.owed_partitions(metadata)),
+    )

@@ -1,0 +1,103 @@
+"""Explains why a group does not advance, in the words of ``ottla why``, whose texts are made from values of `ottla.client`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.broker.view.groups import GroupDetail, Hold
+from ottla.broker.view.groups import GroupPosition as ViewedPosition
+from ottla.broker.view.members import GroupMember as ViewedMember
+from ottla.client import reasons
+from ottla.client.diagnosis import StableOffset, WaitingGroup
+from ottla.client.groups import GroupDescription, GroupMember
+from ottla.client.positions import GroupPosition
+from ottla.client.transactions import OpenTransaction, TransactionDescription
+from ottla.client.wording import counted
+
+
+def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str]) -> list[str]:
+    """Describe why a group does not reach the end of its partitions, and what to do. ``clients`` has the clients by transactional
+    id."""
+    known = [position for position in detail.positions if position.end is not None]
+    described = GroupDescription(
+        group_id=detail.group_id,
+        group_type=detail.type,
+        state=detail.state,
+        epoch=detail.epoch,
+        assignor=detail.assignor,
+        members=[_member(member) for member in detail.members],
+        positions=[_position(position) for position in known],
+    )
+    waiting = WaitingGroup(group=described, held=[_held(hold) for hold in detail.holds if not hold.may_be_elsewhere])
+    lines = reasons.why_group_waits(waiting, now_ms, clients)
+    more = [_elsewhere(hold) for hold in detail.holds if hold.may_be_elsewhere]
+    unknown = len(detail.positions) - len(known)
+    if unknown:
+        more.append(f"the lag in {counted(unknown, 'partition')} is unknown, because this broker has no replica there")
+    if more and not waiting.behind and not waiting.held:
+        # The last line says that the group has read all records, which is not known.
+        lines.pop()
+    return lines + more
+
+
+def _member(member: ViewedMember) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        epoch=member.epoch,
+        assignment=member.assignment,
+        partitions=member.partitions,
+    )
+
+
+def _position(position: ViewedPosition) -> GroupPosition:
+    return GroupPosition(
+        topic=position.topic,
+        partition=position.partition,
+        committed=position.committed,
+        end=position.end or 0,
+        lag=position.lag,
+        metadata=position.metadata,
+        start=position.start,
+    )
+
+
+def _elsewhere(hold: Hold) -> str:
+    held, holder = hold.held, hold.holder
+    return (
+        f"read_committed consumers of {held.topic}:{held.partition} are held at {held.last_stable_offset:,} of"
+        f" {held.high_watermark:,}: transaction of producer {holder.producer_id} epoch {holder.producer_epoch}, which this broker"
+        " does not coordinate; ottla why explains it"
+    )
+
+
+def _held(hold: Hold) -> StableOffset:
+    held, holder, transaction = hold.held, hold.holder, hold.transaction
+    return StableOffset(
+        topic=held.topic,
+        partition=held.partition,
+        last_stable_offset=held.last_stable_offset,
+        high_watermark=held.high_watermark,
+        holder=OpenTransaction(
+            topic=held.topic,
+            partition=held.partition,
+            producer_id=holder.producer_id,
+            producer_epoch=holder.producer_epoch,
+            start_offset=holder.start_offset,
+            last_timestamp_ms=-1,
+            coordinator_epoch=None,
+        ),
+        transaction=None
+        if transaction is None
+        else TransactionDescription(
+            transactional_id=transaction.transactional_id,
+            state=transaction.state,
+            producer_id=transaction.producer_id,
+            epoch=transaction.producer_epoch,
+            timeout_ms=transaction.timeout_ms,
+            start_ms=transaction.start_ms,
+            partitions=transaction.partitions,
+        ),
+    )

@@ -1,0 +1,72 @@
+"""The cluster as the broker in this process knows it: its read model, made on its event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.broker.view import brokers, groups, health, partitions, topics, transactions
+from ottla.broker.view.brokers import BrokerNode
+from ottla.broker.view.coordinators import Listed
+from ottla.broker.view.groups import GroupDetail, GroupLag, GroupListing
+from ottla.broker.view.health import Health
+from ottla.broker.view.partitions import LogState, PartitionDetail, Totals
+from ottla.broker.view.topics import TopicListing, TopicSize
+from ottla.broker.view.transactions import TransactionDescription, TransactionListing
+from ottla.console.cluster_view import ClusterView
+from ottla.control.pages import LoopReader
+from ottla.protocol.topic_partition import TopicPartition
+
+
+class OwnBroker:
+    """Implements `ClusterView`. ``loop`` reads on the broker's event loop."""
+
+    def __init__(self, loop: LoopReader) -> None:
+        self._loop = loop
+
+    def health(self) -> Health:
+        return self._loop.read(lambda steered: health.health(steered.broker))
+
+    def brokers(self) -> list[BrokerNode]:
+        return self._loop.read(lambda steered: brokers.brokers(steered.broker))
+
+    def topics(self) -> list[TopicListing]:
+        return self._loop.in_steps(lambda steered: topics.topics(steered.broker))
+
+    def topic(self, name: str) -> TopicListing:
+        return self._loop.read(lambda steered: topics.topic(steered.broker, name))
+
+    def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]:
+        return self._loop.in_steps(lambda steered: topics.sizes(steered.broker, listings))
+
+    def totals(self, most: int) -> Totals:
+        return self._loop.in_steps(lambda steered: partitions.totals(steered.broker, most))
+
+    def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]:
+        return self._loop.in_steps(lambda steered: partitions.details(steered.broker, topic, indexes))
+
+    def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
+        return self._loop.in_steps(lambda steered: partitions.log_states(steered.broker, of))
+
+    def groups(self) -> Listed[GroupListing]:
+        return self._loop.in_steps(lambda steered: groups.groups(steered.broker))
+
+    def lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
+        return self._loop.in_steps(lambda steered: groups.lags(steered.broker, group_ids))
+
+    def group(self, group_id: str) -> GroupDetail:
+        return self._loop.in_steps(lambda steered: groups.group(steered.broker, group_id))
+
+    def transactions(self) -> Listed[TransactionListing]:
+        return self._loop.in_steps(lambda steered: transactions.transactions(steered.broker))
+
+    def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
+        return self._loop.in_steps(lambda steered: transactions.described(steered.broker, transactional_ids))
+
+    def transaction(self, transactional_id: str) -> TransactionDescription | None:
+        return self._loop.read(lambda steered: transactions.transaction(steered.broker, transactional_id))
+
+
+if TYPE_CHECKING:
+    # Lets mypy check the class against the pages' port here, because both are known.
+    _PORT: type[ClusterView] = OwnBroker

@@ -1,0 +1,62 @@
+"""The read model lists and describes transactional ids as requests describe them to a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.broker.view.transactions import described, transaction, transactions
+from ottla.client import transactions as client_transactions
+from ottla.protocol.steps import run
+from tests.broker.view.viewed_world import ViewedWorld
+
+
+@pytest.fixture
+def viewed() -> Iterator[ViewedWorld]:
+    world = ViewedWorld()
+    world.do(
+        "topic t partitions=2",
+        "A = init ongoing",
+        "produce A t",
+        "produce A t/1",
+        "B = init committed",
+        "produce B t",
+        "commit B",
+        "C = init empty",
+    )
+    yield world
+    world.close()
+
+
+def test_ids_are_listed_and_described_as_to_a_client(viewed: ViewedWorld) -> None:
+    told = viewed.client.transactions()
+    listed = run(transactions(viewed.broker))
+    assert sorted((one.transactional_id, one.state) for one in listed.rows) == [(one.transactional_id, one.state) for one in told]
+    assert {one.transactional_id for one in listed.rows if one.is_open} == {"ongoing"}
+    assert listed.missing == []
+    ids = [one.transactional_id for one in told]
+    found = run(described(viewed.broker, [*ids, "none"]))
+    assert [
+        (one.transactional_id, one.state, one.producer_id, one.producer_epoch, one.timeout_ms, one.start_ms, one.partitions)
+        for one in found
+    ] == [
+        (one.transactional_id, one.state, one.producer_id, one.epoch, one.timeout_ms, one.start_ms, one.partitions)
+        for one in client_transactions.describe_listed(viewed.client.brokers, told)
+    ]
+    assert found == [transaction(viewed.broker, one) for one in ids]
+    (ongoing,) = [one for one in found if one.transactional_id == "ongoing"]
+    assert ongoing.partitions == [("t", 0), ("t", 1)]
+
+
+def test_unknown_id_has_no_description(viewed: ViewedWorld) -> None:
+    assert transaction(viewed.broker, "none") is None
+
+
+def test_broker_without_transactions_creates_no_topic() -> None:
+    world = ViewedWorld()
+    assert transaction(world.broker, "none") is None
+    assert run(described(world.broker, ["none"])) == []
+    assert run(transactions(world.broker)).rows == []
+    assert world.broker.cluster.state.topics == {}
+    world.close()
