@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.broker.apis.services import Services
 from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.coordinators.verification import Verification
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.transports.leaders import Peers
 from ottla.broker.transports.local_coordinators import LocalCoordinators
 from ottla.broker.transports.marker_transport import LeaderTransport
@@ -24,15 +25,6 @@ class OtherCoordinators:
         local = self._local.transport(services)
         return LeaderTransport(services.clock, broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
 
-    def verification(self, services: Services) -> Verification:
-        return CoordinatorVerification(
-            clock=services.clock,
-            config=services.live_config,
-            counters=services.counters,
-            barrier=services.barrier,
-            partitions=services.partitions,
-            transactions=services.transactions,
-            state=self._state,
-            peers=self._peers,
-            local=self._local.verification(services),
-        )
+    def verification(self, kernel: Kernel, services: Services) -> Verification:
+        local = self._local.verification(kernel, services)
+        return CoordinatorVerification(kernel, services.partitions, services.transactions, self._state, self._peers, local)

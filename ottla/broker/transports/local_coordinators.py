@@ -6,6 +6,7 @@ from ottla.broker.apis.services import Services
 from ottla.broker.coordinators.markers import LocalTransport, MarkerTransport
 from ottla.broker.coordinators.verification import LocalVerification, Verification
 from ottla.broker.handlers import write_txn_markers
+from ottla.broker.partitions.kernel import Kernel
 
 
 class LocalCoordinators:
@@ -19,12 +20,5 @@ class LocalCoordinators:
             failed=write_txn_markers.failed,
         )
 
-    def verification(self, services: Services) -> Verification:
-        return LocalVerification(
-            clock=services.clock,
-            config=services.live_config,
-            counters=services.counters,
-            transactions=services.transactions,
-            cluster_state=services.cluster.state,
-            barrier=services.barrier,
-        )
+    def verification(self, kernel: Kernel, services: Services) -> Verification:
+        return LocalVerification(kernel, services.transactions, services.cluster.state)
