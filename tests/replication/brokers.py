@@ -274,8 +274,7 @@ class ReplicaBrokersWorld:
         self.links = Links(self.scheduler, random.Random(f"{seed}/network"))
         self.log_config = LogConfig(segment_bytes=3_000, index_interval_bytes=200, min_insync_replicas=min_in_sync)
         self.metadata: list[LogRecord] = []
-        self.state = ClusterState(3_000)
-        self.state.server_config = LiveConfig(BrokerConfig(settings or {})).topic_config
+        self.state = ClusterState(3_000, server_config=LiveConfig(BrokerConfig(settings or {})).topic_config)
         self.answers_controller = True
         self.nodes = {
             broker_id: Node(

@@ -42,8 +42,7 @@ class ControllerMetadata:
         self._env = kernel.env
         self._cluster_id = cluster_id
         self.node_id = config.settings.node_id
-        self.state = ClusterState(self.node_id)
-        self.state.server_config = config.topic_config
+        self.state = ClusterState(self.node_id, server_config=config.topic_config)
         self._decisions = DecisionLog(self.state)
         self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
         self.log = LocalMetadataLog(kernel, self.state, self._carry_out_effect)

@@ -21,6 +21,7 @@ from ottla.broker.metadata.metadata_source import MetadataSource
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 
 GROUP_TICK_MS = 50
@@ -59,7 +60,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # time
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the timed work: timeouts, and the expiry of ids and offsets. Kafka's settings give the intervals if Kafka has one."""
+        """Start the timed work: timeouts, and the expiry of ids and offsets. Kafka's settings give the intervals if it has one."""
         groups, transactions, repeat = self.groups, self.transactions, housekeeping.repeat
         repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
         repeat(
@@ -83,17 +84,15 @@ def make_coordinators(
 ) -> Coordinators:
     """All coordinators. ``transport`` carries markers; the copies of dead letters take memory from ``inflating``."""
     state, cluster, partitions = metadata.state, metadata.cluster, metadata.local_partitions.partitions
+
+    def state_lost(key: ShareKey) -> None:
+        # A lost state is initialised again by the group, which then fences the share partition: the two parts use each other.
+        share_groups.state_lost(key)
+
     groups = Groups(kernel, partitions, state)
     share_states = ShareStates(kernel, partitions, state, housekeeping.delete_records)
-    share_partitions = SharePartitions(
-        kernel,
-        partitions,
-        state,
-        share_states,
-        DeadLetterTopics(kernel, cluster, partitions, inflating),
-        # The two use each other: a lost state is initialised again by the group, which then fences the share partition.
-        state_lost=lambda key: share_groups.state_lost(key),
-    )
+    dead_letters = DeadLetterTopics(kernel, cluster, partitions, inflating)
+    share_partitions = SharePartitions(kernel, partitions, state, share_states, dead_letters, state_lost)
     share_groups = ShareGroupStates(kernel.env, groups, share_states, cluster, partitions, share_partitions.fence)
     return Coordinators(
         state=state,

@@ -97,8 +97,7 @@ class JoinedMetadata:
         )
 
         def peer(purpose: str) -> Peer:
-            host, port = self._address
-            return Peer(env, host, port, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
+            return Peer(env, self._address, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
 
         self._in_sync_changes, self._directories = peer("in-sync"), peer("directories")
         self._assignments = DirectoryAssignments(env, self._directories, self.lifecycle, self.state, identity.directory_uuid)
@@ -129,9 +128,7 @@ class JoinedMetadata:
             replica=replica,
             heartbeats=peer("heartbeat"),
             fetches=peer("metadata"),
-            changed=self._changed,
-            lost=self._lost,
-            replaced=self._controller_replaced,
+            owner=self,
         )
         self._give_up_broker = give_up
         self._has_lost_controller = False
@@ -169,7 +166,7 @@ class JoinedMetadata:
             log.warning("broker_unregistered", hint="the broker registers again")
             self.membership.register_again()
 
-    def _lost(self, reason: str) -> None:
+    def metadata_lost(self, reason: str) -> None:
         """Stop this broker in order. The next start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
         log.error(
             "metadata_lost", reason=reason, hint="this broker stops; restart it, and it reads the controller's metadata again"
@@ -177,12 +174,13 @@ class JoinedMetadata:
         self._has_lost_controller = True
         self._give_up_broker(DirectoryError(f"{reason}; restart this broker, and it reads the controller's metadata again"))
 
-    def _controller_replaced(self, reason: str) -> None:
+    def controller_replaced(self, reason: str) -> None:
         """Reconnect, because a request on a connection to the previous controller would wait until its timeout."""
         for peer in (self.controller, self._in_sync_changes, self._directories):
             peer.reconnect(reason)
 
-    def _changed(self) -> None:
+    def state_changed(self) -> None:
+        """End the wait for a state of this broker when it is reached, or never can be."""
         is_over = self.membership.is_of_another_cluster
         if self._awaited is not None and (is_over or self.lifecycle.state >= self._awaited[0]):
             self._give_up()

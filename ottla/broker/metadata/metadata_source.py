@@ -30,8 +30,7 @@ class MetadataSource(Protocol):
     producer_ids: ProducerIds
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
-        """Read the metadata, put every partition into service, and load the coordinators of ``listener``, which is notified of later
-        changes.
+        """Read the metadata, put every partition into service, and load the coordinators. ``listener`` is notified of changes.
 
         Raises `DirectoryError` and `ConfigError`.
         """

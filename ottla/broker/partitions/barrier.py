@@ -45,8 +45,8 @@ class LogPosition(NamedTuple):
 class Barrier:
     """The barrier of a broker: delays responses and effects until the writes that they depend on are committed and durable.
 
-    ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated`` says whether partitions may have other replicas, so
-    that responses of coordinators wait for high watermarks.
+    ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated``: partitions may have other replicas, so that
+    responses of coordinators wait for high watermarks.
     """
 
     __slots__ = ("_uncommitted", "dependencies", "group_commit", "is_replicated", "leaderships_lost", "never_waits", "on_written")

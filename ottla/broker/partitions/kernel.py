@@ -1,7 +1,7 @@
 """The kernel: the parts that nearly every other part of a broker or of a controller uses.
 
-`make_kernel` builds them from the bottom up. Each other part is built by its constructor or by a ``make_*`` function, which receives
-the kernel and the part's own arguments.
+`make_kernel` builds them from the bottom up. Each other part is built by its constructor or by a ``make_*`` function, which gets
+the kernel and the part's own arguments. Nothing sets an attribute of a part from outside afterwards.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ NO_HOST = Host()
 class SharedServer:
     """Owns the directory, the connections and the listeners. ``endpoints``: None for the listeners of clients.
 
-    ``sync_refused`` is called with the path of a file that could not be opened for its sync, ``on_closed`` with the id of each closed
+    ``sync_refused`` is called with the path of a file that could not be opened for its sync, ``on_closed`` with the id of a closed
     connection.
     """
 
