@@ -12,7 +12,9 @@ from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.coordinators.coordinators import make_coordinators
 from ottla.broker.coordinators.id_owners import Takeovers
-from ottla.broker.coordinators.verification import Verification
+from ottla.broker.coordinators.markers import LocalTransport, MarkerTransport
+from ottla.broker.coordinators.verification import LocalVerification, Verification
+from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.handlers.support.first_topics import create_first_topics
 from ottla.broker.limits.fetch_sessions import FetchSessions
@@ -33,7 +35,6 @@ from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.recovery_audit import find_torn_transactions, log_torn_transactions
 from ottla.broker.shared.shared_server import NO_HOST, Host, SharedServer
-from ottla.broker.transports.local_coordinators import LocalCoordinators
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import check_formatted
@@ -165,22 +166,25 @@ class BrokerServer:
 
     def _build(self) -> None:
         """Build the parts that work on the directory."""
-        links: LocalCoordinators | OtherCoordinators
-        if self.settings.is_member:
-            metadata, links = self._join()
-        else:
-            metadata, links = OwnMetadata(self.kernel), LocalCoordinators()
+        kernel = self.kernel
+        metadata, others = self._join() if self.settings.is_member else (OwnMetadata(kernel), None)
         self.metadata, self.publisher = metadata, metadata.publisher
         self.cluster, self.cluster_state, self.producer_ids = metadata.cluster, metadata.state, metadata.producer_ids
         self.partitions = metadata.local_partitions.partitions
         self.strays = Strays(self.stepping, self.directory, self.cluster_state)
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
-        self.housekeeping = Housekeeping(self.kernel, self.partitions)
-        transport = links.transport(self)
-        made = self.coordinators = make_coordinators(self.kernel, metadata, self.housekeeping, transport, self.inflating)
+        self.housekeeping = Housekeeping(kernel, self.partitions)
+        transport: MarkerTransport = LocalTransport(
+            kernel, write=lambda request: write_txn_markers.write_markers(self, request), failed=write_txn_markers.failed
+        )
+        if others is not None:
+            transport = others.transport(transport)
+        made = self.coordinators = make_coordinators(kernel, metadata, self.housekeeping, transport, self.inflating)
         self.groups, self.transactions = made.groups, made.transactions
         self.share_states, self.share_partitions, self.share_groups = made.share_states, made.share_partitions, made.share_groups
-        self.verification: Verification = links.verification(self.kernel, self)
+        self.verification: Verification = LocalVerification(kernel, self.transactions, self.cluster_state)
+        if others is not None:
+            self.verification = others.verification(self.partitions, self.transactions, self.verification)
 
     def _join(self) -> tuple[MetadataSource, OtherCoordinators]:
         # Imported here, because a broker that is its own controller does not need these modules.
@@ -189,7 +193,7 @@ class BrokerServer:
 
         joined = JoinedMetadata(self.kernel, self.identity, self.addresses, self.connections.buffers, self._host.give_up)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
-        return joined, OtherCoordinators(joined.state, joined.peers)
+        return joined, OtherCoordinators(self.kernel, joined.state, joined.peers)
 
     def _begin_housekeeping(self) -> None:
         repeat = self.housekeeping.repeat

@@ -15,8 +15,7 @@ from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.limits.inflating import InflatingMemory
-from ottla.broker.metadata.metadata_faults import MetadataFaults
-from ottla.broker.metadata.metadata_listener import Coordinator
+from ottla.broker.metadata.metadata_listener import Coordinator, MetadataFaults
 from ottla.broker.metadata.metadata_source import MetadataSource
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.kernel import Kernel

@@ -14,8 +14,6 @@ import structlog
 
 from ottla.broker.hooks.interception import Interception, Latch, Point, Reached
 from ottla.broker.hooks.transaction_history import Kind, TransactionListener, of_transaction
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
@@ -73,15 +71,14 @@ class LocalTransport:
 
     def __init__(
         self,
+        kernel: Kernel,
         *,
-        stepping: Stepping,
-        lifecycle: Lifecycle,
         write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
         failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
     ) -> None:
         """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
-        self._stepping = stepping
-        self._lifecycle = lifecycle
+        self._stepping = kernel.stepping
+        self._lifecycle = kernel.lifecycle
         self._write = write
         self._failed = failed
 

@@ -14,8 +14,7 @@ import structlog
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.topics import log_config
-from ottla.broker.metadata.metadata_faults import MetadataFaults
-from ottla.broker.metadata.metadata_listener import Coordinator
+from ottla.broker.metadata.metadata_listener import Coordinator, MetadataFaults
 from ottla.broker.partitions.disk_errors import log_offline
 from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions

@@ -12,8 +12,7 @@ import structlog
 
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.metadata.local_partitions import LocalPartitions
-from ottla.broker.metadata.metadata_faults import MetadataFaults
-from ottla.broker.metadata.metadata_listener import MetadataListener
+from ottla.broker.metadata.metadata_listener import MetadataFaults, MetadataListener
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.metadata.metadata_delta import MetadataDelta
 

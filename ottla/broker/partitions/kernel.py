@@ -19,8 +19,7 @@ from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.disk_stop import DiskStop
+from ottla.broker.partitions.disk_health import DiskHealth, DiskStop
 from ottla.broker.partitions.durability import GroupCommit
 from ottla.storage.log_dir import LogDirectory
 
