@@ -27,14 +27,13 @@ from ottla.broker.metadata.placement import SolePlacement
 from ottla.broker.metadata.producer_ids import highest_known_id
 from ottla.broker.metadata.request_topics import KnownTopics
 from ottla.broker.metadata.strays import Strays
-from ottla.broker.metrics.socket_handover import Inherited
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.recovery_audit import find_torn_transactions, log_torn_transactions
-from ottla.broker.shared.shared_server import NO_HOST, Host, SharedServer
+from ottla.broker.shared.shared_server import NO_HOST, Host, Inherited, SharedServer
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import check_formatted

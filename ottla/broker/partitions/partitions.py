@@ -115,10 +115,8 @@ class Partition:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
 
     def lead(self, leader: Leader, on_expansion: Callable[[InSync], None] | None = None) -> None:
-        """Begin a leader epoch in which this broker leads.
-
-        ``on_expansion`` is called when a follower has caught up, with the in-sync set to request from the controller.
-        """
+        """Begin a leader epoch in which this broker leads. ``on_expansion`` is called when a follower has caught up, with the
+        in-sync set to request from the controller."""
         assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id, self._on_expansion = leader, leader.broker_id, on_expansion
         self.log.leader_epoch = leader.leader_epoch

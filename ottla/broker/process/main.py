@@ -11,12 +11,11 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
-from ottla.broker.metrics.socket_handover import Inherited
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.process.serving import Serving
 from ottla.broker.process.steering import ControlEndpoint, Steering
-from ottla.broker.shared.shared_server import GiveUp, Host
+from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
 NOT_STEERED = Steering()
 

@@ -17,8 +17,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import POWER
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.logs import LOG_LEVELS
-from ottla.broker.metrics.socket_handover import Inherited
-from ottla.broker.shared.shared_server import GiveUp
+from ottla.broker.shared.shared_server import GiveUp, Inherited
 from ottla.operations.snapshots import growing_snapshot, restore_snapshot, take_snapshot
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError, write_identity

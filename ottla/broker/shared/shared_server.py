@@ -15,19 +15,31 @@ from ottla.broker.hooks.interception import Interception
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.loop.descriptors import share_out
 from ottla.broker.loop.env import Env
-from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
-from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
+from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint, ServedMetrics, ServeMetrics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.listener import Connections, Endpoint
 from ottla.broker.partitions.kernel import make_kernel
 from ottla.storage.identity import DirectoryError, DirectoryIdentity, identify
+
+
+class Inherited(msgspec.Struct, kw_only=True):
+    """The parts of a replaced broker that its successor inherits, so that clients see the same cluster."""
+
+    first_producer_id: int
+    """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""
+    lock: object | None
+    """The lock of the data directory, held from one broker to the next so that no other process takes the directory."""
+    addresses: Addresses
+    """The open listeners. A client that connects before the new broker serves waits in the operating system's queue."""
+    metrics: ServedMetrics | None
+
 
 GiveUp = Callable[[DirectoryError], None]
 """Called by a server that cannot continue and must be stopped and started again."""
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a process passes to its server. ``interception`` may change the handling of requests.
+    """The options that a process passes to its server. ``interception`` may change the handling of requests.
 
     ``serve_metrics`` is called if ``ottla.metrics.port`` is set; without it no metrics are served.
     """
