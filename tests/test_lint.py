@@ -66,6 +66,20 @@ def test_files_stay_below_the_line_limit() -> None:
     assert not {path: count for path, count in lines.items() if count > MAX_LINES}
 
 
+MAX_CONSTRUCTOR_ARGUMENTS = 7
+"""A part with more gets the kernel (`ottla.broker.partitions.kernel`) or another value that groups what it needs."""
+
+
+def test_constructors_of_the_broker_take_few_arguments() -> None:
+    counts = {
+        f"{path.relative_to(ROOT)}:{node.lineno}": len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]) - 1
+        for path in sources("ottla/broker")
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    }
+    assert not {where: count for where, count in counts.items() if count > MAX_CONSTRUCTOR_ARGUMENTS}
+
+
 STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "broker", "control", "spark", "pipeline"))
 """Packages with values created for each request, batch or record, or sent to another process (docs/internals/recipes.md)."""
 

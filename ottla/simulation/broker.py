@@ -11,6 +11,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.hooks.interception import Interception
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.network.connection import Connection
+from ottla.broker.shared.shared_server import Host
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run
@@ -52,8 +53,7 @@ class SimulatedBroker:
             cast(Any, self.env),
             BrokerConfig(self._settings),
             self._features,
-            interception=self.interception,
-            transaction_listener=self.transaction_listener,
+            host=Host(interception=self.interception, transaction_listener=self.transaction_listener),
         )
         run(self.broker.start(), self.env)
         self.env.settle()

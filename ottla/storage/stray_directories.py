@@ -68,15 +68,18 @@ def strays_in(fs: Filesystem, directory: str) -> list[StrayDirectory]:
 class StrayDirectories:
     """The stray directories of a log directory in use, in the order in which they were found."""
 
-    __slots__ = ("_directory", "_fs", "_known", "_unmeasured", "on_found")
+    __slots__ = ("_directory", "_fs", "_known", "_on_found", "_unmeasured")
 
     def __init__(self, fs: Filesystem, directory: str) -> None:
         self._fs = fs
         self._directory = directory
         self._known: dict[str, StrayDirectory] = {}
         self._unmeasured: dict[str, None] = {}
-        self.on_found: Callable[[], None] = lambda: None
-        """Called with each new stray directory, which `measure` then measures."""
+        self._on_found: Callable[[], None] | None = None
+
+    def watch(self, on_found: Callable[[], None]) -> None:
+        """Call ``on_found`` after each new stray directory, which `measure` then measures."""
+        self._on_found = on_found
 
     def note(self, name: str) -> None:
         """Add an entry of the log directory to the known stray directories if its name is that of one."""
@@ -84,7 +87,8 @@ class StrayDirectories:
         if stray is not None and name not in self._known:
             self._known[name] = stray
             self._unmeasured[name] = None
-            self.on_found()
+            if self._on_found is not None:
+                self._on_found()
 
     @property
     def is_measured(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.partitions.kernel import make_kernel
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.replication.leader import Leader, new_leader
 from ottla.protocol.records import build_batch
@@ -37,9 +38,10 @@ def make_leader(**fields: Any) -> Leader:
 class FollowedPartitionWorld(LoopWorld):
     def __init__(self) -> None:
         super().__init__()
-        self.barrier = Barrier(None)
-        self.barrier.is_replicated = True
-        self.partitions = Partitions(self.env, cast(Any, None), self.barrier, DiskHealth(self.env, "/"), OWN)
+        config = LiveConfig(BrokerConfig({"node.id": str(OWN), "process.roles": "broker"}))
+        kernel = make_kernel(self.env, config, lambda path, error: None)
+        self.barrier = kernel.barrier
+        self.partitions = Partitions(kernel, lambda topic, index: None, lambda topic, index: None)
         self.partition = self.partitions.add(Log(self.fs, "/t-0", "t", 0, LogConfig(), bytes(16)), is_led=False)
         self.lead(0)
 

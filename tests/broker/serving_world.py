@@ -11,6 +11,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
 from ottla.broker.process.serving import Serving
+from ottla.broker.shared.shared_server import Host
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.simulation.broker import DATA_DIR
@@ -28,7 +29,9 @@ class ServingWorld:
         self._loop = asyncio.new_event_loop()
         env: Any = self.env
         config = BrokerConfig({"log.dirs": DATA_DIR, **(settings or {})})
-        self.serving = Serving(env, lambda inherited: BrokerServer(env, config, inherited=inherited))
+        self.serving = Serving(
+            env, lambda inherited, give_up: BrokerServer(env, config, host=Host(inherited=inherited, give_up=give_up))
+        )
         try:
             self.run(self.serving.start())
         except BaseException:

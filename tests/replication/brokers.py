@@ -15,22 +15,17 @@ from typing import Any, cast
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.config.settings import POWER, BrokerConfig
+from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.handlers import delete_records, fetch, list_offsets, produce
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
-from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Env
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
-from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.durability import GroupCommit
+from ottla.broker.partitions.kernel import make_kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Timings
@@ -67,12 +62,12 @@ from ottla.simulation.links import Links
 from ottla.simulation.node import PORT, Node
 from ottla.simulation.scheduler import Scheduler
 from ottla.storage.config import LogConfig
-from ottla.storage.log_dir import LogDirectory
 from tests.support.handling import Handling, handled
 
 TOPIC, TOPIC_ID = "t", b"t" * 16
 CLUSTER_ID = "a cluster"
 SETTINGS = {
+    "process.roles": "broker",
     "replica.fetch.backoff.ms": "100",
     "replica.fetch.wait.max.ms": "200",
     "replica.lag.time.max.ms": "2000",
@@ -89,9 +84,11 @@ class ReplicaServer:
         self._world = world
         self.env = self.clock = self.timers = env
         self.live_config = LiveConfig(config)
+        kernel = make_kernel(env, self.live_config, self._sync_refused)
         settings = config.settings
         self.broker_id = settings.node_id
-        self.lifecycle, self.counters = Lifecycle(env), Counters()
+        self.lifecycle, self.counters, self.stepping = kernel.lifecycle, kernel.counters, kernel.stepping
+        self.directory, self.disk, self.barrier = kernel.directory, kernel.disk, kernel.barrier
         self.inflating = InflatingMemory(settings.ottla_inflating_memory_bytes)
         self.interception = self.transaction_listener = None
         self.cluster_id = CLUSTER_ID
@@ -99,16 +96,11 @@ class ReplicaServer:
         self.state = ClusterState(self.broker_id)
         self.cluster = SimpleNamespace(state=self.state, features_epoch=0, is_alone=False)
         self.verification: Any = None
-        self.stepping = Stepping(env, self.bug)
         self.addresses = Addresses(env, settings)
         self.connections = Connections(env, settings, 1_000)
         self.response_budget = self.connections.response_budget
-        self.directory = LogDirectory(env.fs, settings.log_dirs)
-        self.disk = DiskHealth(env, settings.log_dirs)
         self.housekeeping = SimpleNamespace(delete_records=self.directory.delete_records)
-        is_awaited = settings.ottla_durability == POWER
-        self.barrier = Barrier(GroupCommit(env, self.stepping, self.disk.failed, self._sync_refused) if is_awaited else None)
-        self.partitions = Partitions(env, self.directory, self.barrier, self.disk, self.broker_id)
+        self.partitions = Partitions(kernel, lambda topic, index: None, lambda topic, index: None)
         self.fetch_sessions = FetchSessions(10, 1_000, lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF)
         self.peers = BrokerPeers(
             cast(Any, env),
@@ -120,12 +112,8 @@ class ReplicaServer:
             timings=Timings(connect_ms=1_000, request_ms=2_000),
         )
         self.replicas = ReplicaManager(
-            env=env,
-            live_config=self.live_config,
-            directory=self.directory,
-            disk=self.disk,
-            barrier=self.barrier,
-            peers=self.peers,
+            kernel,
+            self.peers,
             controller=self,
             broker_epoch=lambda: self.state.registrations.brokers[self.broker_id].broker_epoch,
             live_epoch=self.live_epoch,
@@ -286,8 +274,7 @@ class ReplicaBrokersWorld:
         self.links = Links(self.scheduler, random.Random(f"{seed}/network"))
         self.log_config = LogConfig(segment_bytes=3_000, index_interval_bytes=200, min_insync_replicas=min_in_sync)
         self.metadata: list[LogRecord] = []
-        self.state = ClusterState(3_000)
-        self.state.server_config = LiveConfig(BrokerConfig(settings or {})).topic_config
+        self.state = ClusterState(3_000, server_config=LiveConfig(BrokerConfig(settings or {})).topic_config)
         self.answers_controller = True
         self.nodes = {
             broker_id: Node(

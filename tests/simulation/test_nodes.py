@@ -31,8 +31,7 @@ class Ground:
             assert node.is_up
         self.peer = Peer(
             cast(PeerEnv, self.here.env),
-            self.there.host,
-            PORT,
+            (self.there.host, PORT),
             client_id="0",
             bug=lambda: pytest.fail("a bug"),
             buffers=ReceiveBuffers(),

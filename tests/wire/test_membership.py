@@ -71,12 +71,20 @@ class Member:
             replica=MetadataReplica(lambda record, offset: self.kinds.add((record.value or b"\0\0")[1]), lambda: None),
             heartbeats=self.peer(*kafka.controller),
             fetches=self.peer(*kafka.controller),
-            changed=lambda: None,
-            lost=pytest.fail,
+            owner=self,
         )
 
+    def state_changed(self) -> None:
+        """Implements `MembershipOwner`."""
+
+    def metadata_lost(self, reason: str) -> None:
+        pytest.fail(reason)
+
+    def controller_replaced(self, reason: str) -> None:
+        """Implements `MembershipOwner`."""
+
     def peer(self, host: str, port: int) -> Peer:
-        made = Peer(self.env, host, port, client_id=str(BROKER), bug=self._bug, buffers=ReceiveBuffers())
+        made = Peer(self.env, (host, port), client_id=str(BROKER), bug=self._bug, buffers=ReceiveBuffers())
         self.peers.append(made)
         return made
 

@@ -19,13 +19,13 @@ MAX_REPORTED = 1_000
 class LiveConfig:
     """Holds the configuration. Every change replaces ``current`` as a whole."""
 
-    __slots__ = ("_reported", "current", "on_change")
+    __slots__ = ("_on_change", "_reported", "current")
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, on_change: Callable[[Settings], None] | None = None) -> None:
+        """``on_change`` is called with the settings of each new configuration."""
         self.current = config
         self._reported: set[tuple[int, str]] = set()
-        self.on_change: list[Callable[[Settings], None]] = []
-        """Callbacks that are called in order with the settings of each new configuration."""
+        self._on_change = on_change
 
     @property
     def settings(self) -> Settings:
@@ -43,8 +43,8 @@ class LiveConfig:
         self.current, refused = self.current.with_usable(dynamic)
         for reason in refused:
             log.error("dynamic_config_ignored", reason=reason)
-        for changed in self.on_change:
-            changed(self.current.settings)
+        if self._on_change is not None:
+            self._on_change(self.current.settings)
 
     def report_without_effect(self, resource_type: int, names: Collection[str]) -> None:
         """Log the configs without effect that a client has set, each key once."""

@@ -11,15 +11,11 @@ from typing import TypeVar
 
 import structlog
 
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.controller.changes import Cause, DecisionLog, caused_by
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.metrics.controller_report import ControllerReport
-from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
@@ -29,7 +25,6 @@ from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
 from ottla.coordinator.result import Effect, Result
 from ottla.protocol.errors import KafkaError
-from ottla.storage.log_dir import LogDirectory
 
 MAX_ELECTIONS_AT_ONCE = 1_000
 """Upper bound on the leaders elected in one round (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
@@ -42,36 +37,17 @@ log = structlog.get_logger("controller")
 class ControllerMetadata:
     """The cluster's metadata, its log, and the sessions of the brokers."""
 
-    def __init__(
-        self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        config: LiveConfig,
-        cluster_id: str,
-        directory: LogDirectory,
-        disk: DiskHealth,
-        barrier: Barrier,
-    ) -> None:
-        self._env = env
+    def __init__(self, kernel: Kernel, cluster_id: str) -> None:
+        config = self._config = kernel.config
+        self._env = kernel.env
         self._cluster_id = cluster_id
-        self._config = config
         self.node_id = config.settings.node_id
-        self.state = ClusterState(self.node_id)
-        self.state.server_config = config.topic_config
+        self.state = ClusterState(self.node_id, server_config=config.topic_config)
         self._decisions = DecisionLog(self.state)
         self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
-        self.log = LocalMetadataLog(
-            env=env,
-            stepping=stepping,
-            directory=directory,
-            disk=disk,
-            barrier=barrier,
-            state=self.state,
-            carry_out_effect=self._carry_out_effect,
-        )
+        self.log = LocalMetadataLog(kernel, self.state, self._carry_out_effect)
         self.cluster = ClusterCommands(
-            randomness=env,
+            randomness=kernel.env,
             config=config,
             state=self.state,
             metadata_log=self.log,

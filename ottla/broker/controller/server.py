@@ -7,40 +7,26 @@ from collections.abc import Mapping
 import structlog
 
 from ottla.broker.apis.api import RequestContext
-from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.config.settings import POWER, BrokerConfig, Settings
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.placement import ControllerPlacement
 from ottla.broker.controller.services import ControllerServices
 from ottla.broker.controller.sessions import TimedDecisions
-from ottla.broker.hooks.interception import Interception
-from ottla.broker.hooks.transaction_history import TransactionListener
-from ottla.broker.loop.counters import Counters
-from ottla.broker.loop.descriptors import share_out
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
-from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.logs import LOG_LEVELS
-from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.metadata.request_topics import KnownTopics
-from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
-from ottla.broker.metrics.socket_handover import ServeMetrics
-from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.network.listener import IDLE_TICK_MS, Connections, controller_endpoints
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.network.listener import IDLE_TICK_MS, controller_endpoints
 from ottla.broker.partitions.disk_errors import take_offline
-from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
-from ottla.broker.partitions.disk_stop import DiskStop
-from ottla.broker.partitions.durability import GroupCommit
+from ottla.broker.partitions.disk_health import log_unwritten
+from ottla.broker.shared.shared_server import NO_HOST, Host, SharedServer
 from ottla.coordinator.metadata.broker_registration import ControllerRegistration, ListenerEndpoint
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, described
-from ottla.storage.identity import identify
-from ottla.storage.log_dir import LogDirectory
 
 PLAINTEXT_PROTOCOL = 0
 KRAFT_VERSION = "kraft.version"
@@ -59,49 +45,29 @@ class ControllerServer:
         features: Mapping[str, int] | None = None,
         *,
         cluster_id: str | None = None,
-        interception: Interception | None = None,
-        serve_metrics: ServeMetrics | None = None,
+        host: Host = NO_HOST,
     ) -> None:
-        """``cluster_id`` is the id of the cluster if the directory is new; None to generate one.
-
-        ``serve_metrics`` is called if ``ottla.metrics.port`` is set; without it no metrics are served.
-        """
+        """``cluster_id`` is the id of the cluster if the directory is new; None to generate one."""
+        endpoints = controller_endpoints(config.settings)
+        shared = self._shared = SharedServer(env, config, host, sync_refused=self._sync_refused, endpoints=endpoints)
+        kernel = self._kernel = shared.kernel
         self.env = env
         self.clock: Clock = env
         self.timers: Timers = env
         self.randomness: Randomness = env
-        self.apis = CONTROLLER_APIS
         self.services: ControllerServices = self
-        self.live_config = LiveConfig(config)
-        self.lifecycle = Lifecycle(env)
-        self.log_levels = LOG_LEVELS
-        self.interception = interception
-        self.transaction_listener: TransactionListener | None = None
+        self.live_config, self.lifecycle, self.stepping = kernel.config, kernel.lifecycle, kernel.stepping
+        self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
+        self.interception, self.transaction_listener = host.interception, host.transaction_listener
+        self.addresses, self.connections = shared.addresses, shared.connections
+        self.response_budget = self.connections.response_budget
+        self.log_levels, self.apis = LOG_LEVELS, CONTROLLER_APIS
         self._features = dict(features or {})
         self.cluster_id, self.directory_id = cluster_id or "", NO_UUID
-        self.counters = Counters()
-        settings = self.settings
-        descriptors = share_out(env.open_file_limit(), settings.ottla_max_open_files)
-        env.fs.max_open_files = descriptors.files
-        self.stepping = Stepping(env, self._bug)
-        self.connections = Connections(env, settings, descriptors.connections)
-        self.response_budget = self.connections.response_budget
-        self.addresses = Addresses(env, settings, controller_endpoints(settings))
-        self._metrics = MetricsEndpoint(settings, serve_metrics, None)
-        self.directory = LogDirectory(env.fs, settings.log_dirs)
-        self.disk = DiskHealth(env, settings.log_dirs)
-        self.disk_stop = DiskStop(self.directory, self.disk)
-        self.barrier = Barrier(None)
-        if settings.ottla_durability == POWER:
-            self.barrier = Barrier(GroupCommit(env, self.stepping, self.disk_stop.sync_failed, self._sync_refused))
 
     @property
     def settings(self) -> Settings:
         return self.live_config.settings
-
-    def _bug(self) -> None:
-        """Log and count an unexpected exception. Called in an ``except`` block."""
-        self.lifecycle.bug("work_failed")
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         """Take the metadata log offline after a failed sync: no broker may read records that may be lost."""
@@ -118,34 +84,18 @@ class ControllerServer:
         """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must fix."""
         self.directory.acquire()
         try:
-            identity, _ = identify(
-                self.env.fs,
-                self.directory.path,
-                self.settings.node_id,
-                self.env.random_uuid,
-                self.cluster_id or None,
-                is_synced=self.settings.ottla_durability == POWER,
-            )
+            identity = self._shared.identify(self.cluster_id or None)
             self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
-            self.controller = ControllerMetadata(
-                env=self.env,
-                stepping=self.stepping,
-                config=self.live_config,
-                cluster_id=self.cluster_id,
-                directory=self.directory,
-                disk=self.disk,
-                barrier=self.barrier,
-            )
+            self.controller = ControllerMetadata(self._kernel, self.cluster_id)
             self.cluster = self.controller.cluster
             self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
             self.request_topics = KnownTopics(self.controller.state)
             await self.addresses.listen(lambda listener: Connection(self, listener))
             # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
-            self._metrics.open_for_controller(self.controller.report)
+            self._shared.metrics.open_for_controller(self.controller.report)
             self._load()
         except BaseException:
-            self.addresses.close()
-            self._metrics.close()
+            self._shared.close_listeners()
             self.directory.abandon()
             raise
         self.lifecycle.is_serving = True
@@ -190,7 +140,7 @@ class ControllerServer:
     @property
     def metrics_url(self) -> str | None:
         """The URL of the metrics for Prometheus; None if no metrics are served."""
-        return self._metrics.url
+        return self._shared.metrics.url
 
     def advertised(self, listener: str) -> tuple[str, int]:
         return self.addresses.advertised(listener)
@@ -204,15 +154,9 @@ class ControllerServer:
         """Accept no further requests, write all state to disk, and mark the directory clean."""
         if self.lifecycle.is_stopping:
             return
-        self.lifecycle.is_stopping = True
         self._timed.stop()
         self._idle_timer.cancel()
-        self.stepping.stop()
-        self.barrier.stop()
-        self.env.finish_aside()
-        self.connections.close_all("the controller is stopping")
-        self.disk.close()
-        self.addresses.close()
-        self._metrics.close()
+        self._shared.end_work("the controller")
+        self._shared.close_listeners()
         log_unwritten(self.directory.close())
         log.info("controller_stopped", unexpected_errors=self.lifecycle.unexpected_errors)

@@ -3,6 +3,7 @@
 A coordinator leads a partition of its topic. Its shard is loaded when this broker becomes the leader, and dropped when it resigns.
 
 - `completion`: completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
+- `coordinators`: the coordinators of a broker: how they are built, what they do when the metadata changes, and their timed work.
 - `dead_letters`: writes records that a share group has given up to the group's dead-letter topic (KIP-1191).
 - `groups`: runs the group coordinator: one shard for each partition of ``__consumer_offsets``.
 - `id_owners`: logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.
@@ -12,7 +13,6 @@ A coordinator leads a partition of its topic. Its shard is loaded when this brok
 - `share_groups`: the group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
 - `share_partitions`: keeps share partitions in memory (SharePartitionManager of Kafka).
 - `share_states`: runs the share coordinator: one shard for each partition of ``__share_group_state``.
-- `sweeps`: the timed work of the group and transaction coordinators: timeouts, and the expiry of ids and offsets.
 - `transactions`: runs the transaction coordinator: one shard for each partition of ``__transaction_state``.
 - `verification`: asks the transaction coordinator whether a batch belongs to an open transaction, before a partition's first append
   (KIP-890).

@@ -10,14 +10,10 @@ from collections.abc import Callable, Container
 import structlog
 
 from ottla.broker.coordinators.markers import MarkerSender, MarkerTransport, reached
-from ottla.broker.hooks.interception import Interception, Point
-from ottla.broker.hooks.transaction_history import TransactionListener
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.hooks.interception import Point
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping
 from ottla.broker.loop.wakeup import Wakeup, sleep
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
@@ -40,34 +36,19 @@ class Completions:
 
     def __init__(
         self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        lifecycle: Lifecycle,
-        barrier: Barrier,
+        kernel: Kernel,
         cluster_state: ClusterState,
         transport: MarkerTransport,
         runtime_of: Callable[[TransactionShard], Runtime | None],
-        interception: Interception | None,
-        listener: TransactionListener | None,
     ) -> None:
-        self._env = env
-        self._stepping = stepping
-        self._errors = RepeatedErrors(env, log)
-        self._lifecycle = lifecycle
-        self._barrier = barrier
+        self._env = kernel.env
+        self._stepping = kernel.stepping
+        self._errors = RepeatedErrors(kernel.env, log)
+        self._lifecycle = kernel.lifecycle
+        self._barrier = kernel.barrier
         self._runtime_of = runtime_of
-        self._interception = interception
-        self._markers = MarkerSender(
-            env=env,
-            stepping=stepping,
-            lifecycle=lifecycle,
-            cluster_state=cluster_state,
-            transport=transport,
-            is_served=lambda shard: runtime_of(shard) is not None,
-            interception=interception,
-            listener=listener,
-        )
+        self._interception = kernel.interception
+        self._markers = MarkerSender(kernel, cluster_state, transport, lambda shard: runtime_of(shard) is not None)
         self.delayed = 0
         """Number of completions that the log refused and that will be retried."""
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ottla.broker.config.groups import copies_dead_letters, dead_letter_topic
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import effective, validate
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Env
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.coordinator.metadata.topics import Topic
@@ -53,20 +52,12 @@ DeadLetter: TypeAlias = tuple[bytes | None, bytes | None, list[tuple[str, bytes 
 class DeadLetterTopics:
     """Writes dead letters in steps. Copies of originals take inflating memory from the same budget as Produce requests."""
 
-    def __init__(
-        self,
-        env: Env,
-        live_config: LiveConfig,
-        cluster: ClusterCommands,
-        partitions: Partitions,
-        barrier: Barrier,
-        inflating: InflatingMemory,
-    ) -> None:
-        self._env = env
-        self._live_config = live_config
+    def __init__(self, kernel: Kernel, cluster: ClusterCommands, partitions: Partitions, inflating: InflatingMemory) -> None:
+        self._env = kernel.env
+        self._live_config = kernel.config
         self._cluster = cluster
         self._partitions = partitions
-        self._barrier = barrier
+        self._barrier = kernel.barrier
         self._inflating = inflating
         # Taken before the memory for inflating and given back after it, so that no two share partitions wait for each other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)

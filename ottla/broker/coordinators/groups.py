@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 import structlog
 
 from ottla.broker.config.groups import group_value, share_group_config, streams_group_config
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
 from ottla.coordinator.group.assignors.named import ASSIGNORS
@@ -78,34 +75,16 @@ class ClusterTopics(NamedTuple):
 class Groups:
     """The group coordinator of this broker: finds the shard of a group id, and does the timed work."""
 
-    def __init__(
-        self,
-        *,
-        env: Env,
-        lifecycle: Lifecycle,
-        stepping: Stepping,
-        live_config: LiveConfig,
-        partitions: Partitions,
-        cluster_state: ClusterState,
-    ) -> None:
-        settings = live_config.settings
-        self._live_config = live_config
-        self._env = env
-        self._errors = RepeatedErrors(env, log)
-        self._stepping = stepping
+    def __init__(self, kernel: Kernel, partitions: Partitions, cluster_state: ClusterState) -> None:
+        settings = kernel.config.settings
+        self._live_config = kernel.config
+        self._env = kernel.env
+        self._errors = RepeatedErrors(kernel.env, log)
+        self._stepping = kernel.stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
         self.topics = ClusterTopics(cluster_state)
-        self._shards = Shards(
-            OFFSETS_TOPIC,
-            clock=env,
-            lifecycle=lifecycle,
-            stepping=stepping,
-            partitions=partitions,
-            cluster_state=cluster_state,
-            open=self._open,
-            dropped=self._dropped,
-        )
+        self._shards = Shards(OFFSETS_TOPIC, kernel, partitions, cluster_state, open=self._open, dropped=self._dropped)
         # Deleted topics with offsets left, in the order of deletion.
         self._forgotten: dict[ForgottenTopic, None] = {}
         # Whether share groups may still refer to deleted topics.
@@ -124,7 +103,7 @@ class Groups:
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
         # The broker configuration, and the settings of a consumer group without configs of its own that follow from it.
-        self._plain_consumer_config = (live_config.current, self._made_consumer_config({}))
+        self._plain_consumer_config = (kernel.config.current, self._made_consumer_config({}))
         self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
         self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
 

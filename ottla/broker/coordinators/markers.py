@@ -14,9 +14,7 @@ import structlog
 
 from ottla.broker.hooks.interception import Interception, Latch, Point, Reached
 from ottla.broker.hooks.transaction_history import Kind, TransactionListener, of_transaction
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
@@ -73,15 +71,14 @@ class LocalTransport:
 
     def __init__(
         self,
+        kernel: Kernel,
         *,
-        stepping: Stepping,
-        lifecycle: Lifecycle,
         write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
         failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
     ) -> None:
         """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
-        self._stepping = stepping
-        self._lifecycle = lifecycle
+        self._stepping = kernel.stepping
+        self._lifecycle = kernel.lifecycle
         self._write = write
         self._failed = failed
 
@@ -121,26 +118,21 @@ class MarkerSender:
 
     def __init__(
         self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        lifecycle: Lifecycle,
+        kernel: Kernel,
         cluster_state: ClusterState,
         transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
-        interception: Interception | None = None,
-        listener: TransactionListener | None = None,
     ) -> None:
-        """``is_served`` says whether a shard is still in service. ``interception`` may stop a transaction between two markers.
-        ``listener`` is notified of refused markers."""
-        self._env = env
-        self._stepping = stepping
-        self._lifecycle = lifecycle
+        """``is_served`` says whether a shard is still in service. The kernel's ``interception`` may stop a transaction between two
+        markers, and its ``listener`` is notified of refused markers."""
+        self._env = kernel.env
+        self._stepping = kernel.stepping
+        self._lifecycle = kernel.lifecycle
         self._cluster_state = cluster_state
         self._transport = transport
         self._is_served = is_served
-        self._interception = interception
-        self._listener = listener
+        self._interception = kernel.interception
+        self._listener = kernel.listener
         self._pending: dict[str, _PendingMarkers] = {}
         # The ids whose markers are being written in steps or by other brokers.
         self._sending: dict[str, _Sending] = {}

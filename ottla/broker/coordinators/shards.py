@@ -13,13 +13,12 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from ottla.broker.loop.env import Clock
-from ottla.broker.loop.lifecycle import Lifecycle
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime, coordinator_partition
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 
 LOAD_TIMES_KEPT = 1_000
 
@@ -47,34 +46,32 @@ class Shards(Generic[S]):
     """Finds the shard of a partition. ``open`` makes one without state, in a leader epoch.
 
     ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
-    that goes out of service, before its parked requests are lost. With ``is_renewed_by_epoch`` a shard is loaded again if its
-    broker is re-elected, because other brokers may refuse requests with the previous epoch.
+    that goes out of service, before its parked requests are lost. A shard of the transaction coordinator is loaded again if its
+    broker is re-elected.
     """
 
     def __init__(
         self,
         topic: str,
-        *,
-        clock: Clock,
-        lifecycle: Lifecycle,
-        stepping: Stepping,
+        kernel: Kernel,
         partitions: Partitions,
         cluster_state: ClusterState,
+        *,
         open: Callable[[Partition, int], Opening[S]],
         loaded: Callable[[S], None] = lambda shard: None,
         dropped: Callable[[S, Runtime], None] = lambda shard, runtime: None,
-        is_renewed_by_epoch: bool = False,
     ) -> None:
         self._topic = topic
-        self._clock = clock
-        self._lifecycle = lifecycle
-        self._stepping = stepping
+        self._clock = kernel.env
+        self._lifecycle = kernel.lifecycle
+        self._stepping = kernel.stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._open = open
         self._loaded = loaded
         self._dropped = dropped
-        self._is_renewed_by_epoch = is_renewed_by_epoch
+        # Other brokers may refuse requests of the transaction coordinator with the previous epoch.
+        self._is_renewed_by_epoch = topic == TRANSACTION_TOPIC
         self._serving: dict[int, tuple[S, Runtime]] = {}
         self._loading: dict[int, Runtime] = {}
         # The leader epoch in which each of these shards was made.

@@ -21,14 +21,13 @@ from ottla.broker.config.groups import (
     share_offset_reset,
     share_partition_config,
 )
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.rules import duration_ms
 from ottla.broker.config.settings import Settings
 from ottla.broker.coordinators.dead_letters import DeadLetterTopics
 from ottla.broker.coordinators.share_states import ShareStates
-from ottla.broker.loop.env import Env
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping, raised
+from ottla.broker.loop.stepping import raised
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.share_state.acquisition import AcquiredRecords, AcquireRequest
@@ -105,25 +104,24 @@ class SharePartitions:
 
     def __init__(
         self,
-        env: Env,
-        stepping: Stepping,
-        live_config: LiveConfig,
+        kernel: Kernel,
         partitions: Partitions,
         cluster_state: ClusterState,
         share_states: ShareStates,
         dead_letters: DeadLetterTopics,
+        state_lost: Callable[[ShareKey], None],
     ) -> None:
-        self._env = env
-        self._errors = RepeatedErrors(env, log)
-        self._stepping = stepping
-        self._live_config = live_config
+        """``state_lost`` is called with a share partition whose state the share coordinator does not have."""
+        self._env = kernel.env
+        self._errors = RepeatedErrors(kernel.env, log)
+        self._stepping = kernel.stepping
+        self._live_config = kernel.config
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._share_states = share_states
         self._dead_letters = dead_letters
-        settings = live_config.settings
-        self.on_state_lost: Callable[[ShareKey], None] = lambda key: None
-        """Called with a share partition whose state the share coordinator does not have."""
+        self._state_lost = state_lost
+        settings = kernel.config.settings
         self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
         self._shared: dict[ShareKey, OpenSharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, None]] = {}
@@ -183,7 +181,7 @@ class SharePartitions:
             read = self._share_states.read(key, leader_epoch)
         except KafkaError as error:
             if error.code is Code.INVALID_REQUEST:
-                self.on_state_lost(key)
+                self._state_lost(key)
             refusal = persister_error(error)
             if refusal.code is Code.COORDINATOR_NOT_AVAILABLE:
                 self._errors.failed(

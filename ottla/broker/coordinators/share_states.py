@@ -8,10 +8,8 @@ import structlog
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -42,31 +40,17 @@ class ShareStates:
     """The share coordinator of this broker: commands by share partition. Each command is one synchronous function call."""
 
     def __init__(
-        self,
-        env: Env,
-        lifecycle: Lifecycle,
-        stepping: Stepping,
-        settings: Settings,
-        partitions: Partitions,
-        cluster_state: ClusterState,
-        delete_records: Callable[[Log, int], None],
+        self, kernel: Kernel, partitions: Partitions, cluster_state: ClusterState, delete_records: Callable[[Log, int], None]
     ) -> None:
         """``delete_records`` raises the start offset of a log."""
-        self._env = env
-        self._errors = RepeatedErrors(env, log)
-        self._stepping = stepping
+        settings = kernel.config.settings
+        self._env = kernel.env
+        self._errors = RepeatedErrors(kernel.env, log)
+        self._stepping = kernel.stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._delete_records = delete_records
-        self._shards = Shards(
-            SHARE_STATE_TOPIC,
-            clock=env,
-            lifecycle=lifecycle,
-            stepping=stepping,
-            partitions=partitions,
-            cluster_state=cluster_state,
-            open=self._open,
-        )
+        self._shards = Shards(SHARE_STATE_TOPIC, kernel, partitions, cluster_state, open=self._open)
         # Whether topics were deleted since the last run of `forget_topics` began, and whether `_forget_deleted_topics` is running.
         self._has_deleted_topics = self._is_forgetting = False
         self._config = ShareStateConfig(

@@ -8,19 +8,14 @@ from typing import Any
 
 import structlog
 
-from ottla.broker.config.settings import Settings
 from ottla.broker.coordinators.completion import Completions
 from ottla.broker.coordinators.lost_partitions import LostAdditions
 from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
-from ottla.broker.hooks.interception import DecisionDelayed, Interception, Point, Reached
-from ottla.broker.hooks.transaction_history import UNASKED_OUTCOMES, Kind, TransactionListener, of_transaction
-from ottla.broker.loop.counters import Counters
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.hooks.interception import DecisionDelayed, Point, Reached
+from ottla.broker.hooks.transaction_history import UNASKED_OUTCOMES, Kind, of_transaction
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
 from ottla.coordinator.invariants import check_transactions
@@ -49,56 +44,36 @@ class Transactions:
 
     def __init__(
         self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        lifecycle: Lifecycle,
-        settings: Settings,
-        counters: Counters,
-        barrier: Barrier,
+        kernel: Kernel,
         partitions: Partitions,
         cluster_state: ClusterState,
         new_producer_id: NewProducerId,
         transport: MarkerTransport,
-        interception: Interception | None = None,
-        listener: TransactionListener | None = None,
     ) -> None:
-        """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
-        ``listener`` is notified of decisions and of refused markers."""
-        self._env = env
-        self._errors = RepeatedErrors(env, log)
-        self._stepping = stepping
-        self._lifecycle = lifecycle
-        self._counters = counters
-        self._barrier = barrier
+        """``transport`` carries markers to the brokers that lead the partitions. The kernel's ``interception`` may stop a
+        transaction, and its ``listener`` is notified of decisions and of refused markers."""
+        settings = kernel.config.settings
+        self._env = kernel.env
+        self._errors = RepeatedErrors(kernel.env, log)
+        self._stepping = kernel.stepping
+        self._lifecycle = kernel.lifecycle
+        self._counters = kernel.counters
+        self._barrier = kernel.barrier
         self._cluster_state = cluster_state
         self._new_producer_id = new_producer_id
-        self._interception = interception
-        self._listener = listener
-        self._completions = Completions(
-            env=env,
-            stepping=stepping,
-            lifecycle=lifecycle,
-            barrier=barrier,
-            cluster_state=cluster_state,
-            transport=transport,
-            runtime_of=self.runtime_of,
-            interception=interception,
-            listener=listener,
-        )
+        self._interception = kernel.interception
+        self._listener = kernel.listener
+        self._completions = Completions(kernel, cluster_state, transport, self.runtime_of)
         self._shards = Shards(
             TRANSACTION_TOPIC,
-            clock=env,
-            lifecycle=lifecycle,
-            stepping=stepping,
-            partitions=partitions,
-            cluster_state=cluster_state,
+            kernel,
+            partitions,
+            cluster_state,
             open=self._open,
             loaded=self._completions.resume,
             dropped=self._dropped,
-            is_renewed_by_epoch=True,
         )
-        self._lost_additions = LostAdditions(barrier, partitions.directory)
+        self._lost_additions = LostAdditions(kernel.barrier, kernel.directory)
         # The ids whose timeout could not be logged, with the time of the next attempt in ms.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(

@@ -9,11 +9,8 @@ import contextlib
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.loop.counters import Counters
-from ottla.broker.loop.env import Clock
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -89,22 +86,13 @@ class LocalVerification:
     Otherwise no coordinator would know of the transaction, and the last stable offset of the partition would never advance again.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        config: LiveConfig,
-        counters: Counters,
-        transactions: Transactions,
-        cluster_state: ClusterState,
-        barrier: Barrier,
-    ) -> None:
-        self._clock = clock
-        self._config = config
-        self._counters = counters
+    def __init__(self, kernel: Kernel, transactions: Transactions, cluster_state: ClusterState) -> None:
+        self._clock = kernel.env
+        self._config = kernel.config
+        self._counters = kernel.counters
         self._transactions = transactions
         self._cluster_state = cluster_state
-        self._barrier = barrier
+        self._barrier = kernel.barrier
 
     def join(
         self,

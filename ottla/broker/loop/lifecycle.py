@@ -39,3 +39,7 @@ class Lifecycle:
         """
         self.unexpected_errors += 1
         self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)
+
+    def work_failed(self) -> None:
+        """Report a bug in background work or in a callback. Called in an ``except`` block."""
+        self.bug("work_failed")

@@ -28,12 +28,14 @@ from ottla.broker.membership.producer_ids import ControllerProducerIds
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.membership.topic_creation import ControllersTopics
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES, ClusterCommands
-from ottla.broker.metadata.local_partitions import LocalPartitions, MetadataParts
+from ottla.broker.metadata.local_partitions import LocalPartitions
+from ottla.broker.metadata.metadata_listener import MetadataListener
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.metadata_source import Repeat
 from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Peer
 from ottla.broker.replication.manager import ReplicaManager
@@ -77,29 +79,25 @@ class JoinedMetadata:
 
     def __init__(
         self,
-        parts: MetadataParts,
-        *,
+        kernel: Kernel,
         identity: StoredIdentity,
         addresses: Addresses,
         buffers: ReceiveBuffers,
-        bug: Callable[[], None],
         give_up: Callable[[DirectoryError], None],
     ) -> None:
-        """``addresses`` are bound already. ``bug`` is called in an ``except`` block when the callback of a response has raised.
-        ``give_up`` is called once if this broker cannot continue and must be restarted."""
-        env, settings = parts.env, parts.config.settings
+        """``addresses`` are bound already. ``give_up`` is called once if this broker cannot continue and must be restarted."""
+        env, settings, bug = kernel.env, kernel.config.settings, kernel.lifecycle.work_failed
         self._env = env
-        self._errors = RepeatedErrors(parts.env, log)
+        self._errors = RepeatedErrors(env, log)
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
-        self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case(), is_member=True)
+        self.state = ClusterState(settings.node_id, ignores_case=kernel.directory.ignores_case(), is_member=True)
         self.lifecycle = BrokerLifecycle(
-            _identity(settings, identity, addresses, parts.env.random_uuid(), parts.directory.previous_epoch), _intervals(settings)
+            _identity(settings, identity, addresses, env.random_uuid(), kernel.directory.previous_epoch), _intervals(settings)
         )
 
         def peer(purpose: str) -> Peer:
-            host, port = self._address
-            return Peer(env, host, port, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
+            return Peer(env, self._address, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
 
         self._in_sync_changes, self._directories = peer("in-sync"), peer("directories")
         self._assignments = DirectoryAssignments(env, self._directories, self.lifecycle, self.state, identity.directory_uuid)
@@ -112,21 +110,17 @@ class JoinedMetadata:
             bug=bug,
         )
         self.replicas = ReplicaManager(
-            env=env,
-            live_config=parts.config,
-            directory=parts.directory,
-            disk=parts.disk,
-            barrier=parts.barrier,
-            peers=self.peers,
+            kernel,
+            self.peers,
             controller=self._in_sync_changes,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             live_epoch=self._live_epoch,
             check_directory=self._assignments.check,
         )
-        self.local_partitions = LocalPartitions(parts, self.state, self.replicas)
-        self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
+        self.local_partitions = LocalPartitions(kernel, self.state, self.replicas)
+        self.publisher = MetadataPublisher(self.state, kernel.config, self.local_partitions)
         self.controller = peer("forward")
-        replica = MetadataReplica(self._apply, self._applied, MetadataCopy(env, parts.directory))
+        replica = MetadataReplica(self._apply, self._applied, MetadataCopy(env, kernel.directory))
         self.membership = Membership(
             env,
             lifecycle=self.lifecycle,
@@ -134,15 +128,13 @@ class JoinedMetadata:
             replica=replica,
             heartbeats=peer("heartbeat"),
             fetches=peer("metadata"),
-            changed=self._changed,
-            lost=self._lost,
-            replaced=self._controller_replaced,
+            owner=self,
         )
         self._give_up_broker = give_up
         self._has_lost_controller = False
         self.cluster = ClusterCommands(
             randomness=env,
-            config=parts.config,
+            config=kernel.config,
             state=self.state,
             metadata_log=ControllerLog(replica),
             publish=self.publisher.publish,
@@ -174,7 +166,7 @@ class JoinedMetadata:
             log.warning("broker_unregistered", hint="the broker registers again")
             self.membership.register_again()
 
-    def _lost(self, reason: str) -> None:
+    def metadata_lost(self, reason: str) -> None:
         """Stop this broker in order. The next start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
         log.error(
             "metadata_lost", reason=reason, hint="this broker stops; restart it, and it reads the controller's metadata again"
@@ -182,12 +174,13 @@ class JoinedMetadata:
         self._has_lost_controller = True
         self._give_up_broker(DirectoryError(f"{reason}; restart this broker, and it reads the controller's metadata again"))
 
-    def _controller_replaced(self, reason: str) -> None:
+    def controller_replaced(self, reason: str) -> None:
         """Reconnect, because a request on a connection to the previous controller would wait until its timeout."""
         for peer in (self.controller, self._in_sync_changes, self._directories):
             peer.reconnect(reason)
 
-    def _changed(self) -> None:
+    def state_changed(self) -> None:
+        """End the wait for a state of this broker when it is reached, or never can be."""
         is_over = self.membership.is_of_another_cluster
         if self._awaited is not None and (is_over or self.lifecycle.state >= self._awaited[0]):
             self._give_up()
@@ -198,7 +191,7 @@ class JoinedMetadata:
 
     # start and stop
 
-    async def load(self, features: Mapping[str, int]) -> None:
+    async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used: the
         controller has the levels.
 
@@ -223,7 +216,7 @@ class JoinedMetadata:
             self.close()
             reason = self.membership.last_failure or "the metadata has not been read yet"
             raise ConfigError(f"the controller at {where} did not unfence this broker within {self._timeout_ms} ms: {reason}")
-        self.publisher.begin()
+        self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
         """Do nothing: the controller allocates producer ids, and knows which it has allocated."""

@@ -5,7 +5,6 @@ Heartbeats and fetches have a connection each, because a fetch that waits for re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any, Protocol
 
@@ -38,6 +37,22 @@ class MembershipEnv(Clock, Randomness, Timers, Protocol):
     """The part of `broker.loop.env.Env` that a membership uses."""
 
 
+class MembershipOwner(Protocol):
+    """The part of a broker that acts on changes of its membership (`joined_metadata.JoinedMetadata`)."""
+
+    def state_changed(self) -> None:
+        """The state of the broker in its cluster has changed."""
+        ...
+
+    def metadata_lost(self, reason: str) -> None:
+        """The controller no longer has metadata that this broker has applied. Fetching has ended."""
+        ...
+
+    def controller_replaced(self, reason: str) -> None:
+        """The controller was restarted, or another node is the controller. Connections to the previous one may still look open."""
+        ...
+
+
 class Membership:
     """The membership of one broker, from `start` to `stop`."""
 
@@ -50,25 +65,15 @@ class Membership:
         replica: MetadataReplica,
         heartbeats: Peer,
         fetches: Peer,
-        changed: Callable[[], None],
-        lost: Callable[[str], None],
-        replaced: Callable[[str], None] = lambda reason: None,
+        owner: MembershipOwner,
     ) -> None:
-        """``changed`` is called when the state of the broker in its cluster has changed. ``lost`` is called with the reason if the
-        controller no longer has metadata that this broker has applied. Fetching ends then.
-
-        ``replaced`` is called with a reason if the controller was restarted or another node is the controller. Connections to the
-        previous controller may still look open.
-        """
         self._env = env
         self.lifecycle = lifecycle
         self._fetch = fetch
         self.replica = replica
         self._heartbeats = heartbeats
         self._fetches = fetches
-        self._changed = changed
-        self._lost = lost
-        self._replaced = replaced
+        self._owner = owner
         self._beat_timer: Timer | None = None
         self._fetch_timer: Timer | None = None
         self._is_stopped = False
@@ -94,11 +99,11 @@ class Membership:
         self._beat()
 
     def begin_controlled_shutdown(self) -> None:
-        """Ask the controller to let this broker stop; ``changed`` is called when it agrees."""
+        """Ask the controller to let this broker stop; `MembershipOwner.state_changed` is called when it agrees."""
         self.lifecycle.begin_controlled_shutdown(self._env.monotonic_ms())
         self._beat()
         if self.lifecycle.may_stop:
-            self._changed()
+            self._owner.state_changed()
 
     def stop(self) -> None:
         """Send nothing more, and close the connections."""
@@ -160,7 +165,7 @@ class Membership:
         self._beat()
         if before != (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered):
             log.info("broker_state_changed", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
-            self._changed()
+            self._owner.state_changed()
 
     def _failed(self, reason: str) -> None:
         self.last_failure = reason
@@ -175,7 +180,7 @@ class Membership:
             return False
         self.is_of_another_cluster = True
         self.stop()
-        self._changed()
+        self._owner.state_changed()
         return True
 
     def _chance(self) -> float:
@@ -201,7 +206,7 @@ class Membership:
         if 0 < known_epoch < self._fetch.leader_epoch:
             reason = f"the controller has changed: its epoch is {self._fetch.leader_epoch}"
             self._heartbeats.reconnect(reason)
-            self._replaced(reason)
+            self._owner.controller_replaced(reason)
         if taken.step is Step.SNAPSHOT:
             self._begin_snapshot(taken)
             return
@@ -209,7 +214,7 @@ class Membership:
             is_over = self._carry_out(taken)
         except MetadataLost as error:
             # Applied metadata cannot be undone, so this broker would keep acting on metadata that no other node has.
-            self._lost(str(error))
+            self._owner.metadata_lost(str(error))
             return
         except ReplicaRefused as error:
             self._fetch_errors.failed("controller_metadata_refused", str(error))

@@ -3,7 +3,7 @@
 - `cluster`: commands on the cluster's metadata: creates and deletes topics, sets configs and features, allocates producer ids.
 - `internal_topics`: partition counts and configs of the coordinators' topics (AutoTopicCreationManager).
 - `local_partitions`: opens and removes the replicas that the metadata assigns to this broker, and makes them leaders or followers.
-- `metadata_faults`: carries out every step of a metadata change even if one of them fails.
+- `metadata_listener`: the events of the cluster's metadata that other parts of the broker follow, and handling of failures.
 - `metadata_log`: the metadata log in the directory of a broker that is its own controller.
 - `metadata_publisher`: applies changes of the cluster's metadata to the broker: first to its partitions, then to the requests that
   wait for them.

@@ -5,22 +5,18 @@ A broker that is its own controller and a member of a cluster use the same code 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 import msgspec
 import structlog
 
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.topics import log_config
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.stepping import Stepping
-from ottla.broker.metadata.metadata_faults import MetadataFaults
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.metadata.metadata_listener import Coordinator, MetadataFaults
 from ottla.broker.partitions.disk_errors import log_offline
-from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.metadata.metadata_delta import MetadataDelta
@@ -32,7 +28,6 @@ from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
-from ottla.storage.log_dir import LogDirectory
 from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
@@ -51,18 +46,6 @@ STRAY_HINT = (
 """Advice for a person who looks for the data of a topic that no longer exists."""
 
 log = structlog.get_logger("cluster")
-
-
-class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The parts that a broker builds before its metadata. The directory has its meta.properties."""
-
-    env: Env
-    stepping: Stepping
-    config: LiveConfig
-    directory: LogDirectory
-    disk: DiskHealth
-    barrier: Barrier
-    partitions: Partitions
 
 
 class ReplicaActions(Protocol):
@@ -104,18 +87,6 @@ class SoleReplicas:
         pass
 
 
-class Coordinator(Protocol):
-    """A coordinator that works on the partitions of an internal topic that this broker leads."""
-
-    def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker now leads a partition of the coordinator's topic, in this leader epoch."""
-        ...
-
-    def resigned(self, index: int) -> None:
-        """This broker no longer leads the partition."""
-        ...
-
-
 class _Move(msgspec.Struct, frozen=True, kw_only=True):
     """A partition of a coordinator's topic that this broker now leads or, if ``leader_epoch`` is None, no longer leads."""
 
@@ -127,18 +98,18 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
 class LocalPartitions:
     """Keeps `Partitions` in line with the cluster's metadata: `begin` at a start, `apply` after each change."""
 
-    def __init__(self, parts: MetadataParts, state: ClusterState, replicas: ReplicaActions) -> None:
-        self._env = parts.env
-        self._stepping = parts.stepping
-        self._config = parts.config
-        self._directory = parts.directory
-        self._disk = parts.disk
-        self._barrier = parts.barrier
-        self._partitions = parts.partitions
+    def __init__(self, kernel: Kernel, state: ClusterState, replicas: ReplicaActions) -> None:
+        self._env = kernel.env
+        self._stepping = kernel.stepping
+        self._config = kernel.config
+        self._directory = kernel.directory
+        self._disk = kernel.disk
+        self._barrier = kernel.barrier
+        self.partitions = Partitions(kernel, self.open_missing, self.led_elsewhere)
         self._state = state
         self._replicas = replicas
         self.coordinators: dict[str, Coordinator] = {}
-        """Coordinators by internal topic, in the order in which a start loads them."""
+        """Coordinators by internal topic, as `begin` got them."""
         self.has_lost = False
         """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
@@ -147,8 +118,6 @@ class LocalPartitions:
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
-        parts.partitions.open_missing = self.open_missing
-        parts.partitions.led_elsewhere = self.led_elsewhere
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
         """The transactions that recovery has read in each partition. The call drops them, so it may be made only once."""
@@ -157,8 +126,9 @@ class LocalPartitions:
 
     # start
 
-    def begin(self) -> None:
-        """Put every replica into service, set stray directories aside, and load the coordinators."""
+    def begin(self, coordinators: Mapping[str, Coordinator]) -> None:
+        """Put every replica into service, set stray directories aside, and load the coordinators in their order."""
+        self.coordinators.update(coordinators)
         on_disk, set_aside = set(), set()
         for name, index in list(self._directory.partitions_on_disk()):
             if self._belongs(name, index):
@@ -252,7 +222,7 @@ class LocalPartitions:
         return wanted[:count]
 
     def _work_of(self, topic: Topic, index: int) -> int:
-        return OPEN_WORK if self._partitions.known(topic.name, index) is None else SETTLE_WORK
+        return OPEN_WORK if self.partitions.known(topic.name, index) is None else SETTLE_WORK
 
     async def _settle_rest(self) -> None:
         """Bring the remaining partitions in line with the metadata that is current at each one's turn."""
@@ -277,7 +247,7 @@ class LocalPartitions:
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
-        partition = self._partitions.known(name, index)
+        partition = self.partitions.known(name, index)
         if partition is None:
             moves: list[_Move] = []
             partition = self._settle(topic, index, moves)
@@ -285,7 +255,7 @@ class LocalPartitions:
         return partition
 
     def led_elsewhere(self, name: str, index: int) -> NotLeader | None:
-        """Implements `Partitions.led_elsewhere`."""
+        """The error for a partition that another broker leads; None if the topic has no such partition."""
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count or self._leads(topic.partitions[index]):
             return None
@@ -302,7 +272,7 @@ class LocalPartitions:
         """Bring one partition in line with its registration; returns it if this broker has a replica."""
         self._unsettled.pop((topic.topic_id, index), None)
         registration = topic.partitions[index]
-        partition = self._partitions.known(topic.name, index)
+        partition = self.partitions.known(topic.name, index)
         if not self._is_replica(topic, registration):
             if partition is not None:
                 if partition.is_led:
@@ -353,14 +323,14 @@ class LocalPartitions:
                     self._barrier.wrote_file(path, self._directory.path)
         # After a failed sync no log accepts appends, new logs included.
         partition_log.is_failed |= self._disk.has_failed
-        return self._partitions.add(partition_log, is_led=False)
+        return self.partitions.add(partition_log, is_led=False)
 
     def _remove(self, topic: Topic, indexes: range) -> None:
         for index in indexes:
-            partition = self._partitions.known(topic.name, index)
+            partition = self.partitions.known(topic.name, index)
             if partition is not None:
                 self._replicas.stop(partition)
-        self._stepping.start(self._partitions.remove(topic.name, indexes))
+        self._stepping.start(self.partitions.remove(topic.name, indexes))
 
     # configs
 
@@ -380,7 +350,7 @@ class LocalPartitions:
         for name in topics:
             config = self.log_config(name)
             for index in range(self._state.topics[name].partition_count):
-                partition = self._partitions.known(name, index)
+                partition = self.partitions.known(name, index)
                 if partition is not None:
                     partition.log.config = config
 

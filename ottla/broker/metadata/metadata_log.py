@@ -7,11 +7,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from ottla.broker.loop.env import Env
-from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.local_partitions import has_losses
-from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -21,7 +18,6 @@ from ottla.operations.metadata_log import METADATA_CONFIG
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.storage.identity import DirectoryError
-from ottla.storage.log_dir import LogDirectory
 
 MAX_OBSERVERS = 1_000
 UNKNOWN_MS = -1
@@ -76,27 +72,18 @@ def metadata_not_written(error: KafkaError) -> DirectoryError:
 class LocalMetadataLog:
     """Implements `MetadataLog`. The constructor opens the log, and `load` replays it. Both raise `DirectoryError`."""
 
-    def __init__(
-        self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        directory: LogDirectory,
-        disk: DiskHealth,
-        barrier: Barrier,
-        state: ClusterState,
-        carry_out_effect: Callable[[Effect], None] | None = None,
-    ) -> None:
+    def __init__(self, kernel: Kernel, state: ClusterState, carry_out_effect: Callable[[Effect], None] | None = None) -> None:
+        env = kernel.env
         self._state = state
         self._observers: dict[int, Observer] = {}
-        self.log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
+        self.log, report = kernel.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
         self.has_lost = has_losses(self.log.directory, report)
         """Whether recovery has cut the log."""
         if self.log.offline_reason is not None:
             raise _no_metadata(self.log.offline_reason)
         # The partition of the metadata log is not added to `Partitions`, so that no client request can reach it.
-        self.partition = Partition(env, self.log, barrier, disk, state.node_id)
-        self._runtime = Runtime(env, self.partition, self._replay, stepping, carry_out_effect, refused=lambda error: error)
+        self.partition = Partition(env, self.log, kernel.barrier, kernel.disk, state.node_id)
+        self._runtime = Runtime(env, self.partition, self._replay, kernel.stepping, carry_out_effect, refused=lambda error: error)
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
         self._state.replay(record, offset)

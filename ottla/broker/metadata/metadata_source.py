@@ -8,6 +8,7 @@ from typing import Protocol
 from ottla.broker.config.settings import Settings
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.local_partitions import LocalPartitions
+from ottla.broker.metadata.metadata_listener import MetadataListener
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -28,8 +29,8 @@ class MetadataSource(Protocol):
     cluster: ClusterCommands
     producer_ids: ProducerIds
 
-    async def load(self, features: Mapping[str, int]) -> None:
-        """Read the metadata, put every partition into service, and load the coordinators.
+    async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
+        """Read the metadata, put every partition into service, and load the coordinators. ``listener`` is notified of changes.
 
         Raises `DirectoryError` and `ConfigError`.
         """

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.broker.metadata.local_partitions import LocalPartitions, MetadataParts, SoleReplicas
+from ottla.broker.metadata.local_partitions import LocalPartitions, SoleReplicas
+from ottla.broker.metadata.metadata_listener import MetadataListener
 from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.metadata_source import Repeat
 from ottla.broker.metadata.producer_ids import ProducerIds
+from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
@@ -29,27 +31,20 @@ class OwnMetadata:
 
     broker_epoch = 0
 
-    def __init__(self, parts: MetadataParts) -> None:
-        node_id = parts.config.settings.node_id
-        self._directory = parts.directory
-        self._was_clean = parts.directory.was_clean
-        self.state = ClusterState(node_id, ignores_case=parts.directory.ignores_case())
-        self.local_partitions = LocalPartitions(parts, self.state, SoleReplicas(node_id))
-        self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
-        self.log = LocalMetadataLog(
-            env=parts.env,
-            stepping=parts.stepping,
-            directory=parts.directory,
-            disk=parts.disk,
-            barrier=parts.barrier,
-            state=self.state,
-        )
+    def __init__(self, kernel: Kernel) -> None:
+        node_id = kernel.config.settings.node_id
+        self._directory = kernel.directory
+        self._was_clean = kernel.directory.was_clean
+        self.state = ClusterState(node_id, ignores_case=kernel.directory.ignores_case())
+        self.local_partitions = LocalPartitions(kernel, self.state, SoleReplicas(node_id))
+        self.publisher = MetadataPublisher(self.state, kernel.config, self.local_partitions)
+        self.log = LocalMetadataLog(kernel, self.state)
         self.cluster = ClusterCommands(
-            randomness=parts.env, config=parts.config, state=self.state, metadata_log=self.log, publish=self.publisher.publish
+            randomness=kernel.env, config=kernel.config, state=self.state, metadata_log=self.log, publish=self.publisher.publish
         )
         self.producer_ids = ProducerIds(self.cluster)
 
-    async def load(self, features: Mapping[str, int]) -> None:
+    async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         is_new = self.log.load()
         # A member of a cluster gives its copy of the log a topic id, and a controller process logs its registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
@@ -61,7 +56,7 @@ class OwnMetadata:
             self.cluster.set_up(features, is_new=is_new)
         except KafkaError as error:
             raise metadata_not_written(error) from error
-        self.publisher.begin()
+        self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
         """Skip every producer id in use, because a power cut may remove the end of the metadata log exactly between two batches,

@@ -20,7 +20,7 @@ class Strays:
 
     def begin(self) -> None:
         """Measure the stray directories from now on."""
-        self._directory.strays.on_found = self._measure
+        self._directory.strays.watch(self._measure)
         if not self._directory.strays.is_measured:
             self._measure()
 

@@ -5,5 +5,4 @@
 - `exposition`: all metrics, under the names that dashboards for Kafka use.
 - `metrics_endpoint`: the HTTP endpoint for the metrics of a broker or a controller, if configured.
 - `server`: serves the metrics over HTTP: at a port of their own, or by an app for another server.
-- `socket_handover`: the parts that a broker inherits from the broker that it replaces in the same process.
 """

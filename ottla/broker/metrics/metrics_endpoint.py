@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.addresses import joined_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
-from ottla.broker.loop.env import why_not_bound
-from ottla.broker.metrics.socket_handover import ServedMetrics, ServeMetrics
+from ottla.broker.loop.env import Listening, why_not_bound
 from ottla.broker.network.listener import Endpoint
 
 if TYPE_CHECKING:
@@ -17,6 +16,18 @@ if TYPE_CHECKING:
 
     from ottla.broker.metrics.controller_report import ControllerReport
     from ottla.broker.metrics.exposition import Ports
+
+
+class ServedMetrics(Listening, Protocol):
+    """The server of the metrics."""
+
+    def collect_from(self, collect: Callable[[], list[Metric]]) -> None:
+        """Serve the metrics that ``collect`` returns from now on. Before the first call no metrics are served."""
+        ...
+
+
+ServeMetrics = Callable[[str, int], ServedMetrics]
+"""Starts the server of the metrics at a host and a port. Raises OSError or ValueError for an address that cannot be bound."""
 
 
 class MetricsEndpoint:

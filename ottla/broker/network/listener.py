@@ -139,8 +139,10 @@ class Accepted(Protocol):
 class Connections:
     """The open connections of a broker, with limits on their number in total and by client address."""
 
-    def __init__(self, env: Env, settings: Settings, most: int) -> None:
-        """``most`` is the number of file descriptors for connections."""
+    def __init__(
+        self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
+    ) -> None:
+        """``most`` is the number of file descriptors for connections. ``on_closed`` is called with the id of a closed one."""
         self.errors = RepeatedErrors(env, log)
         """Logs why connections are closed. A client whose connection is closed may reconnect at once, and be closed again."""
         self.tick = 0
@@ -152,8 +154,7 @@ class Connections:
         self._open: dict[Accepted, None] = {}
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
-        self.on_closed: list[Callable[[int], None]] = []
-        """Callbacks that are called in order with the id of each closed connection."""
+        self._on_closed = on_closed
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
@@ -196,8 +197,7 @@ class Connections:
             self._by_peer[connection.peer] -= 1
             if not self._by_peer[connection.peer]:
                 del self._by_peer[connection.peer]
-            for gone in self.on_closed:
-                gone(connection.connection_id)
+            self._on_closed(connection.connection_id)
 
     def close_all(self, reason: str) -> None:
         for connection in list(self._open):

@@ -2,10 +2,11 @@
 
 - `barrier`: delays responses and effects until the writes that they depend on are committed and durable.
 - `disk_errors`: handles failed writes to a log, and damaged files.
-- `disk_health`: tracks whether the log directory accepts writes, for `ottla health`, the metrics and the log.
-- `disk_stop`: stops all writes to a log directory after a failed sync or the loss of its lock.
+- `disk_health`: tracks whether the log directory accepts writes, for `ottla health`, the metrics and the log, and stops all writes
+  after a failed sync or the loss of the directory's lock.
 - `durability`: syncs files before writes are acknowledged (``ottla.durability=power``).
 - `housekeeping`: runs periodic tasks in the background: retention, compaction, checkpoints, and tasks of other parts.
+- `kernel`: the parts that nearly every other part of a broker or of a controller uses.
 - `latest_records`: reads a coordinator's log without most records that a later record replaces, so that a start decodes fewer
   records.
 - `partitions`: the partitions of which this broker is a replica: their logs, and the requests that wait for the logs to grow.

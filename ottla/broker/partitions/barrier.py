@@ -45,12 +45,13 @@ class LogPosition(NamedTuple):
 class Barrier:
     """The barrier of a broker: delays responses and effects until the writes that they depend on are committed and durable.
 
-    ``group_commit`` is None with ``ottla.durability=process``.
+    ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated``: partitions may have other replicas, so that
+    responses of coordinators wait for high watermarks.
     """
 
     __slots__ = ("_uncommitted", "dependencies", "group_commit", "is_replicated", "leaderships_lost", "never_waits", "on_written")
 
-    def __init__(self, group_commit: GroupCommit | None) -> None:
+    def __init__(self, group_commit: GroupCommit | None, *, is_replicated: bool = False) -> None:
         self.group_commit = group_commit
         # For each log its waiters, with the high watermark that each waits for. Both are dropped with the log.
         self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
@@ -58,8 +59,7 @@ class Barrier:
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
         """Must be called with each log that has grown; None if nothing waits for syncs."""
 
-        self.is_replicated = False
-        """Whether partitions may have other replicas, so that responses of coordinators wait for high watermarks."""
+        self.is_replicated = is_replicated
         self.leaderships_lost = 0
         """Number of times that another broker became leader of a partition.
 

@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 import structlog
 
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import Settings
-from ottla.broker.loop.env import Env, Timer
-from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.env import Timer
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.loop.stepping import Stepping
-from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import Steps
@@ -21,7 +17,6 @@ from ottla.storage.background_sync import settle
 from ottla.storage.filesystem import SyncFailed
 from ottla.storage.log import Log
 from ottla.storage.log_cleaner import Interrupted, filthiest
-from ottla.storage.log_dir import LogDirectory
 
 TRASH_CHECK_MS = 1_000
 PRODUCERS_AT_ONCE = 5_000
@@ -33,30 +28,17 @@ log = structlog.get_logger("housekeeping")
 class Housekeeping:
     """Repeats each task at its interval. A task that fails is logged and repeated."""
 
-    def __init__(
-        self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        lifecycle: Lifecycle,
-        config: LiveConfig,
-        directory: LogDirectory,
-        partitions: Partitions,
-        disk: DiskHealth,
-        barrier: Barrier,
-        disk_failed: Callable[[BaseException], None],
-    ) -> None:
-        """``disk_failed`` is called with the error of a failed sync."""
-        self._env = env
-        self._stepping = stepping
-        self._lifecycle = lifecycle
-        self._config = config
-        self._directory = directory
+    def __init__(self, kernel: Kernel, partitions: Partitions) -> None:
+        self._env = kernel.env
+        self._stepping = kernel.stepping
+        self._lifecycle = kernel.lifecycle
+        self._config = kernel.config
+        self._directory = kernel.directory
         self._partitions = partitions
-        self._disk = disk
-        self._barrier = barrier
-        self._disk_failed = disk_failed
-        self._errors = RepeatedErrors(env, log)
+        self._disk = kernel.disk
+        self._barrier = kernel.barrier
+        self._disk_failed = kernel.disk_stop.sync_failed
+        self._errors = RepeatedErrors(kernel.env, log)
         self._timers: dict[str, Timer] = {}
         self.uncleanable: set[Log] = set()
         """Logs that the cleaner could not read. They are not compacted until the next start."""

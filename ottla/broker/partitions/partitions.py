@@ -9,6 +9,7 @@ from ottla.broker.loop.env import Env
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_errors import disk_refused, note_damage, storage_error, take_offline
 from ottla.broker.partitions.disk_health import PROBE_MIN_BYTES, DiskHealth
+from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
 from ottla.invariants import CHECKED
@@ -19,7 +20,6 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Damaged, described, is_damage
 from ottla.storage.invariants import check_log
 from ottla.storage.log import Appended, Log
-from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import ReadOptions, Slice, read
 from ottla.storage.walk import DamagedBatch
 
@@ -59,6 +59,7 @@ class Partition:
         "_env",
         "_leader",
         "_lost",
+        "_on_expansion",
         "_on_written",
         "appended_bytes",
         "barrier",
@@ -67,7 +68,6 @@ class Partition:
         "leader_id",
         "log",
         "messages_in",
-        "on_expansion",
         "reveals",
         "waiters",
     )
@@ -91,8 +91,7 @@ class Partition:
         self._leader: Leader | None = None
         self._lost = 0
         self.leader_id = NO_LEADER
-        self.on_expansion: Callable[[InSync], None] | None = None
-        """Called when a follower has caught up, with the in-sync set to request from the controller."""
+        self._on_expansion: Callable[[InSync], None] | None = None
         if is_led:
             self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
 
@@ -115,17 +114,18 @@ class Partition:
         if self._leader is None:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
 
-    def lead(self, leader: Leader) -> None:
-        """Begin a leader epoch in which this broker leads."""
+    def lead(self, leader: Leader, on_expansion: Callable[[InSync], None] | None = None) -> None:
+        """Begin a leader epoch in which this broker leads. ``on_expansion`` is called when a follower has caught up, with the
+        in-sync set to request from the controller."""
         assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
-        self._leader, self.leader_id = leader, leader.broker_id
+        self._leader, self.leader_id, self._on_expansion = leader, leader.broker_id, on_expansion
         self.log.leader_epoch = leader.leader_epoch
         self.advance()
 
     def follow(self, leader_id: int, leader_epoch: int) -> None:
         """Begin a leader epoch in which another broker leads, or none. Requests that wait for the high watermark are refused."""
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
-        self._leader, self.leader_id = None, leader_id
+        self._leader, self.leader_id, self._on_expansion = None, leader_id, None
         self.log.leader_epoch = leader_epoch
         self.barrier.forget(self.log)
         self._lost = self.barrier.leaderships_lost
@@ -166,8 +166,8 @@ class Partition:
             now_ms=self._env.steady_ms(),
         )
         self.commit(fetched.high_watermark)
-        if fetched.expansion is not None and self.on_expansion is not None:
-            self.on_expansion(fetched.expansion)
+        if fetched.expansion is not None and self._on_expansion is not None:
+            self._on_expansion(fetched.expansion)
         if self.waiters and leader.low_watermark != low_watermark:
             self._wake()
 
@@ -309,17 +309,22 @@ class Partition:
 class Partitions:
     """All partitions in service, by topic and number."""
 
-    def __init__(self, env: Env, directory: LogDirectory, barrier: Barrier, disk: DiskHealth, broker_id: int) -> None:
-        self._env = env
-        self._broker_id = broker_id
-        self._barrier = barrier
-        self._disk = disk
-        self.directory = directory
+    def __init__(
+        self,
+        kernel: Kernel,
+        open_missing: Callable[[str, int], Partition | None],
+        led_elsewhere: Callable[[str, int], NotLeader | None],
+    ) -> None:
+        """``open_missing`` opens a topic's partition if it is not in service yet; it returns None if this broker has no replica of
+        it. ``led_elsewhere`` returns the error for a partition that another broker leads; None if there is no such partition."""
+        self._env = kernel.env
+        self._broker_id = kernel.config.settings.node_id
+        self._barrier = kernel.barrier
+        self._disk = kernel.disk
+        self.directory = kernel.directory
         self._by_name: dict[TopicPartition, Partition] = {}
-        self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
-        """Opens a topic's partition if it is not in service yet; returns None if this broker has no replica of it."""
-        self.led_elsewhere: Callable[[str, int], NotLeader | None] = lambda topic, index: None
-        """Returns the error for a partition that another broker leads; None if the topic has no such partition."""
+        self._open_missing = open_missing
+        self._led_elsewhere = led_elsewhere
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
         """Put a partition into service. ``is_led``: this broker is its only replica. Otherwise call `lead` or `follow` next."""
@@ -376,7 +381,7 @@ class Partitions:
 
     def find(self, topic: str, index: int) -> Partition | None:
         """A partition of which this broker has a replica; None for others."""
-        return self._by_name.get((topic, index)) or self.open_missing(topic, index)
+        return self._by_name.get((topic, index)) or self._open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:
         """A partition that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
@@ -387,16 +392,16 @@ class Partitions:
 
     def replica(self, topic: str, index: int) -> Partition:
         """A partition that this broker leads or follows. Raises as `get` does if this broker has no replica."""
-        partition = self._by_name.get((topic, index)) or self.open_missing(topic, index)
+        partition = self._by_name.get((topic, index)) or self._open_missing(topic, index)
         if partition is None:
-            raise self.led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self._led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
     def exists(self, topic: str, index: int) -> bool:
         """Whether the cluster has the partition, no matter which broker leads it."""
         if (topic, index) in self._by_name:
             return True
-        return self.find(topic, index) is not None or self.led_elsewhere(topic, index) is not None
+        return self.find(topic, index) is not None or self._led_elsewhere(topic, index) is not None
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_name.values())

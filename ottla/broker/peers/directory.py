@@ -68,9 +68,8 @@ class BrokerPeers:
             return known[0]
         if known is not None:
             known[0].close()
-        host, port = address
         client_id = f"broker-{self._own_id}-{purpose}"
-        peer = Peer(self._env, host, port, client_id=client_id, bug=self._bug, buffers=self._buffers, timings=self._timings)
+        peer = Peer(self._env, address, client_id=client_id, bug=self._bug, buffers=self._buffers, timings=self._timings)
         self._peers[broker_id, purpose] = (peer, broker.incarnation_id)
         return peer
 

@@ -57,26 +57,24 @@ class Peer:
     def __init__(
         self,
         env: PeerEnv,
-        host: str,
-        port: int,
+        address: tuple[str, int],
         *,
         client_id: str,
         bug: Callable[[], None],
         buffers: ReceiveBuffers,
-        max_answer_bytes: int = 100 << 20,
         limits: RequestLimits | None = None,
         timings: Timings | None = None,
     ) -> None:
         """``bug`` is called in an ``except`` block when a callback raises. ``buffers`` are shared by all connections."""
         self._env = env
         self._errors = RepeatedErrors(env, log)
-        self.host, self.port = host, port
+        self.host, self.port = address
         self._client_id = client_id
         self._bug = bug
         self._buffers = buffers
-        self._max_answer_bytes = max_answer_bytes
         self._timings = Timings() if timings is None else timings
-        self._requests = Requests(RequestLimits() if limits is None else limits)
+        self._limits = RequestLimits() if limits is None else limits
+        self._requests = Requests(self._limits)
         self._backoff = Backoff(first_ms=self._timings.first_backoff_ms, longest_ms=self._timings.longest_backoff_ms)
         self.state = PeerState.IDLE
         self._attempt: ConnectionAttempt | None = None
@@ -174,7 +172,7 @@ class Peer:
         self._attempt = self._env.connect(self.host, self.port, self._new_channel, self._not_connected)
 
     def _new_channel(self) -> Channel:
-        self._channel = Channel(self, self._buffers, self._max_answer_bytes)
+        self._channel = Channel(self, self._buffers, self._limits.response_bytes)
         return self._channel
 
     def _not_connected(self, error: OSError) -> None:

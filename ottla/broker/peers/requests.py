@@ -53,15 +53,16 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
 
 
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits on the requests of one connection.
+    """Limits on the requests and responses of one connection.
 
     ``waiting`` limits requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and have no
-    response.
+    response. ``response_bytes`` limits the size of one response.
     """
 
     waiting: int = 1_000
     in_flight: int = 100
     in_flight_bytes: int = 8 << 20
+    response_bytes: int = 100 << 20
 
 
 class OutOfOrder(Exception):

@@ -12,6 +12,7 @@ from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import Owner, report_ready, run_process, serve_metrics, stop_at_signals
+from ottla.broker.shared.shared_server import Host
 
 
 def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
@@ -36,7 +37,7 @@ async def _serve(
     config: BrokerConfig, features: Mapping[str, int], cluster_id: str | None, ready_file: ReadyFile, owner: Owner | None
 ) -> None:
     ready_file.check()
-    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, serve_metrics=serve_metrics)
+    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, host=Host(serve_metrics=serve_metrics))
     controller.directory.acquire()
     # Remove the file of a killed controller. This one has the directory's lock, so the file is not that of a running one.
     ready_file.remove()

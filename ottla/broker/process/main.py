@@ -11,11 +11,11 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
-from ottla.broker.metrics.socket_handover import Inherited
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.process.serving import Serving
 from ottla.broker.process.steering import ControlEndpoint, Steering
+from ottla.broker.shared.shared_server import GiveUp, Host, Inherited
 
 NOT_STEERED = Steering()
 
@@ -62,17 +62,15 @@ async def _serve(
     ready_file.check()
     env = RealEnv(steering.clock)
 
-    def new_broker(inherited: Inherited | None) -> BrokerServer:
-        return BrokerServer(
-            env,
-            config,
-            features,
-            serve_metrics=serve_metrics,
-            inherited=inherited,
+    def new_broker(inherited: Inherited | None, give_up: GiveUp) -> BrokerServer:
+        host = Host(
             interception=steering.interception,
             transaction_listener=steering.transaction_listener,
-            first_topics=first_topics,
+            serve_metrics=serve_metrics,
+            inherited=inherited,
+            give_up=give_up,
         )
+        return BrokerServer(env, config, features, host=host, first_topics=first_topics)
 
     serving = Serving(env, new_broker)
     serving.broker.directory.acquire()

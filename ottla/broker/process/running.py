@@ -14,7 +14,7 @@ import structlog
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop import logs
-from ottla.broker.metrics.socket_handover import ServedMetrics
+from ottla.broker.metrics.metrics_endpoint import ServedMetrics
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.process import print_error
 from ottla.storage.identity import DirectoryError

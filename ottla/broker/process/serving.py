@@ -17,7 +17,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import POWER
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.logs import LOG_LEVELS
-from ottla.broker.metrics.socket_handover import Inherited
+from ottla.broker.shared.shared_server import GiveUp, Inherited
 from ottla.operations.snapshots import growing_snapshot, restore_snapshot, take_snapshot
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError, write_identity
@@ -33,8 +33,9 @@ def _nothing() -> None:
 class Serving:
     """Owns the current broker. All methods must be called on its event loop."""
 
-    def __init__(self, env: Env, new_broker: Callable[[Inherited | None], BrokerServer]) -> None:
-        """``new_broker`` makes the first broker from None, and each later one from the parts of the broker that it replaces."""
+    def __init__(self, env: Env, new_broker: Callable[[Inherited | None, GiveUp], BrokerServer]) -> None:
+        """``new_broker`` makes the first broker from None, and each later one from the parts of the broker that it replaces. The
+        broker calls the second argument if it cannot continue."""
         self._env = env
         self._new_broker = new_broker
         self.stop_wanted = asyncio.Event()
@@ -45,8 +46,7 @@ class Serving:
         """The reason why the broker cannot continue. The process must stop it, and end with this error."""
         # Held during a replacement, which awaits the start of the next broker: no other may begin, and the process must not stop.
         self._turn = asyncio.Lock()
-        self.broker = new_broker(None)
-        self.broker.on_given_up = self._give_up
+        self.broker = new_broker(None, self._give_up)
 
     def _give_up(self, error: DirectoryError) -> None:
         self.given_up = error
@@ -170,7 +170,7 @@ class Serving:
             raise
 
     async def _start_next(self, inherited: Inherited) -> None:
-        broker = self._new_broker(inherited)
+        broker = self._new_broker(inherited, self._give_up)
         await broker.start()
         self.broker = broker
         LOG_LEVELS.begin_anew()

@@ -9,12 +9,9 @@ from collections.abc import Callable
 
 import structlog
 
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import Settings
-from ottla.broker.loop.env import Env
 from ottla.broker.loop.repeated_errors import RepeatedErrors
-from ottla.broker.partitions.barrier import Barrier
-from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import NO_LEADER, Partition
 from ottla.broker.peers.directory import FETCH, BrokerPeers
 from ottla.broker.peers.peer import Peer
@@ -25,7 +22,6 @@ from ottla.coordinator.metadata.partition_registration import PartitionRegistrat
 from ottla.coordinator.replication.follower import FetchState, Following
 from ottla.coordinator.replication.leader import LiveEpoch, new_leader
 from ottla.protocol.steps import Pace, Steps, next_turn
-from ottla.storage.log_dir import LogDirectory
 
 SHRINK_WORK = 2
 """The cost of the search for lagging followers of one partition, in units of `protocol.steps.Pace`."""
@@ -39,13 +35,9 @@ Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | No
 class ReplicaManager:
     def __init__(
         self,
-        *,
-        env: Env,
-        live_config: LiveConfig,
-        directory: LogDirectory,
-        disk: DiskHealth,
-        barrier: Barrier,
+        kernel: Kernel,
         peers: BrokerPeers,
+        *,
         controller: Controller,
         broker_epoch: Callable[[], int],
         live_epoch: LiveEpoch,
@@ -56,19 +48,18 @@ class ReplicaManager:
         ``check_directory`` compares a replica's log directory with the one in the metadata. It is called after each registration
         change.
         """
-        self._env = env
-        self._live_config = live_config
-        self._directory = directory
-        self._barrier = barrier
-        barrier.is_replicated = True
+        env = self._env = kernel.env
+        self._live_config = kernel.config
+        self._directory = kernel.directory
+        self._barrier = kernel.barrier
         self._peers = peers
         self._own_epoch = broker_epoch
         self._live_epoch = live_epoch
         self._check_directory = check_directory
-        self.broker_id = live_config.settings.node_id
+        self.broker_id = kernel.config.settings.node_id
         self._lag = RepeatedErrors(env, log)
         """Logs lagging brokers: one line for all partitions, because ``in_sync_changed`` names each partition whose set changes."""
-        self._logs = FollowerLogs(env, directory, disk, barrier)
+        self._logs = FollowerLogs(env, kernel.directory, kernel.disk, kernel.barrier)
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
         )
@@ -115,7 +106,6 @@ class ReplicaManager:
 
     def _lead_anew(self, partition: Partition, registration: PartitionRegistration) -> None:
         settings = self.settings
-        partition.on_expansion = lambda change: self._in_sync_changes.ask(partition, change)
         partition.lead(
             new_leader(
                 broker_id=self.broker_id,
@@ -128,7 +118,8 @@ class ReplicaManager:
                 min_in_sync=partition.log.config.min_insync_replicas,
                 live_epoch=self._live_epoch,
                 now_ms=self._env.steady_ms(),
-            )
+            ),
+            lambda change: self._in_sync_changes.ask(partition, change),
         )
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
@@ -168,7 +159,6 @@ class ReplicaManager:
     def _stop_leading(self, partition: Partition) -> None:
         self._led.pop(partition, None)
         self._in_sync_changes.forget(partition)
-        partition.on_expansion = None
 
     def _stop_following(self, partition: Partition) -> None:
         fetcher = self._followed.pop(partition, None)

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from ottla.broker.apis.services import Services
 from ottla.broker.coordinators.markers import MarkerTransport
+from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
+from ottla.broker.partitions.kernel import Kernel
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.transports.leaders import Peers
-from ottla.broker.transports.local_coordinators import LocalCoordinators
 from ottla.broker.transports.marker_transport import LeaderTransport
 from ottla.broker.transports.remote_verification import CoordinatorVerification
 from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class OtherCoordinators:
-    """Replaces `LocalCoordinators` in a cluster with other brokers, and uses it for this broker's own partitions."""
+    """Used in a cluster with other brokers. ``local`` is for this broker's own partitions and coordinator."""
 
-    def __init__(self, state: ClusterState, peers: Peers) -> None:
+    def __init__(self, kernel: Kernel, state: ClusterState, peers: Peers) -> None:
+        self._kernel = kernel
         self._state = state
         self._peers = peers
-        self._local = LocalCoordinators()
 
-    def transport(self, services: Services) -> MarkerTransport:
-        local = self._local.transport(services)
-        return LeaderTransport(services.clock, broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
+    def transport(self, local: MarkerTransport) -> MarkerTransport:
+        return LeaderTransport(self._kernel.env, broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
 
-    def verification(self, services: Services) -> Verification:
-        return CoordinatorVerification(
-            clock=services.clock,
-            config=services.live_config,
-            counters=services.counters,
-            barrier=services.barrier,
-            partitions=services.partitions,
-            transactions=services.transactions,
-            state=self._state,
-            peers=self._peers,
-            local=self._local.verification(services),
-        )
+    def verification(self, partitions: Partitions, transactions: Transactions, local: Verification) -> Verification:
+        return CoordinatorVerification(self._kernel, partitions, transactions, self._state, self._peers, local)

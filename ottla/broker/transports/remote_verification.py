@@ -15,12 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
-from ottla.broker.loop.counters import Counters
-from ottla.broker.loop.env import Clock
-from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.kernel import Kernel
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.broker.transports.leaders import Peers, leader_of
@@ -88,21 +85,17 @@ class CoordinatorVerification:
 
     def __init__(
         self,
-        *,
-        clock: Clock,
-        config: LiveConfig,
-        counters: Counters,
-        barrier: Barrier,
+        kernel: Kernel,
         partitions: Partitions,
         transactions: Transactions,
         state: ClusterState,
         peers: Peers,
         local: Verification,
     ) -> None:
-        self._clock = clock
-        self._config = config
-        self._counters = counters
-        self._barrier = barrier
+        self._clock = kernel.env
+        self._config = kernel.config
+        self._counters = kernel.counters
+        self._barrier = kernel.barrier
         self._partitions = partitions
         self._transactions = transactions
         self._state = state

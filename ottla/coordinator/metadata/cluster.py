@@ -73,9 +73,11 @@ class _Alike(NamedTuple):
 class ClusterState:
     """The cluster's metadata. Unlike groups and transactions it has a single log and so a single shard."""
 
-    def __init__(self, node_id: int, *, ignores_case: bool = False, is_member: bool = False) -> None:
+    def __init__(
+        self, node_id: int, *, ignores_case: bool = False, is_member: bool = False, server_config: ServerConfig = no_server
+    ) -> None:
         """``ignores_case``: whether the topics' file system ignores the case of names. ``is_member``: whether ``node_id`` is a
-        broker with a remote controller."""
+        broker with a remote controller. A controller uses ``server_config`` for topics that have no config of their own."""
         self.node_id = node_id
         self.is_member = is_member
         self._names = TakenNames(ignores_case=ignores_case)
@@ -89,8 +91,7 @@ class ClusterState:
         self.credentials = ScramCredentials()
         self.registrations = Registrations()
         self.next_producer_id = 0
-        self.server_config: ServerConfig = no_server
-        """Set by a controller, which uses its server's configs for topics that have none of their own."""
+        self.server_config = server_config
         self.delta: MetadataDelta | None = None
         """Collects the changes of a replay, or None."""
         self._alike: _Alike | None = None

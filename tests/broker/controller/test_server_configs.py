@@ -122,3 +122,8 @@ def test_cluster_min_insync_replicas_cannot_be_overridden_or_removed(controller:
     assert alter(controller, BROKER, "", MIN_INSYNC, "1") == (Code.NONE, None)
     assert alter(controller, BROKER, "", "max.connections", "9") == (Code.NONE, None)
     assert min_insync(controller) == "1"
+
+
+def test_cluster_config_limits_connections_to_the_controller(controller: SimulatedController) -> None:
+    assert alter(controller, BROKER, "", "max.connections", "17") == (Code.NONE, None)
+    assert controller.server.connections.limit == 17

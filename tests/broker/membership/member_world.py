@@ -9,6 +9,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
 from ottla.broker.network.connection import Connection
+from ottla.broker.shared.shared_server import NO_HOST, Host
 from ottla.protocol.uuids import uuid_text
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run
@@ -79,10 +80,10 @@ class MemberWorld(LoopWorld):
         """Give a stopped broker a new, empty disk."""
         self.fs.remove_dir(f"/broker-{node_id}")
 
-    def start(self, node_id: int) -> Member:
+    def start(self, node_id: int, host: Host = NO_HOST) -> Member:
         if self.fs.read_file(f"/broker-{node_id}/meta.properties") is None:
             self.format(node_id)
-        server = BrokerServer(self.env, BrokerConfig(self.settings_of(node_id)))
+        server = BrokerServer(self.env, BrokerConfig(self.settings_of(node_id)), host=host)
         self.run(server.start())
         return Member(self.env, server)
 

@@ -12,6 +12,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.process.serving import Serving
+from ottla.broker.shared.shared_server import Host
 from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import incremental_alter_configs as configs
@@ -228,7 +229,7 @@ def test_start_that_waits_for_its_controller_can_be_cancelled(world: MemberWorld
 
 
 def test_broker_of_a_cluster_refuses_reset_and_snapshot(world: MemberWorld, member: Member) -> None:
-    serving = Serving(cast(Any, world.env), lambda _: member.server)
+    serving = Serving(cast(Any, world.env), lambda *_: member.server)
     for replaced in (serving.reset(), serving.snapshot("/copy")):
         with pytest.raises(DirectoryError, match="belongs to a cluster"):
             world.run(replaced)
@@ -398,7 +399,8 @@ def test_failed_creation_of_a_coordinator_topic_is_retried_after_a_delay() -> No
 
 def test_broker_stops_on_lost_metadata_and_recovers_after_a_restart(world: MemberWorld) -> None:
     """The controller's directory is restored from an older copy, so only this broker has the newer metadata."""
-    member = world.start(1)
+    reasons: list[DirectoryError] = []
+    member = world.start(1, Host(give_up=reasons.append))
     with member.connect() as client:
         assert created(client, "kept").error_code == Code.NONE
         kept = {path: bytes(content) for path, content in world.fs._files.items() if path.startswith("/controller/")}
@@ -408,8 +410,6 @@ def test_broker_stops_on_lost_metadata_and_recovers_after_a_restart(world: Membe
         world.fs.unlink(path)
     for path, content in kept.items():
         world.fs.write_file(path, content)
-    reasons: list[DirectoryError] = []
-    member.server.on_given_up = reasons.append
     world.start_controller()
     world.sleep(10_000)
     assert len(reasons) == 1 and "restart this broker" in str(reasons[0])

@@ -182,12 +182,11 @@ class MembershipWorld(LoopWorld):
             replica=MetadataReplica(lambda record, offset: self._apply(record.value), lambda: None),
             heartbeats=self.peer(),
             fetches=self.peer(),
-            changed=self._changed,
-            lost=self.lost.append,
+            owner=self,
         )
 
     def peer(self) -> Peer:
-        return Peer(self.env, HOST, PORT, client_id="2", bug=self._bug, buffers=ReceiveBuffers())
+        return Peer(self.env, (HOST, PORT), client_id="2", bug=self._bug, buffers=ReceiveBuffers())
 
     def _bug(self) -> None:
         if self.refused is None:
@@ -199,7 +198,13 @@ class MembershipWorld(LoopWorld):
             raise LookupError(f"no use for {value!r}")
         self.applied.append(value)
 
-    def _changed(self) -> None:
+    def metadata_lost(self, reason: str) -> None:
+        self.lost.append(reason)
+
+    def controller_replaced(self, reason: str) -> None:
+        """Implements `MembershipOwner`."""
+
+    def state_changed(self) -> None:
         lifecycle = self.membership.lifecycle
         self.changes.append((lifecycle.state, lifecycle.is_fenced))
 

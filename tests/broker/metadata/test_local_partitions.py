@@ -210,7 +210,9 @@ def test_many_new_partitions_are_opened_in_the_background(broker: SimulatedBroke
     assert len(calls.take()) == 50
 
 
-def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(broker: SimulatedBroker) -> None:
+def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A delta is applied only once, so a change that is skipped would never be applied."""
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
     calls = Recorded(broker)
@@ -222,7 +224,7 @@ def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(broker:
         lead(partition, registration)
 
     calls.lead = refuse  # type: ignore[method-assign]
-    broker.broker.publisher.on_topic_changed.append(created.append)
+    monkeypatch.setattr(broker.broker.groups, "topic_changed", created.append)
     with pytest.raises(LookupError, match="a bug"):
         change(
             broker,

@@ -83,7 +83,7 @@ class PeerWorld(LoopWorld):
         super().__init__()
         self.host = Host(self.env)
         self.answers: list[Any] = []
-        self.peer = Peer(self.env, HOST, PORT, client_id="broker-1", bug=self.note_bug, buffers=ReceiveBuffers(), **peer)
+        self.peer = Peer(self.env, (HOST, PORT), client_id="broker-1", bug=self.note_bug, buffers=ReceiveBuffers(), **peer)
 
     def ask(self, request: Any = None, **how: Any) -> None:
         self.peer.send(MetadataRequest() if request is None else request, self.answers.append, **how)
@@ -302,7 +302,7 @@ def test_malformed_response_closes_the_connection(world: PeerWorld, how: dict[st
 
 
 def test_oversized_response_closes_the_connection() -> None:
-    world = PeerWorld(max_answer_bytes=1_000)
+    world = PeerWorld(limits=RequestLimits(response_bytes=1_000))
     world.ask()
     world.settle()
     world.host.accepted[0].transport.write((1_001).to_bytes(4, "big"))
@@ -366,8 +366,7 @@ def test_peer_gets_responses_from_a_broker() -> None:
     answers: list[Any] = []
     peer = Peer(
         cast(PeerEnv, broker.env),
-        "127.0.0.1",
-        9092,
+        ("127.0.0.1", 9092),
         client_id="broker-1",
         bug=lambda: pytest.fail("a bug"),
         buffers=broker.broker.connections.buffers,

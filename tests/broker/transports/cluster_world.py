@@ -80,13 +80,13 @@ class ClusterWorld:
             own_id=broker_id,
             listener=lambda: LISTENER,
             buffers=ReceiveBuffers(),
-            bug=server._bug,
+            bug=server.lifecycle.work_failed,
             timings=Timings(),
         )
         sender = server.transactions._completions._markers
-        others = OtherCoordinators(server.cluster_state, peers)
-        sender._transport = others.transport(server)
-        server.verification = others.verification(server)
+        others = OtherCoordinators(server.kernel, server.cluster_state, peers)
+        sender._transport = others.transport(sender._transport)
+        server.verification = others.verification(server.partitions, server.transactions, server.verification)
 
     @staticmethod
     def _registration(broker_id: int, *, is_fenced: bool = False) -> LogRecord:

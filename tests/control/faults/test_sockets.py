@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv
+from ottla.broker.shared.shared_server import Host
 from ottla.control.faults.registry import Fault, Faults
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -43,7 +44,7 @@ class Served:
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     faults = Faults()
     config = BrokerConfig({"log.dirs": str(tmp_path / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"})
-    server = BrokerServer(RealEnv(), config, interception=faults)
+    server = BrokerServer(RealEnv(), config, host=Host(interception=faults))
     await server.start()
     yield Served(server, faults)
     faults.clear()

@@ -46,9 +46,7 @@ class ControllerWorld(ShardWorld[ClusterState]):
         return self.shard
 
     def new_shard(self) -> ClusterState:
-        state = ClusterState(0)
-        state.server_config = self.server.topic_config
-        return state
+        return ClusterState(0, server_config=self.server.topic_config)
 
     def replay(self, shard: ClusterState, record: LogRecord, offset: int) -> None:
         shard.replay(record, offset)

@@ -1,4 +1,5 @@
-"""Periodic work of coordinators: a group, id or partition whose log refuses records does not delay others."""
+"""The coordinators of a broker: their periodic work, in which a group, id or partition whose log refuses records does not delay
+others, and their reaction to changed metadata."""
 
 from __future__ import annotations
 
@@ -262,3 +263,19 @@ def test_markers_are_sent_again_after_a_bug_in_the_local_handler(
     broker.broker.lifecycle.unexpected_errors = 0
     assert perform(world, "describe x").startswith("CompleteCommit")
     assert perform(world, "read t") == "a1"
+
+
+def test_failure_of_one_coordinator_does_not_hide_a_deletion_from_others(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[str] = []
+
+    def failing(name: str) -> None:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(broker.broker.groups, "topic_deleted", failing)
+    monkeypatch.setattr(broker.broker.share_partitions, "topic_deleted", deleted.append)
+    broker.broker.cluster.create_topic("t", 1, {})
+    with pytest.raises(LookupError, match="a bug"):
+        broker.broker.cluster.delete_topic("t")
+    assert deleted == ["t"]
