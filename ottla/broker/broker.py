@@ -10,9 +10,9 @@ import structlog
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig, Settings
-from ottla.broker.coordinators.coordinators import make_coordinators
+from ottla.broker.coordinators.coordinators import LocalTransport, make_coordinators
 from ottla.broker.coordinators.id_owners import Takeovers
-from ottla.broker.coordinators.markers import LocalTransport, MarkerTransport
+from ottla.broker.coordinators.markers import MarkerTransport
 from ottla.broker.coordinators.verification import LocalVerification, Verification
 from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS

@@ -3,7 +3,8 @@
 A coordinator leads a partition of its topic. Its shard is loaded when this broker becomes the leader, and dropped when it resigns.
 
 - `completion`: completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
-- `coordinators`: the coordinators of a broker: how they are built, what they do when the metadata changes, and their timed work.
+- `coordinators`: the coordinators of a broker: how they are built, how they reach its own partitions, what they do when the
+  metadata changes, and their timed work.
 - `dead_letters`: writes records that a share group has given up to the group's dead-letter topic (KIP-1191).
 - `groups`: runs the group coordinator: one shard for each partition of ``__consumer_offsets``.
 - `id_owners`: logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.

@@ -1,15 +1,17 @@
-"""The coordinators of a broker: how they are built, what they do when the metadata changes, and their timed work."""
+"""The coordinators of a broker: how they are built, how they reach its own partitions, what they do when the metadata changes, and
+their timed work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
 
 from ottla.broker.coordinators.dead_letters import DeadLetterTopics
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.coordinators.markers import MarkerTransport
+from ottla.broker.coordinators.markers import MARKERS_AT_ONCE, MarkerTransport
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.coordinators.share_states import ShareStates
@@ -21,12 +23,42 @@ from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.kernel import Kernel
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.share_state.records import ShareKey
+from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ottla.protocol.steps import Steps
 
 GROUP_TICK_MS = 50
 """How often the timeouts of groups are checked, in ms."""
 DELETED_OFFSETS_RETRY_MS = 5_000
 """How often the broker retries to remove the remaining offsets of deleted topics, in ms."""
+
+
+class LocalTransport:
+    """Calls this broker's own WriteTxnMarkers handler. Many markers are written in steps, so that other work can run."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
+        failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
+    ) -> None:
+        """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
+        self._stepping = kernel.stepping
+        self._lifecycle = kernel.lifecycle
+        self._write = write
+        self._failed = failed
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
+        def gave_up(error: Exception) -> None:
+            # After a bug the markers are sent again: they must not be missing for good.
+            on_response(self._failed(request, 0, Code.REQUEST_TIMED_OUT))
+            raise error
+
+        count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
+        is_small = count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving
+        (self._stepping.start if is_small else self._stepping.run)(self._write(request), on_response, gave_up)
 
 
 class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):

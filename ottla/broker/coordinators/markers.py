@@ -1,6 +1,6 @@
 """Sends the markers of decided transactions until every partition has one (TransactionMarkerChannelManager).
 
-A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `LocalTransport`.
+A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `coordinators.LocalTransport`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla.protocol.steps import Pause, Steps, in_thread
+from ottla.protocol.steps import Pause, in_thread
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
@@ -64,33 +64,6 @@ class MarkerTransport(Protocol):
     def write_txn_markers(
         self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]
     ) -> None: ...
-
-
-class LocalTransport:
-    """Calls this broker's own WriteTxnMarkers handler. Many markers are written in steps, so that other work can run."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        *,
-        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
-        failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
-    ) -> None:
-        """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
-        self._stepping = kernel.stepping
-        self._lifecycle = kernel.lifecycle
-        self._write = write
-        self._failed = failed
-
-    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
-        def gave_up(error: Exception) -> None:
-            # After a bug the markers are sent again: they must not be missing for good.
-            on_response(self._failed(request, 0, Code.REQUEST_TIMED_OUT))
-            raise error
-
-        count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
-        is_small = count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving
-        (self._stepping.start if is_small else self._stepping.run)(self._write(request), on_response, gave_up)
 
 
 class _PendingMarkers:
