@@ -1,0 +1,8 @@
+"""The server's side of SASL (RFC 4422) as Kafka has it: mechanisms, and the states of a connection that authenticates.
+
+- `exchange`: the interface of all mechanisms: one exchange with a client, and its errors.
+- `plain`: the mechanism PLAIN (RFC 4616).
+- `scram`: the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, KIP-84).
+- `server`: the authentication of one connection (SaslServerAuthenticator).
+- `states`: the states of a connection that authenticates, as a table.
+"""
