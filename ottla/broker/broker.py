@@ -44,6 +44,7 @@ from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections
+from ottla.broker.network.secured import ListenerSecurity
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
@@ -101,10 +102,9 @@ class BrokerServer:
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = MetricsEndpoint(self.settings, serve_metrics, None if inherited is None else inherited.metrics)
         # How the last run ended, according to the directory: "clean", "crash", or "none" for a new directory.
-        self._last_stop = "none"
+        self._last_stop, self.startup_ms = "none", 0.0
         self.counters = Counters()
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
-        self.startup_ms = 0.0
         self.takeovers = Takeovers(env, transaction_listener)
         # The transactions that lost a part in the last crash.
         self.torn: list[TornTransaction] = []
@@ -117,6 +117,7 @@ class BrokerServer:
         env.fs.max_open_files = self.descriptors.files
         self.stepping = Stepping(env, self._bug)
         self.connections = Connections(env, self.settings, self.descriptors.connections)
+        self.security = ListenerSecurity(self, config)
         self.response_budget = self.connections.response_budget
         self.live_config.on_change.append(self.connections.set_limits)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs, None if inherited is None else inherited.lock)
@@ -174,7 +175,7 @@ class BrokerServer:
                 self.addresses.close()
             raise
         try:
-            await self.addresses.listen(lambda listener: Connection(self, listener))
+            await self.addresses.listen(lambda listener: Connection(self, listener, self.security.of(listener)))
             self._metrics.open(self)
         except BaseException:
             self._end_work()

@@ -10,5 +10,7 @@
 - `listener`: the settings of listeners, and the connections of all listeners with their limits.
 - `pause_reasons`: the reasons that a connection temporarily handles no requests.
 - `request_history`: reports the responses to requests about transactional ids to a `TransactionListener`.
+- `sasl_dispatch`: dispatches the requests of a connection of a listener with SASL: authenticates the client first.
+- `secured`: the security of the listeners of a running broker: how the clients of each listener authenticate.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 """
