@@ -42,7 +42,6 @@ from ottla.broker.metadata.strays import Strays
 from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
 from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
 from ottla.broker.network.addresses import Addresses
-from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections
 from ottla.broker.network.secured import ListenerSecurity
 from ottla.broker.partitions.barrier import Barrier
@@ -175,7 +174,7 @@ class BrokerServer:
                 self.addresses.close()
             raise
         try:
-            await self.addresses.listen(lambda listener: Connection(self, listener, self.security.of(listener)))
+            await self.addresses.listen(self.security.connection)
             self._metrics.open(self)
         except BaseException:
             self._end_work()

@@ -113,7 +113,7 @@ def test_invalid_values_are_named_in_the_error(key: str, value: str) -> None:
 
 def test_known_keys_without_effect_are_reported() -> None:
     given = {
-        "ssl.keystore.location": "/x",
+        "ssl.provider": "x",
         "num.io.threads": "9",
         "log.retention.ms": "5",
         "num.partitions": "3",
@@ -123,7 +123,7 @@ def test_known_keys_without_effect_are_reported() -> None:
     assert without_effect(BROKER_RESOURCE, BrokerConfig(given).given) == [
         "log.flush.interval.ms",
         "num.io.threads",
-        "ssl.keystore.location",
+        "ssl.provider",
     ]
 
 
