@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from ottla.security.sasl.exchange import SaslFailed, SaslRefused
+from ottla.security.sasl.exchange import SaslRefused
 
 PLAIN = "PLAIN"
 _NO_PASSWORD = b"\0"
@@ -33,12 +33,15 @@ class PlainExchange:
         self.expires_ms: int | None = None
 
     def respond(self, token: bytes, now_ms: int) -> bytes:
-        # Kafka decodes malformed UTF-8 into replacement characters, and ignores a fourth part.
-        authorization_id, user, password, *_ = [*token.decode(errors="replace").split("\0"), "", ""][:3]
+        # Kafka decodes malformed UTF-8 into replacement characters, and counts at most four parts.
+        parts = token.decode(errors="replace").split("\0", 3)
+        if len(parts) != 3:
+            raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, user, password = parts
         if not user:
-            raise SaslFailed("Authentication failed: username not specified")
+            raise SaslRefused("Authentication failed: username not specified")
         if not password:
-            raise SaslFailed("Authentication failed: password not specified")
+            raise SaslRefused("Authentication failed: password not specified")
         # An unknown user takes as long as a wrong password.
         known = self._passwords.get(user, _NO_PASSWORD)
         if not hmac.compare_digest(known, password.encode()):

@@ -34,7 +34,7 @@ class TokenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a SaslAuthenticate response. ``reason`` is for the broker's log, if the client was refused."""
 
     code: Code = Code.NONE
-    message: str | None = None
+    message: str = ""
     token: bytes = b""
     session_lifetime_ms: int = 0
     reason: str = ""
@@ -44,7 +44,6 @@ class SaslServer:
     """The state of one connection, from the first request on."""
 
     __slots__ = (
-        "_bad_mechanism",
         "_began_ms",
         "_exchange",
         "_first_mechanism",
@@ -59,7 +58,7 @@ class SaslServer:
     def __init__(self, terms: SaslTerms) -> None:
         self._terms = terms
         self._exchange: Exchange | None = None
-        self._first_mechanism = self._bad_mechanism = ""
+        self._first_mechanism = ""
         # When the last re-authentication began, in ms of a steady clock; None before the first.
         self._began_ms: int | None = None
         self.state = State.INITIAL_REQUEST
@@ -89,7 +88,7 @@ class SaslServer:
             return key == SASL_HANDSHAKE or (key == API_VERSIONS and self.state is not State.HANDSHAKE_REQUEST)
         if self.state is State.REAUTH_PROCESS_HANDSHAKE:
             return key == SASL_HANDSHAKE
-        return self.state in (State.AUTHENTICATE, State.REAUTH_BAD_MECHANISM)
+        return self.state is State.AUTHENTICATE
 
     def fail(self) -> None:
         """The client has violated the protocol."""
@@ -107,10 +106,6 @@ class SaslServer:
             self._went(Event.UNSUPPORTED_MECHANISM)
             return Code.UNSUPPORTED_SASL_MECHANISM
         if self.is_again and mechanism != self._first_mechanism:
-            self._bad_mechanism = (
-                f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of mechanism"
-                f" '{self._first_mechanism}'"
-            )
             self._went(Event.OTHER_MECHANISM)
             return Code.NONE
         self.mechanism, self._exchange = mechanism, enabled.exchange(nonce)
@@ -124,9 +119,6 @@ class SaslServer:
 
     def token(self, token: bytes, now_ms: int, steady_ms: int) -> TokenAnswer:
         """Take the client's next token. ``now_ms`` is the wall clock, which the expiry of credentials is compared with."""
-        if self.state is State.REAUTH_BAD_MECHANISM:
-            self._went(Event.REFUSED)
-            return TokenAnswer(code=Code.SASL_AUTHENTICATION_FAILED, message=self._bad_mechanism, reason=self._bad_mechanism)
         exchange = self._exchange
         assert exchange is not None, self.state
         try:
