@@ -9,6 +9,7 @@ import structlog
 
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.coordinators.dead_letters import DeadLetterTopics
@@ -22,6 +23,7 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.handlers.support.first_topics import create_first_topics
+from ottla.broker.handlers.support.first_users import create_first_users
 from ottla.broker.hooks.interception import Interception
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.limits.fetch_sessions import FetchSessions
@@ -71,9 +73,9 @@ log = structlog.get_logger("broker")
 class BrokerServer:
     """Owns all state of a broker. Only the event loop that runs the broker reads and changes the state.
 
-    ``serve_metrics`` is called if ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are created
-    before the broker listens. ``interception`` may change the handling of requests; ``transaction_listener`` is notified of
-    transactions.
+    ``serve_metrics`` is called if ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` and
+    ``first_users`` are created before the broker listens. ``interception`` may change the handling of requests;
+    ``transaction_listener`` is notified of transactions.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class BrokerServer:
         interception: Interception | None = None,
         transaction_listener: TransactionListener | None = None,
         first_topics: Sequence[FirstTopic] = (),
+        first_users: Sequence[FirstUser] = (),
     ) -> None:
         self.env = env
         self.clock: Clock = env
@@ -97,7 +100,8 @@ class BrokerServer:
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle(env)
         self.interception, self.transaction_listener = interception, transaction_listener
-        self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
+        self._features, self._inherited = dict(features or {}), inherited
+        self._first_topics, self._first_users = first_topics, first_users
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = MetricsEndpoint(self.settings, serve_metrics, None if inherited is None else inherited.metrics)
         # How the last run ended, according to the directory: "clean", "crash", or "none" for a new directory.
@@ -166,6 +170,7 @@ class BrokerServer:
             self._audit()
             self._resume()
             create_first_topics(self, self._first_topics)
+            create_first_users(self, self._first_users)
             self.lifecycle.is_serving = True
         except BaseException:
             self._end_steps()
@@ -246,15 +251,8 @@ class BrokerServer:
         from ottla.broker.membership.joined_metadata import JoinedMetadata
         from ottla.broker.transports.coordinators import OtherCoordinators
 
-        buffers = self.connections.buffers
-        joined = JoinedMetadata(
-            parts,
-            identity=self.identity,
-            addresses=self.addresses,
-            buffers=buffers,
-            bug=self._bug,
-            give_up=self._give_up,
-        )
+        identity, buffers, give_up = self.identity, self.connections.buffers, self._give_up
+        joined = JoinedMetadata(parts, identity=identity, addresses=self.addresses, buffers=buffers, bug=self._bug, give_up=give_up)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
         self._coordinators = OtherCoordinators(joined.state, joined.peers)
         return joined
