@@ -61,8 +61,9 @@ def page() -> str:
         "broker's key.\n\n",
         _topic_table(_working(GROUP_RESOURCE), "G"),
         "\n## Refused\n\n",
-        "`remote.storage.enable=true` of a topic, because there is no tiered storage. While it runs, a broker also refuses\n"
-        "`listeners` and `listener.security.protocol.map`, which work at its start.\n",
+        "`remote.storage.enable=true` of a topic, because there is no tiered storage, and `sasl.kerberos.*`, because there is no\n"
+        "Kerberos. While it runs, a broker also refuses `listeners` and `listener.security.protocol.map`, which work at its\n"
+        "start.\n",
         "\n## Without effect\n\n",
         "Accepted, stored and shown, because files and tools for Apache Kafka set them.\n",
         *(_without_effect(resource_type) for resource_type in RESOURCES),

@@ -9,6 +9,7 @@ import structlog
 
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.coordinators.coordinators import LocalTransport, make_coordinators
 from ottla.broker.coordinators.id_owners import Takeovers
@@ -17,6 +18,7 @@ from ottla.broker.coordinators.verification import LocalVerification, Verificati
 from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.handlers.support.first_topics import create_first_topics
+from ottla.broker.handlers.support.first_users import create_first_users
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
@@ -27,8 +29,8 @@ from ottla.broker.metadata.placement import SolePlacement
 from ottla.broker.metadata.producer_ids import highest_known_id
 from ottla.broker.metadata.request_topics import KnownTopics
 from ottla.broker.metadata.strays import Strays
-from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS
+from ottla.broker.network.secured import ListenerSecurity
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.partitions.housekeeping import Housekeeping
@@ -50,7 +52,7 @@ log = structlog.get_logger("broker")
 class BrokerServer:
     """Owns all state of a broker. Only the event loop that runs the broker reads and changes the state.
 
-    ``first_topics`` are created before the broker listens.
+    ``first_topics`` and ``first_users`` are created before the broker listens.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class BrokerServer:
         *,
         host: Host = NO_HOST,
         first_topics: Sequence[FirstTopic] = (),
+        first_users: Sequence[FirstUser] = (),
     ) -> None:
-        self._features, self._host, self._first_topics = dict(features or {}), host, first_topics
+        self._features, self._host = dict(features or {}), host
+        self._first_topics, self._first_users = first_topics, first_users
         shared = self.shared = SharedServer(env, config, host, sync_refused=self._sync_refused, on_closed=self._connection_closed)
         kernel = self.kernel = shared.kernel
         self.env = env
@@ -74,6 +78,7 @@ class BrokerServer:
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
         self.addresses, self.connections, self.descriptors = shared.addresses, shared.connections, shared.descriptors
+        self.security = ListenerSecurity(self, config)
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis, self.placement = LOG_LEVELS, BROKER_APIS, SolePlacement(self.settings.node_id)
         self.takeovers = Takeovers(env, host.transaction_listener)
@@ -125,6 +130,7 @@ class BrokerServer:
             self._audit()
             self._resume()
             create_first_topics(self, self._first_topics)
+            create_first_users(self, self._first_users)
             self.lifecycle.is_serving = True
         except BaseException:
             self.shared.end_work("the broker")
@@ -133,7 +139,7 @@ class BrokerServer:
                 self.addresses.close()
             raise
         try:
-            await self.addresses.listen(lambda listener: Connection(self, listener))
+            await self.addresses.listen(self.security.connection)
             self.shared.metrics.open(self)
         except BaseException:
             self._end_work()

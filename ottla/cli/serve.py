@@ -10,9 +10,11 @@ import click
 
 from ottla.arguments import BadArgument
 from ottla.broker.config.first_topic import FirstTopic
+from ottla.broker.config.first_user import FirstUser
 from ottla.cli.commands import Refused
 from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
+from ottla.cli.first_users import first_user
 from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
@@ -51,6 +53,14 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     type=Checked("topic", first_topic),
     metavar="NAME:PARTITIONS[:KEY=VALUE]",
     help="Topic to create at the start, with its configuration; repeatable.",
+)
+@click.option(
+    "--user",
+    "users",
+    multiple=True,
+    type=Checked("user", first_user),
+    metavar="NAME:PASSWORD",
+    help="User of SASL SCRAM to create at the start; repeatable. Other users of the machine can see the password.",
 )
 @click.option(
     "--feature",
@@ -130,6 +140,7 @@ def command(
     data_dir: str | None,
     settings: tuple[str, ...],
     topics: tuple[FirstTopic, ...],
+    users: tuple[FirstUser, ...],
     features: tuple[str, ...],
     metrics_port: int | None,
     control_port: int | None,
@@ -165,7 +176,7 @@ def command(
     warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
     if broker_count is not None:
-        alone = {"--topic": first_topics, "--clock": clock != MACHINE}
+        alone = {"--topic": first_topics, "--user": users, "--clock": clock != MACHINE}
         for flag in (flag for flag, is_given in alone.items() if is_given):
             raise Refused(f"{flag} applies to a single broker; leave {flag} or --brokers out", exit_code=1)
         from ottla.cli.serve_brokers import serve_brokers
@@ -208,6 +219,7 @@ def command(
         log_level=log_level,
         warnings=warnings,
         first_topics=first_topics,
+        first_users=users,
         steering=steering(clock, faults_file, owner, has_control_api=has_control_api),
         started_lines=started_lines,
     )

@@ -160,7 +160,9 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
         raise ContainerRefused(f"unknown arguments: {' '.join(arguments) or '(none)'}; use {STORAGE_USAGE}")
     given = _options(arguments[1:])
     if "--add-scram" in given or "-S" in given:
-        raise ContainerRefused("--add-scram: clients are not authenticated, so there are no users to add")
+        raise ContainerRefused(
+            "--add-scram is not supported; create users with --user of ottla serve, or by kafka-configs once the broker runs"
+        )
     cluster_id = given.get("--cluster-id") or given.get("-t")
     if not cluster_id:
         raise ContainerRefused(f"the cluster id is missing; use {STORAGE_USAGE}")

@@ -154,7 +154,7 @@ def test_kafka_storage_accepts_the_calls_of_kafkas_image_scripts(tmp_path: Path)
         (["format"], "the cluster id is missing"),
         (["format", "-t"], "-t has no value"),
         (["format", "x"], "unknown option 'x'"),
-        (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "there are no users to add"),
+        (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "create users with --user"),
     ],
 )
 def test_kafka_storage_refuses_other_calls(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ from ottla.protocol.codec import Api, api
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 from ottla.protocol.steps import Steps
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
 class RequestContext(msgspec.Struct):
@@ -35,6 +36,8 @@ class RequestContext(msgspec.Struct):
     client_host: str
     connection_id: int
     listener: str
+    principal: KafkaPrincipal = ANONYMOUS
+    """The authenticated identity of the client."""
 
 
 S = TypeVar("S")

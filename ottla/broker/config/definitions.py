@@ -18,6 +18,8 @@ TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
 
 LISTENER_PREFIX = "listener.name."
 """The prefix of a broker key that applies to only one listener."""
+MECHANISM_PREFIXES = frozenset({"gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
+"""SASL mechanisms, as the prefix of a key of one listener that applies to only one mechanism."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -275,10 +277,14 @@ def broker_defaults() -> dict[str, str]:
 
 
 def broker_definition(name: str) -> Definition | None:
-    """The definition of a broker key, also of a key for one listener (``listener.name.plaintext.ssl.keystore.location``)."""
-    if name.startswith(LISTENER_PREFIX):
-        name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    return _tables()[0].get(name)
+    """The definition of a broker key, also of a key for one listener (``listener.name.plaintext.ssl.keystore.location``), and for
+    one mechanism of a listener (``listener.name.sasl_ssl.plain.sasl.jaas.config``)."""
+    known = _tables()[0]
+    if not name.startswith(LISTENER_PREFIX):
+        return known.get(name)
+    name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    mechanism, _, of_mechanism = name.partition(".")
+    return known.get(of_mechanism) if mechanism in MECHANISM_PREFIXES else known.get(name)
 
 
 def topic_definitions() -> dict[str, Definition]:

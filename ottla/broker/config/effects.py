@@ -7,14 +7,22 @@ from enum import Enum
 from functools import cache
 
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
-from ottla.broker.config.definitions import Definition, broker_definitions, lines_of, topic_definitions
+from ottla.broker.config.definitions import (
+    LISTENER_PREFIX,
+    Definition,
+    broker_definition,
+    broker_definitions,
+    lines_of,
+    topic_definitions,
+)
 from ottla.broker.config.groups import group_definitions
+from ottla.broker.config.settings import KERBEROS_PREFIX
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 RESOURCES = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
 """The names of the resource types with configs, by number, as in without_effect.txt and log lines."""
 _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
-"""Keys for which ottla refuses every value that would have an effect in Kafka."""
+"""Keys for which ottla refuses every value that would have an effect in Kafka. Those of `settings.KERBEROS_PREFIX` as well."""
 
 
 class Effect(Enum):
@@ -43,10 +51,17 @@ def listed() -> frozenset[tuple[int, str]]:
 
 
 def effect_of(resource_type: int, name: str) -> Effect:
-    """The effect of setting a key. Kafka and ottla accept unknown broker keys, which have no effect."""
+    """The effect of setting a key. Kafka and ottla accept unknown broker keys, which have no effect.
+
+    A key for one listener has the effect of the key without its prefix.
+    """
+    if resource_type == BROKER_RESOURCE and name.startswith(LISTENER_PREFIX):
+        definition = broker_definition(name)
+        name = name if definition is None else definition.name
     if (resource_type, name) in listed() or name not in definitions(resource_type):
         return Effect.NONE
-    return Effect.REFUSED if (resource_type, name) in _REFUSED else Effect.WORKS
+    is_refused = (resource_type, name) in _REFUSED or (resource_type == BROKER_RESOURCE and name.startswith(KERBEROS_PREFIX))
+    return Effect.REFUSED if is_refused else Effect.WORKS
 
 
 def without_effect(resource_type: int, names: Iterable[str]) -> list[str]:

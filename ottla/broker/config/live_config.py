@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
+from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import effective
 
@@ -53,7 +54,9 @@ class LiveConfig:
         # Imported here because most brokers get no config from a client, and the import would slow down every start.
         from ottla.broker.config.effects import RESOURCES, without_effect
 
-        for name in without_effect(resource_type, names):
+        # Keys of one listener have an effect only at the start.
+        of_listeners = (name for name in names if name.startswith(LISTENER_PREFIX))
+        for name in sorted({*without_effect(resource_type, names), *of_listeners}):
             if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:
                 self._reported.add((resource_type, name))
                 log.warning("setting_ignored", name=name, resource=RESOURCES[resource_type])

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ottla.addresses import is_ipv6
-from ottla.broker.config.definitions import ConfigError, Value, broker_definitions, unknown
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, Value, broker_definition, broker_definitions, unknown
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -44,6 +44,9 @@ OWN_DEFAULTS: dict[str, str] = {
 }
 """Defaults that differ from Kafka's, because a laptop needs other values than a data centre."""
 
+KERBEROS_PREFIX = "sasl.kerberos."
+"""Prefix of settings that ottla refuses."""
+
 PROCESS, POWER = "process", "power"
 """The values of ``ottla.durability``."""
 
@@ -60,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True):
     controller_quorum_bootstrap_servers: tuple[str, ...]
     controller_quorum_voters: tuple[str, ...]
     inter_broker_listener_name: str | None
+    security_inter_broker_protocol: str
     initial_broker_registration_timeout_ms: int
     broker_heartbeat_interval_ms: int
     broker_rack: str | None
@@ -71,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True):
     log_dirs: str
     socket_request_max_bytes: int
     queued_max_request_bytes: int
+    connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     max_connections: int
     max_connections_per_ip: int
@@ -217,9 +222,11 @@ class BrokerConfig:
         if "log.dirs" not in self.given and "log.dir" in self.given:
             self.given["log.dirs"] = self.given["log.dir"]
         for name, text in self.given.items():
-            if name not in known:
+            definition = broker_definition(name)
+            if definition is None:
                 raise unknown(name, known)
-            known[name].check(text)
+            definition.check(text)
+            _check_supported(name)
         values: dict[str, Any] = {name.replace(".", "_"): self.value(name) for name in HONOURED}
         if isinstance(values["log_dirs"], tuple):
             if len(values["log_dirs"]) != 1:
@@ -261,6 +268,7 @@ class BrokerConfig:
         for name, text in dynamic.items():
             if name in known:
                 known[name].check(text)
+                _check_supported(name)
         return BrokerConfig(self.given, dynamic)
 
     def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
@@ -292,9 +300,27 @@ class BrokerConfig:
             return self.given[name]
         return OWN_DEFAULTS.get(name, broker_definitions()[name].default)
 
+    def of_listener(self, listener: str, name: str, mechanism: str | None = None) -> Value:
+        """The value of a key for one listener, and for one of its SASL mechanisms.
+
+        The key with the most specific prefix wins, as in ``listener.name.sasl_ssl.plain.sasl.jaas.config``.
+        """
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        keys = [f"{prefix}{name}", name]
+        if mechanism is not None:
+            keys.insert(0, f"{prefix}{mechanism.lower()}.{name}")
+        text = next((self.given[key] for key in keys if key in self.given), self.text(name))
+        return None if text is None else broker_definitions()[name].parse(text)
+
     def value(self, name: str) -> Value:
         text = self.text(name)
         return None if text is None else broker_definitions()[name].parse(text)
+
+
+def _check_supported(name: str) -> None:
+    """Raise `ConfigError` for a setting of Kerberos. Without Kerberos it would promise an authentication that does not happen."""
+    if KERBEROS_PREFIX in name:
+        raise ConfigError(f"{name}: Kerberos (GSSAPI) is not supported; leave it out, and give another mechanism of SASL")
 
 
 def connection_limits(text: str) -> dict[str, int]:

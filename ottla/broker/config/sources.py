@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ottla.broker.config.definitions import ConfigError, broker_definitions, near
+from ottla.broker.config.definitions import ConfigError, broker_definition, broker_definitions, near
 from ottla.broker.config.settings import BrokerConfig
 
 PREFIX = "KAFKA_"
@@ -107,14 +107,13 @@ def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], li
 
     ``KAFKA_CFG_`` takes precedence over ``KAFKA_``, as in the image that has both.
     """
-    known = broker_definitions()
     values: dict[str, str] = {}
     ignored: list[str] = []
     for name, value in sorted(environment.items(), key=lambda variable: variable[0].startswith(LONG_PREFIX)):
         if not name.startswith(PREFIX) or name in IMAGE_ONLY:
             continue
         key = name.removeprefix(_prefix(name)).lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
-        if key in known:
+        if broker_definition(key) is not None:
             values[key] = value
         else:
             ignored.append(name)

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials, version 0 (KIP-554): stores credentials as Apache Kafka does. ottla does not check them."""
+"""AlterUserScramCredentials, version 0 (KIP-554): sets and removes the credentials of users of SCRAM."""
 
 from __future__ import annotations
 

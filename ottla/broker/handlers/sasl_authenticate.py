@@ -1,4 +1,6 @@
-"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused, because clients of a plain listener are not authenticated.
+"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused here, on a plain listener and after authentication (KafkaApis).
+
+`broker.network.sasl_dispatch` handles it while a client authenticates.
 
 Version 1 (KIP-368) adds the lifetime of the session.
 """

@@ -1,6 +1,7 @@
-"""SaslHandshake, versions 0 and 1 (KIP-43): refused, because clients of a plain listener are not authenticated.
+"""SaslHandshake, versions 0 and 1 (KIP-43): refused here, on a plain listener and after authentication (KafkaApis).
 
-So a client that is configured for SASL fails at its first request, as with Apache Kafka. After version 1 (KIP-152) a client sends
+`broker.network.sasl_dispatch` handles it while a client authenticates. A client that is configured for SASL fails at its first
+request to a plain listener, as with Apache Kafka. After version 1 (KIP-152) a client sends
 SaslAuthenticate requests instead of bare tokens.
 """
 

@@ -7,8 +7,12 @@
 - `dispatch`: decodes a frame, calls the handler of its API, and encodes the response, without a socket.
 - `framing`: cuts the bytes of a connection into frames, without a socket.
 - `intercepted`: handles a request according to the `Verdict` of an interception, which may delay it or change its response.
+- `key_sets`: the public keys of an identity provider, from a file or a URL (``sasl.oauthbearer.jwks.endpoint.url``).
 - `listener`: the settings of listeners, and the connections of all listeners with their limits.
 - `pause_reasons`: the reasons that a connection temporarily handles no requests.
 - `request_history`: reports the responses to requests about transactional ids to a `TransactionListener`.
+- `sasl_dispatch`: dispatches the requests of a connection of a listener with SASL: authenticates the client first.
+- `secured`: the security of the listeners of a running broker: how the clients of each listener connect and authenticate.
+- `tls`: TLS on accepted connections: the TLS context of a listener, and the handshake before a connection begins.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 """

@@ -8,9 +8,10 @@ from typing import cast
 
 from ottla.addresses import LOOPBACK, Address, joined_address
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env, Listening, why_not_bound
-from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endpoints
+from ottla.broker.network.listener import Endpoint, check_between_nodes, client_endpoints, parse_endpoints
 
 
 class Closing(asyncio.BufferedProtocol):
@@ -34,6 +35,8 @@ class Addresses:
 
     async def bind(self) -> None:
         """Bind the ports, so that they can be advertised. Until `listen` every connection is closed. Raises `ConfigError`."""
+        # Checked before anything is registered that names this listener.
+        _ = self.between_brokers
         await self.listen(lambda _: Closing())
 
     async def listen(self, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
@@ -91,10 +94,19 @@ class Addresses:
 
     @property
     def between_brokers(self) -> str:
-        """The name of the listener for other brokers: ``inter.broker.listener.name``, or the first listener."""
-        name = (self._settings.inter_broker_listener_name or self._endpoints[0].name).upper()
-        if name not in {e.name for e in self._endpoints}:
+        """The name of the listener for other brokers: ``inter.broker.listener.name``, the name of
+        ``security.inter.broker.protocol``, or the first listener.
+
+        Raises `ConfigError` if other brokers cannot connect to it.
+        """
+        settings = self._settings
+        protocol = settings.security_inter_broker_protocol
+        by_protocol = protocol if protocol != SecurityProtocol.PLAINTEXT.name else None
+        name = (settings.inter_broker_listener_name or by_protocol or self._endpoints[0].name).upper()
+        endpoint = next((e for e in self._endpoints if e.name == name), None)
+        if endpoint is None:
             raise ConfigError(f"inter.broker.listener.name: {name} is not one of listeners")
+        check_between_nodes(endpoint, security_protocols(settings.listener_security_protocol_map)[name])
         return name
 
     @property

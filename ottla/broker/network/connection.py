@@ -15,7 +15,7 @@ from ottla.addresses import client_address
 from ottla.broker.apis.api import WaitsFor
 from ottla.broker.hooks.interception import Interception, RequestTopics
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
-from ottla.broker.loop.env import Clock, Timers
+from ottla.broker.loop.env import Timers
 from ottla.broker.loop.stepping import Stepping, Work
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
@@ -25,7 +25,6 @@ from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
 from ottla.broker.network.pause_reasons import Hold
-from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Pause, Step, Steps
@@ -49,10 +48,8 @@ S = TypeVar("S")
 class Ports(dispatch.Ports[S], Protocol[S]):
     """The parts of a server that a connection needs besides dispatching. ``S``: the services that its handlers need."""
 
-    clock: Clock
     timers: Timers
     stepping: Stepping
-    barrier: Barrier
     connections: Connections
     interception: Interception | None
 
@@ -61,9 +58,10 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client's connection. A listener creates one for each client."""
+    """The protocol of one client's connection. ``secured``: how the client authenticates; None if it does not."""
 
-    def __init__(self, ports: Ports[S], listener: str) -> None:
+    def __init__(self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None) -> None:
+        self._secured = secured
         self._ports: Ports[Any] = ports
         self._listener = listener
         self._interception = ports.interception
@@ -94,7 +92,11 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = client_address(peer[0]) if peer else ""
         if not self._ports.connections.opened(self):
             self.close("there are too many connections")
-        self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)
+        self._dispatcher: dispatch.Dispatching
+        if self._secured is None:
+            self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)
+        else:
+            self._dispatcher = self._secured.dispatcher(self, self._frames.limit)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Steps, in_thread
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 ELEMENTS_AT_ONCE = 2_000
 """A request with more array elements than this is decoded, and its response encoded, in a worker thread."""
@@ -87,6 +89,41 @@ class Route(NamedTuple):
     report: Reporter | None
 
 
+class Dispatching(Protocol):
+    """Dispatches the requests of one connection: a `Dispatcher`, or on a listener with SASL a `SaslDispatcher`."""
+
+    def route(self, frame: memoryview) -> tuple[Route, int]: ...
+
+    def decode(self, route: Route, frame: memoryview) -> Any: ...
+
+    def is_small(self, route: Route, frame: memoryview) -> bool: ...
+
+    def respond(self, route: Route, request: Any) -> Steps[Any]: ...
+
+    def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None: ...
+
+    async def decode_in_steps(self, route: Route, frame: memoryview) -> tuple[Any, int]: ...
+
+    async def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None: ...
+
+
+class AuthenticatingClient(Protocol):
+    """A connection whose client authenticates."""
+
+    connection_id: int
+    peer: str
+
+    def close(self, reason: str) -> None: ...
+
+
+class Secured(Protocol):
+    """How the clients of one listener authenticate (`network.secured`)."""
+
+    def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
+        """The dispatcher of a new connection. ``limit_frames`` sets the maximum size of the client's next frames, in bytes."""
+        ...
+
+
 class Dispatcher:
     """Dispatches the requests of one connection. An exception in a handler is logged, and only fails its own request."""
 
@@ -98,12 +135,16 @@ class Dispatcher:
         "_now_ms",
         "_peer",
         "_ports",
+        "_principal",
         "_requests",
         "_routes",
         "_services",
     )
 
-    def __init__(self, ports: Ports[S], listener: str, peer: str, connection_id: int) -> None:
+    def __init__(
+        self, ports: Ports[S], listener: str, peer: str, connection_id: int, principal: KafkaPrincipal = ANONYMOUS
+    ) -> None:
+        self._principal = principal
         self._ports: Ports[Any] = ports
         self._apis: ApiRegistry[Any] = ports.apis
         self._services: Any = ports.services
@@ -149,6 +190,7 @@ class Dispatcher:
             client_host=self._peer,
             connection_id=self._connection_id,
             listener=self._listener,
+            principal=self._principal,
         )
         listener = self._ports.transaction_listener
         report = None if listener is None else reporter(api, listener, context)

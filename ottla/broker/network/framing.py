@@ -82,6 +82,10 @@ class Frames:
     def unread_bytes(self) -> int:
         return self._end - self._start
 
+    def limit(self, max_frame_bytes: int) -> None:
+        """Set the maximum size of the frames from the next one on."""
+        self._max_frame_bytes = max_frame_bytes
+
     def room(self) -> memoryview:
         """The buffer for the next bytes of the socket."""
         return self._buffers.shared if self._own is None else self._own[self._end : self.own_bytes]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.stepping import Stepping, Work, raised
-from ottla.broker.network.dispatch import Dispatcher, Route
+from ottla.broker.network.dispatch import Dispatching, Route
 from ottla.broker.network.listener import Connections
 from ottla.protocol.steps import Pause, Step, Steps
 
@@ -47,7 +47,7 @@ def intercepted(
     interception: Interception,
     ports: Ports,
     client: InterceptedClient,
-    dispatcher: Dispatcher,
+    dispatcher: Dispatching,
     route: Route,
     request: Any,
     size_bytes: int,
@@ -74,7 +74,7 @@ class _InterceptedRequest:
 
     __slots__ = ("_client", "_dispatcher", "_ports", "_route", "_verdict")
 
-    def __init__(self, ports: Ports, client: InterceptedClient, dispatcher: Dispatcher, verdict: Verdict, route: Route) -> None:
+    def __init__(self, ports: Ports, client: InterceptedClient, dispatcher: Dispatching, verdict: Verdict, route: Route) -> None:
         self._ports = ports
         self._client = client
         self._dispatcher = dispatcher

@@ -12,6 +12,7 @@ import structlog
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings, connection_limits
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
 from ottla.broker.loop.env import Env
@@ -61,18 +62,15 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
     """
     controllers = {name.upper() for name in settings.controller_listener_names or ()}
     listeners = parse_endpoints(settings.listeners, "listeners")
-    protocols = _security_protocols(settings.listener_security_protocol_map)
+    protocols = security_protocols(settings.listener_security_protocol_map)
     endpoints = [e for e in listeners if e.name not in controllers]
     if not endpoints:
         raise ConfigError("listeners: there is no listener for clients")
     for endpoint in endpoints:
-        security = protocols.get(endpoint.name)
-        if security is None:
+        if endpoint.name not in protocols:
             raise ConfigError(
                 f"listeners: {endpoint.name} is not in listener.security.protocol.map; give {endpoint.name}:PLAINTEXT"
             )
-        if security != "PLAINTEXT":
-            raise ConfigError(_not_served(endpoint, security))
     names = [e.name for e in listeners]
     for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
         if advertised.name not in names and advertised.name not in controllers:
@@ -85,38 +83,27 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
 def controller_endpoints(settings: Settings) -> list[Endpoint]:
     """The listeners of a controller, to which brokers connect. Raises `ConfigError`."""
     controllers = {name.upper() for name in settings.controller_listener_names or ()}
-    protocols = _security_protocols(settings.listener_security_protocol_map)
+    protocols = security_protocols(settings.listener_security_protocol_map)
     endpoints = [e for e in parse_endpoints(settings.listeners, "listeners") if e.name in controllers]
     if not endpoints:
         names = ", ".join(sorted(controllers))
         raise ConfigError(f"listeners: none of them is for a controller, whose names are {names} (controller.listener.names)")
     for endpoint in endpoints:
         # As in Kafka, a controller's listener is plain unless the map says otherwise.
-        security = protocols.get(endpoint.name, "PLAINTEXT")
-        if security != "PLAINTEXT":
-            raise ConfigError(_not_served(endpoint, security))
+        check_between_nodes(endpoint, protocols.get(endpoint.name, SecurityProtocol.PLAINTEXT))
     return endpoints
 
 
-def _not_served(endpoint: Endpoint, security: str) -> str:
-    return (
-        f"listeners: {endpoint.name}://{endpoint} has the security protocol {security} (listener.security.protocol.map), but ottla"
-        " supports only PLAINTEXT, without TLS and SASL; give a PLAINTEXT listener"
-    )
+def check_between_nodes(endpoint: Endpoint, security: SecurityProtocol) -> None:
+    """Raise `ConfigError` if the other nodes of the cluster cannot connect to a listener."""
+    if security is not SecurityProtocol.PLAINTEXT:
+        raise ConfigError(
+            f"listeners: {endpoint.name}://{endpoint} has the security protocol {security.name} (listener.security.protocol.map),"
+            " but ottla's nodes connect to each other only by PLAINTEXT, without TLS and SASL; give a PLAINTEXT listener"
+        )
 
 
 _EVERY_INTERFACE = ("0.0.0.0", "::")
-
-
-def _security_protocols(text: str) -> dict[str, str]:
-    """Parse listener.security.protocol.map: security protocols by listener name. Raises `ConfigError`."""
-    protocols: dict[str, str] = {}
-    for pair in filter(None, (p.strip() for p in text.split(","))):
-        name, colon, protocol = pair.partition(":")
-        if not colon or not name or not protocol:
-            raise ConfigError(f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL")
-        protocols[name.strip().upper()] = protocol.strip().upper()
-    return protocols
 
 
 class Accepted(Protocol):

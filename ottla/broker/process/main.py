@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.first_topic import FirstTopic
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.ready_file import ReadyFile
@@ -58,6 +59,7 @@ async def _serve(
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
     started_lines: Sequence[str] = (),
+    first_users: Sequence[FirstUser] = (),
 ) -> None:
     ready_file.check()
     env = RealEnv(steering.clock)
@@ -70,7 +72,7 @@ async def _serve(
             inherited=inherited,
             give_up=give_up,
         )
-        return BrokerServer(env, config, features, host=host, first_topics=first_topics)
+        return BrokerServer(env, config, features, host=host, first_topics=first_topics, first_users=first_users)
 
     serving = Serving(env, new_broker)
     serving.broker.directory.acquire()
@@ -120,18 +122,20 @@ def run(
     log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
     first_topics: Sequence[FirstTopic] = (),
+    first_users: Sequence[FirstUser] = (),
     steering: Steering = NOT_STEERED,
     started_lines: Sequence[str] = (),
     node: str | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 if the broker could not start.
 
-    ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` and
+    ``first_users`` are created at the start.
     ``started_lines`` are printed after the ready line, for programs that wait for Kafka's log lines (`ottla.container.image`).
     ``node``: see `run_process`.
     """
     return run_process(
-        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, steering, started_lines),
+        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, steering, started_lines, first_users),
         as_json=as_json,
         log_level=log_level,
         warnings=warnings or {},

@@ -12,8 +12,7 @@
 - `metadata_records`: frames a record of the cluster's metadata log: frame version, type and version, then the message.
 - `metadata_transaction`: a transaction in the cluster's metadata log (KIP-868). Its records take effect when it ends, or never.
 - `partition_registration`: the metadata of one partition: its replicas, its leader, and their epochs.
-- `scram_credentials`: SCRAM credentials of users (KIP-554). ottla stores them as Kafka does, but never authenticates clients with
-  them.
+- `scram_credentials`: SCRAM credentials of users (KIP-554), by which listeners with SASL authenticate clients.
 - `server_config`: returns the server's value of topic configs, for a controller's decisions about topics without a config of their
   own.
 - `topic_names`: checks topic names.

@@ -1,6 +1,6 @@
-"""SCRAM credentials of users (KIP-554). ottla stores them as Kafka does, but never authenticates clients with them.
+"""SCRAM credentials of users (KIP-554), by which listeners with SASL authenticate clients.
 
-They are kept for a Kafka cluster that later uses the data. As in org.apache.kafka.controller.ScramControlManager, the salted
+As in org.apache.kafka.controller.ScramControlManager, the salted
 password is not stored, only the two keys that are derived from it.
 """
 

@@ -9,6 +9,7 @@
 - `each`: helpers for requests with many items: items are handled one after the other, in steps if they are many.
 - `fetch_answers`: parts of Fetch's response: partitions without records, and the whole response.
 - `first_topics`: creates topics when a broker starts, before it accepts requests.
+- `first_users`: creates users of SCRAM when a broker starts, before it accepts requests.
 - `group_descriptions`: describes consumer, streams and share groups, one after the other, each with its own error.
 - `loggers`: log levels as configs of the resource BROKER_LOGGER (KIP-412).
 - `parked_fetch`: a fetch that waits for data, for room in the response budget, or for its timeout (DelayedFetch).

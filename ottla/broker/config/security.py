@@ -1,0 +1,302 @@
+"""The security of listeners: their security protocols, and the SASL mechanisms of each with their JAAS configs.
+
+A key with the prefix ``listener.name.NAME.`` applies to one listener; ``listener.name.NAME.MECHANISM.`` to one mechanism of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, JaasError, LoginModule, login_module
+from ottla.security.sasl.oauthbearer import OAUTHBEARER
+from ottla.security.sasl.plain import PLAIN
+from ottla.security.sasl.scram import HASHES
+from ottla.security.sasl.signed_tokens import TokenTerms
+from ottla.security.tls.key_stores import (
+    JKS,
+    PEM,
+    TYPES,
+    KeyMaterial,
+    KeyStoreError,
+    certificates_of_pem,
+    certificates_of_store,
+    from_pem,
+    from_store,
+)
+from ottla.security.tls.principal_mapping import PrincipalMapping, RuleError
+
+MODULES = {PLAIN: PLAIN_MODULE} | dict.fromkeys(HASHES, SCRAM_MODULE) | {OAUTHBEARER: OAUTHBEARER_MODULE}
+"""The login module of each supported mechanism."""
+NEEDS_MODULE = (PLAIN, OAUTHBEARER)
+"""The mechanisms that need a login module, because it has their users or options. Users of SCRAM are in the cluster's metadata."""
+UNSECURED_HANDLER = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+SIGNED_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+"""The values of ``sasl.server.callback.handler.class`` of OAUTHBEARER."""
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+"""The versions of TLS that a listener may enable."""
+MAX_STORE_BYTES = 1 << 20
+JAAS_KEY, HANDLER_KEY = "sasl.jaas.config", "sasl.server.callback.handler.class"
+
+
+class SecurityProtocol(Enum):
+    """The security protocol of a listener. The value is its number in metadata records (SecurityProtocol)."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+def security_protocols(text: str) -> dict[str, SecurityProtocol]:
+    """Parse listener.security.protocol.map: security protocols by listener name. Raises `ConfigError`."""
+    protocols: dict[str, SecurityProtocol] = {}
+    for pair in filter(None, (p.strip() for p in text.split(","))):
+        name, colon, protocol = (part.strip().upper() for part in pair.partition(":"))
+        if not colon or not name or not protocol:
+            raise ConfigError(f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL")
+        if protocol not in SecurityProtocol.__members__:
+            known = ", ".join(SecurityProtocol.__members__)
+            raise ConfigError(f"listener.security.protocol.map: {pair!r} has an unknown security protocol; give one of {known}")
+        protocols[name] = SecurityProtocol[protocol]
+    return protocols
+
+
+class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The SASL settings of one listener."""
+
+    modules: Mapping[str, LoginModule]
+    """The login modules of the enabled mechanisms, by mechanism, in the order of ``sasl.enabled.mechanisms``."""
+    max_session_ms: Mapping[str, int]
+    """``connections.max.reauth.ms`` by mechanism."""
+    max_receive_bytes: int
+    """Maximum size of a frame before the client is authenticated (``sasl.server.max.receive.size``)."""
+    key_set: KeySetSettings | None
+    """The settings for signed tokens; None if OAUTHBEARER accepts unsecured tokens."""
+
+
+class KeySetSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of OAUTHBEARER for signed tokens."""
+
+    url: str
+    refresh_ms: int
+    terms: TokenTerms
+
+
+class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The TLS settings of one listener."""
+
+    keys: KeyMaterial
+    trusted: bytes | None
+    """The trusted certificates of clients, in PEM; None for those of the operating system."""
+    client_auth: str
+    """Whether clients must have a certificate (``ssl.client.auth``): none, requested or required."""
+    protocols: tuple[str, ...]
+    cipher_suites: tuple[str, ...]
+    principals: PrincipalMapping
+
+    def __repr__(self) -> str:
+        return f"TlsSettings(client_auth={self.client_auth!r}, protocols={self.protocols!r})"
+
+
+def tls_settings(config: BrokerConfig, listener: str, protocol: SecurityProtocol, secret: bytes) -> TlsSettings:
+    """The TLS settings of a listener. ``secret``: see `key_stores.from_store`. Reads the key stores. Raises `ConfigError`."""
+
+    def text(name: str) -> str | None:
+        value = config.of_listener(listener, name)
+        return None if value is None or value == "" else str(value)
+
+    client_auth = text("ssl.client.auth") or "none"
+    prefixed = f"{LISTENER_PREFIX}{listener.lower()}.ssl.client.auth"
+    if protocol.has_sasl and prefixed not in config.given:
+        # Kafka asks clients with SASL for certificates only if the key has the listener's prefix (KIP-684).
+        client_auth = "none"
+    rules = text("ssl.principal.mapping.rules") or ""
+    try:
+        principals = PrincipalMapping(rules)
+    except RuleError as error:
+        raise ConfigError(f"ssl.principal.mapping.rules: {error}") from None
+    protocols = cast("tuple[str, ...]", config.of_listener(listener, "ssl.enabled.protocols"))
+    for name in protocols:
+        if name not in TLS_VERSIONS:
+            raise ConfigError(f"ssl.enabled.protocols: {name} is not supported; give {' or '.join(TLS_VERSIONS)}")
+    return TlsSettings(
+        keys=_keys(text, listener, secret),
+        trusted=_trusted(text),
+        client_auth=client_auth,
+        protocols=protocols or TLS_VERSIONS,
+        cipher_suites=cast("tuple[str, ...]", config.of_listener(listener, "ssl.cipher.suites")),
+        principals=principals,
+    )
+
+
+def _keys(text: Callable[[str], str | None], listener: str, secret: bytes) -> KeyMaterial:
+    """The key and the certificates of the server, with the checks of DefaultSslEngineFactory. Raises `ConfigError`."""
+    kind = _store_type(text, "ssl.keystore.type")
+    path, password = text("ssl.keystore.location"), text("ssl.keystore.password")
+    key, chain, key_password = text("ssl.keystore.key"), text("ssl.keystore.certificate.chain"), text("ssl.key.password")
+    if key is not None or chain is not None:
+        if kind != PEM:
+            raise ConfigError(f"SSL private key can be specified only for PEM, but key store type is {kind}.")
+        if path is not None:
+            raise ConfigError("Both SSL key store location and separate private key are specified.")
+        if key is None or chain is None:
+            missing = "ssl.keystore.key" if key is None else "ssl.keystore.certificate.chain"
+            raise ConfigError(f"{missing} is not set, but the other part of the key store is")
+        if password is not None:
+            raise ConfigError("SSL key store password cannot be specified with PEM format, only key password may be specified.")
+        return _read("ssl.keystore.key", lambda: from_pem(f"{key}\n{chain}".encode(), key_password))
+    if path is None:
+        raise ConfigError(
+            f"listeners: {listener} needs a certificate for TLS; give ssl.keystore.location, and ssl.keystore.type=PEM"
+        )
+    data = _file("ssl.keystore.location", path)
+    if kind == PEM:
+        if password is not None:
+            raise ConfigError("SSL key store password cannot be specified for PEM format, only key password may be specified.")
+        return _read("ssl.keystore.location", lambda: from_pem(data, key_password))
+    if password is None:
+        raise ConfigError("SSL key store is specified, but key store password is not specified.")
+    return _read("ssl.keystore.location", lambda: from_store(data, path, password, secret))
+
+
+def _trusted(text: Callable[[str], str | None]) -> bytes | None:
+    kind = _store_type(text, "ssl.truststore.type")
+    path, password, inline = text("ssl.truststore.location"), text("ssl.truststore.password"), text("ssl.truststore.certificates")
+    if inline is not None:
+        if kind != PEM:
+            raise ConfigError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
+        if path is not None:
+            raise ConfigError("Both SSL trust store location and separate trust certificates are specified.")
+        return _read("ssl.truststore.certificates", lambda: certificates_of_pem(inline.encode()))
+    if path is None:
+        return None
+    data = _file("ssl.truststore.location", path)
+    if kind == PEM:
+        if password is not None:
+            raise ConfigError("SSL trust store password cannot be specified for PEM format.")
+        return _read("ssl.truststore.location", lambda: certificates_of_pem(data))
+    return _read("ssl.truststore.location", lambda: certificates_of_store(data, path, password or ""))
+
+
+def _store_type(text: Callable[[str], str | None], name: str) -> str:
+    kind = (text(name) or JKS).upper()
+    if kind not in TYPES:
+        raise ConfigError(f"{name}: {kind} is not supported; give one of {', '.join(TYPES)}")
+    return kind
+
+
+def _file(name: str, path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_STORE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot read {path}: {error.strerror}") from None
+    if len(data) > MAX_STORE_BYTES:
+        raise ConfigError(f"{name}: {path} is not a key store; at most {MAX_STORE_BYTES} bytes are allowed")
+    return data
+
+
+R = TypeVar("R")
+
+
+def _read(name: str, read: Callable[[], R]) -> R:
+    try:
+        return read()
+    except KeyStoreError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def sasl_settings(config: BrokerConfig, listener: str) -> SaslSettings:
+    """The SASL settings of a listener. Raises `ConfigError`."""
+    enabled = cast("tuple[str, ...]", config.of_listener(listener, "sasl.enabled.mechanisms"))
+    known = ", ".join(MODULES)
+    if "sasl.enabled.mechanisms" not in _names(config):
+        raise ConfigError(
+            f"sasl.enabled.mechanisms is not set, and GSSAPI, Kafka's default, is not supported; give some of {known}"
+        )
+    for mechanism in enabled:
+        if mechanism not in MODULES:
+            raise ConfigError(f"sasl.enabled.mechanisms: {mechanism} is not supported; give some of {known}")
+        handler = config.of_listener(listener, HANDLER_KEY, mechanism)
+        if mechanism != OAUTHBEARER and handler is not None:
+            raise ConfigError(f"{HANDLER_KEY}: {handler} of {mechanism} is not supported; leave it out")
+    if not enabled:
+        raise ConfigError(f"sasl.enabled.mechanisms: the listener {listener} needs a mechanism; give some of {known}")
+    return SaslSettings(
+        modules={mechanism: _module(config, listener, mechanism) for mechanism in enabled},
+        max_session_ms={m: cast(int, config.of_listener(listener, "connections.max.reauth.ms", m)) for m in enabled},
+        max_receive_bytes=cast(int, config.of_listener(listener, "sasl.server.max.receive.size")),
+        key_set=_key_set(config, listener) if OAUTHBEARER in enabled else None,
+    )
+
+
+def _key_set(config: BrokerConfig, listener: str) -> KeySetSettings | None:
+    """The settings for signed tokens; None for unsecured ones. Raises `ConfigError`.
+
+    Kafka checks signatures only with `SIGNED_HANDLER`. Here a URL of keys is enough, so that it is never ignored.
+    """
+
+    def value(name: str) -> Any:
+        return config.of_listener(listener, name, OAUTHBEARER)
+
+    handler, url = value(HANDLER_KEY), value("sasl.oauthbearer.jwks.endpoint.url")
+    if handler not in (None, UNSECURED_HANDLER, SIGNED_HANDLER):
+        raise ConfigError(f"{HANDLER_KEY}: {handler} is not supported; give {SIGNED_HANDLER}, or leave it out")
+    if url is None:
+        if handler == SIGNED_HANDLER:
+            raise ConfigError("sasl.oauthbearer.jwks.endpoint.url is not set; it has the keys of the identity provider")
+        return None
+    if handler == UNSECURED_HANDLER:
+        raise ConfigError("sasl.oauthbearer.jwks.endpoint.url and a handler of unsecured tokens exclude each other")
+    audiences, issuer = value("sasl.oauthbearer.expected.audience"), value("sasl.oauthbearer.expected.issuer")
+    for name, given in (("audience", audiences), ("issuer", issuer)):
+        if not given and not value(f"sasl.oauthbearer.allow.unverified.{name}"):
+            raise ConfigError(
+                f"sasl.oauthbearer.expected.{name} is not set; give it, or sasl.oauthbearer.allow.unverified.{name}=true"
+            )
+    terms = TokenTerms(
+        audiences=() if value("sasl.oauthbearer.allow.unverified.audience") else audiences,
+        issuer=None if value("sasl.oauthbearer.allow.unverified.issuer") else issuer,
+        skew_ms=1_000 * value("sasl.oauthbearer.clock.skew.seconds"),
+        subject_claim=value("sasl.oauthbearer.sub.claim.name"),
+    )
+    return KeySetSettings(url=url, refresh_ms=value("sasl.oauthbearer.jwks.endpoint.refresh.ms"), terms=terms)
+
+
+def _names(config: BrokerConfig) -> set[str]:
+    """The names of the given keys, without the prefix of a listener."""
+    return {key.removeprefix(LISTENER_PREFIX).partition(".")[2] if key.startswith(LISTENER_PREFIX) else key for key in config.given}
+
+
+def _module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule:
+    """The login module of a mechanism.
+
+    Like Kafka, a broker ignores ``sasl.jaas.config`` without the prefix of a listener and a mechanism. Raises `ConfigError`.
+    """
+    key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS_KEY}"
+    if key not in config.given:
+        if mechanism in NEEDS_MODULE:
+            raise ConfigError(f'{key} is not set; give "{MODULES[mechanism]} required user_alice=\\"PASSWORD\\";"')
+        return LoginModule(MODULES[mechanism], {})
+    try:
+        module = login_module(config.given[key])
+    except JaasError as error:
+        raise ConfigError(f"{key}: {error}") from None
+    if module.name != MODULES[mechanism]:
+        raise ConfigError(f"{key}: the login module of {mechanism} is {MODULES[mechanism]}")
+    return module

@@ -1,0 +1,42 @@
+"""Creates users of SCRAM when a broker starts, before it accepts requests. Credentials that exist are left unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Protocol
+
+import structlog
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_user import FirstUser
+from ottla.broker.loop.env import Randomness
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import KafkaError
+from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS
+
+log = structlog.get_logger("broker")
+
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    randomness: Randomness
+
+
+def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
+    """Create the credentials that do not exist. Raises `ConfigError` for a user that cannot be created."""
+    for user in users:
+        if not ports.cluster.is_alone:
+            raise ConfigError(f"--user {user.name}: the controller of the cluster creates users; use AlterUserScramCredentials")
+        known = ports.cluster.state.credentials.by_user.get(user.name, {})
+        for mechanism, number in NUMBERS.items():
+            if number in known:
+                log.info("first_user_skipped", user=user.name, mechanism=mechanism)
+                continue
+            salt = ports.randomness.random_uuid() + ports.randomness.random_uuid()
+            # Kafka hashes the UTF-8 of a password as it is (ScramFormatter.normalize).
+            salted = hashlib.pbkdf2_hmac(HASHES[mechanism], user.password.encode(), salt, MIN_ITERATIONS)
+            try:
+                ports.cluster.set_credential(user.name, number, salt, salted, MIN_ITERATIONS)
+            except KafkaError as error:
+                raise ConfigError(f"--user {user.name}: {error.message or error.code.name}") from None

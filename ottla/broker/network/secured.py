@@ -1,0 +1,188 @@
+"""The security of the listeners of a running broker: how the clients of each listener connect and authenticate."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import structlog
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security import SaslSettings, SecurityProtocol, sasl_settings, security_protocols, tls_settings
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.loop.env import Env
+from ottla.broker.network import connection as connections
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Dispatching
+from ottla.broker.network.key_sets import KeySource
+from ottla.broker.network.listener import client_endpoints
+from ottla.broker.network.sasl_dispatch import SaslDispatcher
+from ottla.broker.network.tls import Handshakes, TlsHandshake, certificate_of, server_context
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.protocol.steps import Pause
+from ottla.security.principal import ANONYMOUS, USER, KafkaPrincipal
+from ottla.security.sasl.exchange import Mechanism
+from ottla.security.sasl.oauthbearer import OAUTHBEARER, OAuthBearerMechanism, TokenValidator
+from ottla.security.sasl.plain import PLAIN, PlainMechanism
+from ottla.security.sasl.scram import NUMBERS, Credential, ScramMechanism
+from ottla.security.sasl.server import SaslTerms
+from ottla.security.sasl.signed_tokens import KeySetError, SignedTokens
+from ottla.security.sasl.unsecured_tokens import OptionError, UnsecuredTokens
+from ottla.security.tls.distinguished_name import MalformedCertificate, subject_of
+from ottla.security.tls.principal_mapping import NoRuleMatches
+
+log = structlog.get_logger("connection")
+
+
+class Ports(connections.Ports[Any], Protocol):
+    """The broker whose listeners are secured."""
+
+    env: Env
+    cluster_state: ClusterState
+
+
+class ListenerSecurity:
+    """How the clients of all listeners connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
+
+    def __init__(self, ports: Ports, config: BrokerConfig) -> None:
+        self._ports = ports
+        self._secured: dict[str, SecuredListener] = {}
+        protocols = security_protocols(config.settings.listener_security_protocol_map)
+        handshakes = Handshakes(ports.connections.errors)
+        for endpoint in client_endpoints(config.settings):
+            if protocols[endpoint.name] is not SecurityProtocol.PLAINTEXT:
+                self._secured[endpoint.name] = SecuredListener(ports, config, endpoint.name, protocols[endpoint.name], handshakes)
+
+    def connection(self, listener: str) -> asyncio.BufferedProtocol:
+        """The protocol of a new connection of a listener."""
+        secured = self._secured.get(listener)
+        return Connection(self._ports, listener) if secured is None else secured.connection()
+
+
+class SecuredListener:
+    """How the clients of one listener connect and authenticate (`dispatch.Secured`)."""
+
+    def __init__(self, ports: Ports, config: BrokerConfig, name: str, protocol: SecurityProtocol, handshakes: Handshakes) -> None:
+        self.ports, self.name = ports, name
+        self._handshakes = handshakes
+        self._secret = ports.env.random_uuid() + ports.env.random_uuid()
+        self._terms: SaslTerms | None = None
+        if protocol.has_sasl:
+            sasl = sasl_settings(config, name)
+            self.max_receive_bytes = sasl.max_receive_bytes
+            mechanisms = {mechanism: self._mechanism(mechanism, sasl) for mechanism in sasl.modules}
+            self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
+        self._context: ssl.SSLContext | None = None
+        if protocol.has_tls:
+            # The password of a key that only this process ever sees, in letters, because OpenSSL takes texts.
+            tls = tls_settings(config, name, protocol, self._secret.hex().encode())
+            self._context, self._principals = server_context(tls), tls.principals
+
+    def _mechanism(self, name: str, sasl: SaslSettings) -> Mechanism:
+        if name == PLAIN:
+            return PlainMechanism(sasl.modules[name].users)
+        if name == OAUTHBEARER:
+            return OAuthBearerMechanism(self._tokens(sasl))
+        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._secret)
+
+    def _tokens(self, sasl: SaslSettings) -> TokenValidator:
+        """The validator of OAUTHBEARER. Raises `ConfigError`."""
+        try:
+            if sasl.key_set is None:
+                log.warning(
+                    "unsecured_tokens_accepted", listener=self.name, hint="every client can make them; use them in tests only"
+                )
+                return UnsecuredTokens(sasl.modules[OAUTHBEARER].options)
+            source = KeySource(self.ports.env, sasl.key_set.url, sasl.key_set.refresh_ms)
+            return SignedTokens(sasl.key_set.terms, source.current, source.missed)
+        except (OptionError, KeySetError) as error:
+            raise ConfigError(f"sasl.enabled.mechanisms: {OAUTHBEARER}: {error}") from None
+
+    def _credential_of(self, mechanism: int) -> Callable[[str], Credential | None]:
+        """A function that looks up the credential of a user in the cluster's metadata."""
+        return lambda user: self.ports.cluster_state.credentials.by_user.get(user, {}).get(mechanism)
+
+    def connection(self) -> asyncio.BufferedProtocol:
+        if self._context is not None:
+            return TlsHandshake(self._context, self._handshakes, self._after_handshake)
+        return Connection(self.ports, self.name, self)
+
+    def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
+        """The protocol of a connection whose handshake has ended; None to refuse a client by its certificate."""
+        if self._terms is not None:
+            return Connection(self.ports, self.name, self)
+        peer = str(transport.get_extra_info("peername")[0])
+        try:
+            certificate = certificate_of(transport)
+            principal = ANONYMOUS
+            if certificate is not None:
+                principal = KafkaPrincipal(USER, self._principals.name_of(subject_of(certificate)))
+        except (MalformedCertificate, NoRuleMatches) as error:
+            self._handshakes.failed(peer, f"the client's certificate has no principal: {error}")
+            return None
+        return Connection(self.ports, self.name, Certified(self, principal))
+
+    def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
+        assert self._terms is not None, self.name
+        return SaslDispatcher(self._terms, SaslClient(self, connection, limit_frames))
+
+
+class Certified:
+    """The client of one connection that TLS has authenticated (`dispatch.Secured`)."""
+
+    __slots__ = ("_listener", "_principal")
+
+    def __init__(self, listener: SecuredListener, principal: KafkaPrincipal) -> None:
+        self._listener = listener
+        self._principal = principal
+
+    def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
+        listener = self._listener
+        return Dispatcher(listener.ports, listener.name, connection.peer, connection.connection_id, self._principal)
+
+
+class SaslClient:
+    """The client of one connection (`sasl_dispatch.Client`)."""
+
+    __slots__ = ("_connection", "_limit", "_listener")
+
+    def __init__(self, listener: SecuredListener, connection: AuthenticatingClient, limit: Callable[[int], None]) -> None:
+        self._listener = listener
+        self._connection = connection
+        self._limit = limit
+
+    @property
+    def peer(self) -> str:
+        return self._connection.peer
+
+    def dispatcher(self, principal: KafkaPrincipal) -> Dispatcher:
+        return Dispatcher(self._listener.ports, self._listener.name, self.peer, self._connection.connection_id, principal)
+
+    def limit_frames(self, *, is_authenticated: bool) -> None:
+        settings = self._listener.ports.live_config.settings
+        self._limit(settings.socket_request_max_bytes if is_authenticated else self._listener.max_receive_bytes)
+
+    def delay_refusal(self, then: Pause[None]) -> None:
+        delay_ms = self._listener.ports.live_config.settings.connection_failed_authentication_delay_ms
+        self._listener.ports.timers.call_later(delay_ms, then.end)
+
+    def authenticated(self, principal: KafkaPrincipal, mechanism: str) -> None:
+        log.debug(
+            "client_authenticated", principal=str(principal), mechanism=mechanism, peer=self.peer, listener=self._listener.name
+        )
+
+    def refused(self, reason: str) -> None:
+        connection = self._connection
+        # In the next turn of the loop the response has been written.
+        self._listener.ports.timers.call_soon(lambda: connection.close(f"authentication failed: {reason}"))
+
+    def nonce(self) -> str:
+        return (self._listener.ports.env.random_uuid() + self._listener.ports.env.random_uuid()).hex()
+
+    def now_ms(self) -> int:
+        return self._listener.ports.clock.now_ms()
+
+    def steady_ms(self) -> int:
+        return self._listener.ports.clock.steady_ms()

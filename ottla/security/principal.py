@@ -1,0 +1,31 @@
+"""The identity of a client (org.apache.kafka.common.security.auth.KafkaPrincipal)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+USER = "User"
+"""The type of all principals that Kafka itself creates."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPrincipal:
+    """Type and name of a client's identity, as ``User:alice``."""
+
+    type: str
+    name: str
+
+    @staticmethod
+    def parse(text: str) -> KafkaPrincipal:
+        """Parse ``TYPE:NAME`` (SecurityUtils.parseKafkaPrincipal). Raises ValueError."""
+        kind, colon, name = text.partition(":")
+        if not colon or not kind or not name:
+            raise ValueError(f"{text!r} is not TYPE:NAME, as in User:alice")
+        return KafkaPrincipal(kind, name)
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = KafkaPrincipal(USER, "ANONYMOUS")
+"""The principal of clients that are not authenticated."""

@@ -1,0 +1,37 @@
+"""The names of cipher suites, from those of the IANA, which Kafka uses, to those of OpenSSL.
+
+OpenSSL configures the suites of TLS 1.3 apart from all others. Python always enables all three, so a list can only select whether
+TLS 1.3 is used at all.
+"""
+
+from __future__ import annotations
+
+import re
+
+TLS_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+"""The cipher suites of TLS 1.3. Their names are the same in OpenSSL."""
+
+_SUITE = re.compile(r"TLS_(?P<exchange>[A-Z0-9_]+?)_WITH_(?P<cipher>[A-Z0-9_]+)")
+_CIPHERS = (
+    (re.compile(r"AES_(\d+)_GCM_SHA(\d+)"), r"AES\1-GCM-SHA\2"),
+    (re.compile(r"AES_(\d+)_CBC_SHA(\d*)"), r"AES\1-SHA\2"),
+    (re.compile(r"AES_(\d+)_CCM(_8)?"), r"AES\1-CCM\2"),
+    (re.compile(r"CHACHA20_POLY1305_SHA256"), "CHACHA20-POLY1305"),
+)
+
+
+def openssl_name(suite: str) -> str | None:
+    """OpenSSL's name of a cipher suite of TLS 1.2; None for a name that has not the form of such a suite.
+
+    ``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``.
+    """
+    found = _SUITE.fullmatch(suite)
+    if found is None:
+        return None
+    for pattern, name in _CIPHERS:
+        cipher = pattern.fullmatch(found["cipher"])
+        if cipher is not None:
+            # The key exchange by RSA itself has no name in OpenSSL.
+            exchange = "" if found["exchange"] == "RSA" else found["exchange"].replace("_", "-") + "-"
+            return exchange + cipher.expand(name).replace("_", "")
+    return None

@@ -1,0 +1,95 @@
+"""The subject of a certificate as text (RFC 2253), as Java writes it (javax.security.auth.x500.X500Principal.getName).
+
+Principals and ACLs contain this text, so it must be the same as Kafka's to the letter. Python's ssl module has no such text, and
+libraries escape other characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""The attributes that have a keyword in RFC 2253. All others are written as numbers, and their values in hexadecimal digits."""
+_ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
+"""The encodings of the string types of ASN.1, by tag."""
+_ESCAPED = frozenset(',=+<>#;"\\')
+_SEQUENCE, _EXPLICIT_VERSION = 0x30, 0xA0
+
+
+class MalformedCertificate(ValueError):
+    """A certificate whose subject cannot be read."""
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a certificate in DER. Raises `MalformedCertificate`."""
+    try:
+        outer = next(_elements(certificate))[1]
+        signed = next(_elements(outer))[1]
+        fields = [field for field in _elements(signed) if field[0] != _EXPLICIT_VERSION]
+        # Serial number, signature algorithm, issuer and validity come before the subject.
+        name = fields[4][1]
+        return ",".join(_relative_name(relative) for _, relative, _ in reversed([*_elements(name)]))
+    except (IndexError, StopIteration, ValueError) as error:
+        raise MalformedCertificate(str(error)) from None
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Tag, content and whole encoding of each element of ASN.1 DER."""
+    at = 0
+    while at < len(data):
+        start, tag, length = at, data[at], data[at + 1]
+        at += 2
+        if length & 0x80:
+            count = length & 0x7F
+            length = int.from_bytes(data[at : at + count], "big")
+            at += count
+        if at + length > len(data):
+            raise MalformedCertificate("an element ends too early")
+        yield tag, data[at : at + length], data[start : at + length]
+        at += length
+
+
+def _relative_name(relative: bytes) -> str:
+    """The attributes of one part of the name, which is usually one attribute."""
+    return "+".join(_attribute(attribute) for _, attribute, _ in _elements(relative))
+
+
+def _attribute(attribute: bytes) -> str:
+    (_, identifier, _), (tag, value, encoded) = _elements(attribute)
+    number = _object_identifier(identifier)
+    keyword, encoding = _KEYWORDS.get(number), _ENCODINGS.get(tag)
+    if keyword is None or encoding is None:
+        return f"{keyword or number}=#{encoded.hex()}"
+    return f"{keyword}={_escaped(value.decode(encoding))}"
+
+
+def _object_identifier(content: bytes) -> str:
+    numbers: list[int] = []
+    number = 0
+    for byte in content:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, [first, numbers[0] - 40 * first, *numbers[1:]]))
+
+
+def _escaped(text: str) -> str:
+    escaped = "".join(f"\\{c}" if c in _ESCAPED else "\\00" if c == "\0" else c for c in text)
+    bare = escaped.strip(" \r")
+    lead = len(escaped) - len(escaped.lstrip(" \r"))
+    if not bare:
+        return "".join(f"\\{c}" for c in escaped)
+    trail = escaped[lead + len(bare) :]
+    return "".join(f"\\{c}" for c in escaped[:lead]) + bare + "".join(f"\\{c}" for c in trail)

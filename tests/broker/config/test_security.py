@@ -1,0 +1,182 @@
+"""The security settings of listeners: Kafka's prefixes and checks, and errors that name the key and contain no secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.security import SecurityProtocol, sasl_settings, security_protocols, tls_settings
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.sources import from_environment
+from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
+PLAIN_JAAS = {"listener.name.in.plain.sasl.jaas.config": JAAS}
+BEARER_JAAS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+BEARER = {"listener.name.in.oauthbearer.sasl.jaas.config": BEARER_JAAS, "sasl.enabled.mechanisms": "OAUTHBEARER"}
+JWKS = {"sasl.oauthbearer.jwks.endpoint.url": "file:/keys"}
+OWN = pem(certificate(common_name("server")))
+KEYS = {
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.key": key_pem().decode(),
+    "ssl.keystore.certificate.chain": OWN.decode(),
+}
+
+
+def sasl(given: dict[str, str]) -> Any:
+    return sasl_settings(BrokerConfig(given), "IN")
+
+
+def tls(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SSL) -> Any:
+    return tls_settings(BrokerConfig(given), "IN", protocol, b"secret")
+
+
+def test_names_and_protocols_of_the_map_have_any_case() -> None:
+    protocols = security_protocols("in:sasl_ssl, OUT:Plaintext")
+    assert protocols == {"IN": SecurityProtocol.SASL_SSL, "OUT": SecurityProtocol.PLAINTEXT}
+
+
+# sasl
+
+
+def test_mechanisms_have_the_users_of_their_login_module() -> None:
+    settings = sasl({**PLAIN_JAAS, "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN"})
+    assert list(settings.modules) == ["SCRAM-SHA-512", "PLAIN"]
+    assert settings.modules["PLAIN"].users == {"alice": "hush"}
+    assert settings.max_receive_bytes == 524_288
+    assert settings.key_set is None
+
+
+def test_key_with_the_most_specific_prefix_wins() -> None:
+    given = {
+        **PLAIN_JAAS,
+        "listener.name.in.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "connections.max.reauth.ms": "3000",
+        "listener.name.in.plain.connections.max.reauth.ms": "1000",
+        "listener.name.other.connections.max.reauth.ms": "9",
+    }
+    assert sasl(given).max_session_ms == {"PLAIN": 1_000, "SCRAM-SHA-256": 3_000}
+
+
+def test_environment_variables_have_prefixes_as_well() -> None:
+    values, ignored = from_environment({"KAFKA_LISTENER_NAME_SASL__SSL_SCRAM___SHA___256_SASL_JAAS_CONFIG": "x"})
+    assert (values, ignored) == ({"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "x"}, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "sasl.enabled.mechanisms is not set, and GSSAPI, Kafka's default, is not supported; give some of PLAIN"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms: GSSAPI is not supported; give some of PLAIN"),
+        ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "DIGEST-MD5 is not supported"),
+        ({"sasl.enabled.mechanisms": ""}, "the listener IN needs a mechanism"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "listener.name.in.plain.sasl.jaas.config is not set; give"),
+        ({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": JAAS}, "listener.name.in.plain.sasl.jaas.config is not set"),
+        ({"sasl.enabled.mechanisms": "PLAIN", "listener.name.in.plain.sasl.jaas.config": "x"}, "control flag not specified"),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "listener.name.in.plain.sasl.jaas.config": "x.Y required;"},
+            "the login module of PLAIN is org.apache",
+        ),
+        ({**BEARER, **JWKS}, "sasl.oauthbearer.expected.audience is not set"),
+        ({**BEARER, **JWKS, "sasl.oauthbearer.expected.audience": "kafka"}, "sasl.oauthbearer.expected.issuer is not set"),
+        (
+            {
+                **PLAIN_JAAS,
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.in.plain.sasl.server.callback.handler.class": "my.Own",
+            },
+            "my.Own of PLAIN is not supported; leave it out",
+        ),
+        ({**BEARER, "sasl.server.callback.handler.class": "my.Handler"}, "my.Handler is not supported"),
+        (
+            {
+                **BEARER,
+                "listener.name.in.oauthbearer.sasl.server.callback.handler.class": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+                ),
+            },
+            "sasl.oauthbearer.jwks.endpoint.url is not set",
+        ),
+    ],
+)
+def test_unusable_sasl_settings_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        sasl(given)
+    assert says in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["sasl.kerberos.service.name", "listener.name.in.gssapi.sasl.kerberos.service.name"])
+def test_kerberos_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"Kerberos \(GSSAPI\) is not supported; leave it out"):
+        BrokerConfig({name: "kafka"})
+    with pytest.raises(ConfigError, match="Kerberos"):
+        BrokerConfig({}).with_dynamic({"sasl.kerberos.service.name": "kafka"})
+
+
+def test_signed_tokens_need_an_audience_and_an_issuer() -> None:
+    expected = {"sasl.oauthbearer.expected.audience": "a,b", "sasl.oauthbearer.expected.issuer": "https://id"}
+    key_set = sasl({**BEARER, **JWKS, **expected}).key_set
+    assert (key_set.terms.audiences, key_set.terms.issuer, key_set.terms.skew_ms) == (("a", "b"), "https://id", 30_000)
+    opened = {f"sasl.oauthbearer.allow.unverified.{name}": "true" for name in ("audience", "issuer")}
+    key_set = sasl({**BEARER, **JWKS, **opened}).key_set
+    assert (key_set.terms.audiences, key_set.terms.issuer) == ((), None)
+
+
+# tls
+
+
+def test_keys_may_be_inline() -> None:
+    settings = tls(KEYS)
+    assert (settings.keys.chain, settings.trusted, settings.client_auth) == (OWN, None, "none")
+    assert settings.protocols == ("TLSv1.2", "TLSv1.3")
+
+
+def test_keys_may_be_files(tmp_path: Path) -> None:
+    both, trusted, store = tmp_path / "both.pem", tmp_path / "ca.pem", tmp_path / "server.p12"
+    both.write_bytes(key_pem("hush") + OWN)
+    trusted.write_bytes(OWN)
+    store.write_bytes(pkcs12_store("hush"))
+    in_pem = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both), "ssl.key.password": "hush"}
+    trusting = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(trusted), "ssl.client.auth": "required"}
+    settings = tls({**in_pem, **trusting})
+    assert (settings.keys.password, settings.trusted, settings.client_auth) == (b"hush", OWN, "required")
+    # Java reads PKCS12 where the type is JKS, its default.
+    for kind in ({"ssl.keystore.type": "PKCS12"}, {"ssl.keystore.type": "JKS"}, {}):
+        settings = tls({**kind, "ssl.keystore.location": str(store), "ssl.keystore.password": "hush"})
+        assert settings.keys.chain.count(b"BEGIN CERTIFICATE") == 3
+
+
+def test_clients_with_sasl_need_certificates_only_by_a_key_with_the_prefix() -> None:
+    assert tls({**KEYS, "ssl.client.auth": "required"}, SecurityProtocol.SASL_SSL).client_auth == "none"
+    prefixed = {**KEYS, "listener.name.in.ssl.client.auth": "required"}
+    assert tls(prefixed, SecurityProtocol.SASL_SSL).client_auth == "required"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "listeners: IN needs a certificate for TLS; give ssl.keystore.location"),
+        ({"ssl.keystore.location": "/nowhere", "ssl.keystore.password": "hush"}, "cannot read /nowhere: No such file"),
+        ({"ssl.keystore.location": __file__}, "SSL key store is specified, but key store password is not specified."),
+        ({"ssl.keystore.location": __file__, "ssl.keystore.password": "hush"}, "it is not a PKCS12 file"),
+        ({"ssl.keystore.type": "BCFKS"}, "ssl.keystore.type: BCFKS is not supported; give one of PEM, PKCS12, JKS"),
+        ({**KEYS, "ssl.keystore.type": "JKS"}, "SSL private key can be specified only for PEM, but key store type is JKS."),
+        ({**KEYS, "ssl.keystore.location": "/x"}, "Both SSL key store location and separate private key are specified."),
+        ({**KEYS, "ssl.keystore.password": "hush"}, "SSL key store password cannot be specified with PEM format"),
+        ({**KEYS, "ssl.keystore.key": ""}, "ssl.keystore.key is not set"),
+        ({**KEYS, "ssl.keystore.key": key_pem("hush").decode()}, "the private key is encrypted; give its password"),
+        ({**KEYS, "ssl.truststore.certificates": OWN.decode()}, "only for PEM, but trust store type is JKS."),
+        ({**KEYS, "ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"}, "expected trusted certificates in PEM"),
+        ({**KEYS, "ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.1 is not supported; give TLSv1.2 or TLSv1.3"),
+        ({**KEYS, "ssl.principal.mapping.rules": "default"}, "ssl.principal.mapping.rules: Invalid rule"),
+    ],
+)
+def test_unusable_tls_settings_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tls(given)
+    assert says in str(caught.value)
+    assert "hush" not in str(caught.value)

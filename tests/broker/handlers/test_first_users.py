@@ -1,0 +1,60 @@
+"""Users of ``ottla serve --user`` are created with credentials for all mechanisms, unless they exist."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_user import FirstUser
+from ottla.broker.handlers.support.first_users import create_first_users
+from ottla.simulation.broker import SimulatedBroker
+from tests.security.sasl.conversations import ScramClient
+
+
+@pytest.fixture
+def broker() -> Any:
+    return SimulatedBroker().start().broker
+
+
+def authenticates(broker: Any, mechanism: str, password: str) -> bool:
+    from ottla.security.sasl.exchange import SaslFailed
+    from ottla.security.sasl.scram import NUMBERS, ScramMechanism
+
+    made = ScramMechanism(mechanism, lambda user: broker.cluster_state.credentials.by_user[user][NUMBERS[mechanism]], b"s")
+    exchange, client = made.exchange("nonce"), ScramClient(mechanism, "alice", password)
+    try:
+        exchange.respond(client.final(exchange.respond(client.first(), 0)), 0)
+    except SaslFailed:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_user_can_authenticate_by_every_mechanism(broker: Any, mechanism: str) -> None:
+    create_first_users(broker, [FirstUser("alice", "hush")])
+    assert authenticates(broker, mechanism, "hush")
+    assert not authenticates(broker, mechanism, "wrong")
+
+
+def test_user_that_exists_keeps_its_password(broker: Any) -> None:
+    create_first_users(broker, [FirstUser("alice", "hush"), FirstUser("alice", "other")])
+    assert authenticates(broker, "SCRAM-SHA-256", "hush")
+
+
+def test_user_that_cannot_be_created_is_named_without_its_password(broker: Any) -> None:
+    with pytest.raises(ConfigError, match=r"--user x+: a user name has at most 1000 characters") as caught:
+        create_first_users(broker, [FirstUser("x" * 1_001, "hush")])
+    assert "hush" not in str(caught.value)
+
+
+def test_member_of_a_cluster_creates_no_users() -> None:
+    ports: Any = SimpleNamespace(cluster=SimpleNamespace(is_alone=False))
+    with pytest.raises(ConfigError, match="--user alice: the controller of the cluster creates users"):
+        create_first_users(ports, [FirstUser("alice", "hush")])
+
+
+def test_representation_of_a_user_has_no_password() -> None:
+    assert "hush" not in repr(FirstUser("alice", "hush"))

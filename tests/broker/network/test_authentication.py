@@ -1,0 +1,302 @@
+"""Connections of listeners with SASL, without sockets: what a client may send before it is authenticated, and sessions that end.
+
+What Apache Kafka answers was found by the same requests (tests/wire/test_authentication.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.secured import ListenerSecurity
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.protocol.codec import api, decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.security.principal import KafkaPrincipal
+from tests.broker.network.connected import HEARTBEAT, Transport, declared, feed
+from tests.security.sasl.conversations import ScramClient, credential
+
+HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
+PLAIN = b"\0alice\0hush"
+DELAY_MS = 100
+SESSION_MS = 60_000
+GIVEN = {
+    "listeners": "SASL_PLAINTEXT://:9092",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush" user_bob="secret";'
+    ),
+}
+
+
+class SaslClient:
+    """A client of a connection without a socket."""
+
+    def __init__(self, broker: Any, given: dict[str, str]) -> None:
+        self.broker, self.scheduler = broker, broker.env.scheduler
+        self.transport = Transport()
+        security = ListenerSecurity(broker, BrokerConfig({**GIVEN, **given}))
+        made = security.connection("SASL_PLAINTEXT")
+        assert isinstance(made, Connection)
+        self.connection = made
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+        self.read = 0
+
+    def send(self, raw: bytes) -> None:
+        feed(self.connection, raw, repeat(1 << 20))
+        self.scheduler.settle()
+
+    def request(self, key: int, version: int, request: Any) -> Any:
+        """Send a request; returns the response, or None if there is none yet."""
+        self.send(request_frame(key, version, 1, "c", request))
+        return self.response(key, version)
+
+    def response(self, key: int, version: int) -> Any:
+        frames = self.transport.answers()[self.read :]
+        self.read += len(frames)
+        return decode_response_frame(key, version, frames[0])[1] if frames else None
+
+    def versions(self) -> Any:
+        return self.request(VERSIONS, 3, ApiVersionsRequest(client_software_name="c", client_software_version="1"))
+
+    def handshake(self, mechanism: str = "PLAIN", version: int = 1) -> Any:
+        return self.request(HANDSHAKE, version, SaslHandshakeRequest(mechanism=mechanism))
+
+    def authenticate(self, token: bytes = PLAIN) -> Any:
+        return self.request(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token))
+
+    def beat(self) -> Any:
+        return self.request(HEARTBEAT, 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+
+    def delayed(self, key: int, version: int) -> Any:
+        """Return the response that is sent after the delay, and check that nothing was sent before it."""
+        self.scheduler.advance(DELAY_MS - 1)
+        assert self.response(key, version) is None and not self.transport.closed
+        self.scheduler.advance(1)
+        assert self.transport.closed
+        return self.response(key, version)
+
+
+@pytest.fixture
+def principals(monkeypatch: pytest.MonkeyPatch) -> list[KafkaPrincipal]:
+    """The principals of the heartbeats that were handled."""
+    seen: list[KafkaPrincipal] = []
+    beat = lambda ports, request, context: seen.append(context.principal) or HeartbeatResponse()  # noqa: E731
+    versions = lambda ports, request, context: ApiVersionsResponse()  # noqa: E731
+    refused = lambda request, version, code: HeartbeatResponse(throttle_time_ms=0, error_code=code)  # noqa: E731
+    apis = {HEARTBEAT: declared(HEARTBEAT, beat, refused), VERSIONS: declared(VERSIONS, versions, refused)}
+    from ottla.broker.apis.registry import ApiRegistry
+
+    found = ApiRegistry.declaration
+    monkeypatch.setattr(ApiRegistry, "declaration", lambda registry, key: apis.get(key) or found(registry, key))
+    return seen
+
+
+@pytest.fixture
+def connect(broker: Any, principals: list[KafkaPrincipal]) -> Callable[..., SaslClient]:
+    settings = broker.settings
+    settings.sasl_server_max_receive_size = 524_288
+    settings.connection_failed_authentication_delay_ms = DELAY_MS
+    broker.timers, broker.cluster_state = broker.env, ClusterState(1)
+    credentials: Any = {"alice": {1: credential("SCRAM-SHA-256", "hush")}}
+    broker.cluster_state.credentials.by_user = credentials
+    return lambda **given: SaslClient(broker, {name.replace("_", "."): text for name, text in given.items()})
+
+
+@pytest.fixture
+def client(connect: Callable[..., SaslClient]) -> SaslClient:
+    return connect()
+
+
+def test_authenticated_client_is_handled_as_its_principal(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+    assert client.versions().error_code == Code.NONE
+    assert client.handshake().mechanisms == ["PLAIN", "SCRAM-SHA-256"]
+    assert client.authenticate().error_code == Code.NONE
+    assert client.beat().error_code == Code.NONE
+    assert principals == [KafkaPrincipal("User", "alice")]
+
+
+def test_scram_takes_two_tokens(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+    scram = ScramClient("SCRAM-SHA-256", "alice", "hush")
+    client.handshake("SCRAM-SHA-256")
+    first = client.authenticate(scram.first())
+    assert client.authenticate(scram.final(bytes(first.auth_bytes))).error_code == Code.NONE
+    client.beat()
+    assert [principal.name for principal in principals] == ["alice"]
+
+
+def test_bare_tokens_follow_handshake_0(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+    client.handshake(version=0)
+    client.send(struct.pack(">i", len(PLAIN)) + PLAIN)
+    assert client.transport.answers()[client.read :] == [b""]
+    client.read += 1
+    client.beat()
+    assert [principal.name for principal in principals] == ["alice"]
+
+
+def test_refused_bare_token_gets_no_response(client: SaslClient) -> None:
+    client.handshake(version=0)
+    client.send(struct.pack(">i", 8) + b"\0alice\0x")
+    client.scheduler.advance(DELAY_MS)
+    assert client.transport.closed and client.transport.answers()[client.read :] == []
+
+
+def test_requests_behind_the_last_token_are_handled_in_the_same_read(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+    beat = request_frame(HEARTBEAT, 4, 3, "c", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+    handshake = request_frame(HANDSHAKE, 1, 1, "c", SaslHandshakeRequest(mechanism="PLAIN"))
+    token = request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN))
+    client.send(handshake + token + beat + beat)
+    assert [int.from_bytes(answer[:4], "big") for answer in client.transport.answers()] == [1, 2, 3, 3]
+    assert [principal.name for principal in principals] == ["alice", "alice"]
+
+
+# refusals
+
+
+@pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0mallory\0hush"])
+def test_refused_client_is_answered_after_a_delay_and_disconnected(client: SaslClient, token: bytes) -> None:
+    client.handshake()
+    assert client.authenticate(token) is None
+    # A further attempt is not even read.
+    client.send(request_frame(AUTHENTICATE, 2, 2, "c", SaslAuthenticateRequest(auth_bytes=PLAIN)))
+    answer = client.delayed(AUTHENTICATE, 2)
+    assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Authentication failed: Invalid username or password"
+    assert client.beat() is None
+
+
+def test_unsupported_mechanism_is_answered_with_the_enabled_ones(client: SaslClient) -> None:
+    assert client.handshake("GSSAPI") is None
+    answer = client.delayed(HANDSHAKE, 1)
+    assert (answer.error_code, answer.mechanisms) == (Code.UNSUPPORTED_SASL_MECHANISM, ["PLAIN", "SCRAM-SHA-256"])
+
+
+@pytest.mark.parametrize("key", sorted(set(APIS) - {HANDSHAKE, VERSIONS}))
+def test_other_request_before_authentication_is_disconnected(
+    client: SaslClient, principals: list[KafkaPrincipal], key: int
+) -> None:
+    """The body is not decoded: the header is enough."""
+    client.send(struct.pack(">ihhih", 12, key, APIS[key].max_version, 1, -1) + b"\xff\xff")
+    assert client.transport.closed and client.transport.answers() == [] and principals == []
+
+
+def test_other_request_instead_of_a_token_is_an_illegal_state(client: SaslClient, principals: list[KafkaPrincipal]) -> None:
+    client.handshake()
+    assert client.beat() is None
+    assert client.delayed(HEARTBEAT, 4).error_code == Code.ILLEGAL_SASL_STATE
+    assert principals == []
+
+
+def test_second_versions_request_is_disconnected(client: SaslClient) -> None:
+    client.versions()
+    assert client.versions() is None
+    assert client.transport.closed
+
+
+def test_largest_frame_before_authentication(client: SaslClient) -> None:
+    client.send(struct.pack(">i", 524_288) + b"\0\x12")
+    assert not client.transport.closed
+    other = SaslClient(client.broker, {})
+    other.send(struct.pack(">i", 524_289) + b"\0\x12")
+    assert other.transport.closed
+
+
+def test_frames_may_be_larger_after_authentication(client: SaslClient) -> None:
+    client.handshake()
+    client.authenticate()
+    client.send(struct.pack(">i", 524_289) + b"\0\x0c")
+    assert not client.transport.closed
+
+
+def test_frame_of_a_stranger_allocates_little(client: SaslClient) -> None:
+    client.send(struct.pack(">i", 524_288) + bytes(100))
+    assert len(client.connection.get_buffer(-1)) <= 1 << 12
+
+
+@pytest.mark.parametrize("raw", [b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(100), b"\0\0\0\0"])
+def test_other_protocols_are_disconnected(client: SaslClient, raw: bytes) -> None:
+    client.send(raw)
+    assert client.transport.closed and client.transport.answers() == []
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_malformed_request_is_disconnected(client: SaslClient, cut: int) -> None:
+    whole = request_frame(HANDSHAKE, 1, 1, "c", SaslHandshakeRequest(mechanism="PLAIN"))[4:]
+    client.send(struct.pack(">i", len(whole) - cut) + whole[:-cut])
+    client.scheduler.advance(DELAY_MS)
+    assert client.transport.closed
+
+
+def test_no_secret_is_logged(connect: Callable[..., SaslClient]) -> None:
+    with capture_logs() as lines:
+        for token in (PLAIN, b"\0alice\0hush2", b"hush", b"\0hush\0", b"\xffhush"):
+            client = connect()
+            client.handshake()
+            client.authenticate(token)
+            client.scheduler.advance(DELAY_MS)
+    assert len(lines) >= 4
+    assert "hush" not in repr(lines)
+
+
+# sessions
+
+
+@pytest.fixture
+def sessions(connect: Callable[..., SaslClient]) -> Iterator[SaslClient]:
+    client = connect(connections_max_reauth_ms=str(SESSION_MS))
+    client.handshake()
+    assert client.authenticate().session_lifetime_ms == SESSION_MS
+    yield client
+
+
+def test_request_after_the_session_is_disconnected(sessions: SaslClient) -> None:
+    sessions.scheduler.advance(SESSION_MS)
+    assert sessions.beat().error_code == Code.NONE
+    sessions.scheduler.advance(1)
+    assert sessions.beat() is None
+    assert sessions.transport.closed
+
+
+def test_client_may_authenticate_again_even_after_its_session(sessions: SaslClient) -> None:
+    sessions.scheduler.advance(SESSION_MS + 1)
+    assert sessions.handshake().error_code == Code.NONE
+    assert sessions.authenticate().session_lifetime_ms == SESSION_MS
+    assert sessions.beat().error_code == Code.NONE
+
+
+def test_other_request_during_reauthentication_is_an_illegal_state(sessions: SaslClient) -> None:
+    sessions.handshake()
+    assert sessions.beat() is None
+    assert sessions.delayed(HEARTBEAT, 4).error_code == Code.ILLEGAL_SASL_STATE
+
+
+def test_other_user_at_reauthentication_is_refused(sessions: SaslClient, principals: list[KafkaPrincipal]) -> None:
+    sessions.handshake()
+    assert sessions.authenticate(b"\0bob\0secret") is None
+    message = sessions.delayed(AUTHENTICATE, 2).error_message
+    assert message == "Cannot change principals during re-authentication from User.alice: User.bob"
+    assert principals == []
+
+
+def test_second_handshake_without_sessions_is_an_illegal_state(client: SaslClient) -> None:
+    client.handshake()
+    client.authenticate()
+    assert client.handshake().error_code == Code.ILLEGAL_SASL_STATE
+    assert client.authenticate().error_message == "SaslAuthenticate request received after successful authentication"
+    assert not client.transport.closed
+
+
+def test_key_numbers_are_those_of_the_schemas() -> None:
+    assert [api(key).name for key in (HANDSHAKE, VERSIONS, AUTHENTICATE)] == ["SaslHandshake", "ApiVersions", "SaslAuthenticate"]

@@ -1,0 +1,153 @@
+"""SCRAM authenticates by proofs, and treats unknown users like wrong passwords (RFC 5802 and 7677, ScramSaslServerTest)."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from ottla.security.sasl.exchange import SaslFailed, SaslRefused
+from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, ScramMechanism
+from tests.security.sasl.conversations import ScramClient, Stored, credential
+
+SHA_256 = "SCRAM-SHA-256"
+
+
+def mechanism(name: str = SHA_256, **users: Stored) -> ScramMechanism:
+    return ScramMechanism(name, users.get, b"a secret of the broker")
+
+
+@pytest.mark.parametrize("name", HASHES)
+@pytest.mark.parametrize("iterations", [4_096, 16_384])
+def test_user_with_the_right_password_is_authenticated(name: str, iterations: int) -> None:
+    exchange = mechanism(name, alice=credential(name, "secret", iterations)).exchange("server-nonce")
+    client = ScramClient(name, "alice", "secret")
+    first = exchange.respond(client.first(), 0)
+    assert first.startswith(b"r=client-nonceserver-nonce,s=") and first.endswith(b",i=%d" % iterations)
+    assert not exchange.is_complete and not exchange.user
+    final = exchange.respond(client.final(first), 0)
+    assert final == b"v=" + base64.b64encode(client.server_signature)
+    assert (exchange.is_complete, exchange.user) == (True, "alice")
+
+
+def test_example_of_rfc_7677_is_accepted() -> None:
+    stored = Stored(
+        base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="),
+        *credential_keys("pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")),
+        4_096,
+    )
+    exchange = mechanism(user=stored).exchange("%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    first = exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", 0)
+    assert first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    final = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    assert exchange.respond(final, 0) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def credential_keys(password: str, salt: bytes) -> tuple[bytes, bytes]:
+    import hashlib
+    import hmac
+
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4_096)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    return hashlib.sha256(client_key).digest(), hmac.digest(salted, b"Server Key", "sha256")
+
+
+@pytest.mark.parametrize(("written", "user"), [("a=2Cb", "a,b"), ("a=3Db", "a=b"), ("a=3D2Cb", "a=2Cb")])
+def test_escaped_user_names_are_read(written: str, user: str) -> None:
+    exchange = mechanism(**{user: credential(SHA_256, "secret")}).exchange("s")
+    client = ScramClient(SHA_256, written, "secret")
+    exchange.respond(client.final(exchange.respond(client.first(), 0)), 0)
+    assert exchange.user == user
+
+
+@pytest.mark.parametrize("user", ["alice", "mallory"])
+def test_unknown_user_and_wrong_password_fail_at_the_same_message(user: str) -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    client = ScramClient(SHA_256, user, "wrong")
+    first = exchange.respond(client.first(), 0)
+    with pytest.raises(SaslFailed, match=r"^Invalid client credentials$"):
+        exchange.respond(client.final(first), 0)
+    assert not exchange.is_complete and not exchange.user
+
+
+def test_unknown_user_always_gets_the_same_salt() -> None:
+    firsts = {mechanism().exchange("s").respond(ScramClient(SHA_256, "mallory", "x").first(), 0) for _ in range(3)}
+    other = mechanism().exchange("s").respond(ScramClient(SHA_256, "trudy", "x").first(), 0)
+    assert len(firsts) == 1 and other not in firsts
+    assert all(first.endswith(b",i=%d" % MIN_ITERATIONS) for first in firsts)
+
+
+def test_unknown_user_cannot_prove_the_key_of_zeros() -> None:
+    """The proof for a stored key of zeros would need a preimage of zeros; an empty or short proof is not one."""
+    exchange = mechanism().exchange("s")
+    exchange.respond(ScramClient(SHA_256, "mallory", "x").first(), 0)
+    with pytest.raises(SaslFailed):
+        exchange.respond(b"c=biws,r=client-nonces,p=" + base64.b64encode(bytes(32)), 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33, 64])
+def test_proof_of_another_length_is_refused(size: int) -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
+    with pytest.raises(SaslFailed):
+        exchange.respond(b"c=biws,r=client-nonces,p=" + base64.b64encode(bytes(size)), 0)
+
+
+def test_nonce_of_another_exchange_is_refused() -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    client = ScramClient(SHA_256, "alice", "secret")
+    first = exchange.respond(client.first(), 0)
+    with pytest.raises(SaslFailed, match="Invalid client nonce"):
+        exchange.respond(client.final(first, nonce="client-nonceother"), 0)
+
+
+def test_credential_with_too_few_iterations_is_refused() -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret", 4_095)).exchange("s")
+    with pytest.raises(SaslFailed, match="4095 is less than the minimum 4096"):
+        exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
+
+
+def test_other_authorization_id_is_refused() -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    with pytest.raises(SaslRefused, match="authorization id that is different from username"):
+        exchange.respond(ScramClient(SHA_256, "alice", "secret", header="n,a=bob,").first(), 0)
+
+
+def test_extensions_are_signed_and_ignored() -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    client = ScramClient(SHA_256, "alice", "secret", extensions=",team=red")
+    exchange.respond(client.final(exchange.respond(client.first(), 0)), 0)
+    assert exchange.is_complete
+
+
+def test_delegation_token_fails_because_there_are_none() -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    with pytest.raises(SaslFailed, match="Token Authentication failed"):
+        exchange.respond(ScramClient(SHA_256, "alice", "secret", extensions=",tokenauth=true").first(), 0)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,",
+        b"n,,n=,r=x",
+        b"n,,n=alice,r=",
+        b"p=tls,,n=alice,r=x",
+        b"y,,n=alice,r=x",
+        b"n,,n=a=b,r=x",
+        b"n,,n=a,r=x\0",
+        b"\xff",
+    ],
+)
+def test_malformed_first_message_fails(message: bytes) -> None:
+    with pytest.raises(SaslFailed, match="client first message"):
+        mechanism().exchange("s").respond(message, 0)
+
+
+@pytest.mark.parametrize("message", [b"", b"c=biws", b"c=biws,r=client-nonces", b"c=!,r=client-nonces,p=", b"\0" * 100])
+def test_malformed_final_message_fails(message: bytes) -> None:
+    exchange = mechanism(alice=credential(SHA_256, "secret")).exchange("s")
+    exchange.respond(ScramClient(SHA_256, "alice", "secret").first(), 0)
+    with pytest.raises(SaslFailed, match="client final message"):
+        exchange.respond(message, 0)

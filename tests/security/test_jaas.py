@@ -1,0 +1,56 @@
+"""``sasl.jaas.config`` is read as Kafka's JaasConfig reads it, and errors contain no secret (JaasContextTest)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.security.jaas import PLAIN_MODULE, JaasError, login_module
+
+
+def test_users_of_a_plain_login_module_are_found() -> None:
+    module = login_module(f'{PLAIN_MODULE} required username="broker" password="b" user_alice="secret" user_bob=\'se "cret\';')
+    assert module.name == PLAIN_MODULE
+    assert module.users == {"alice": "secret", "bob": 'se "cret'}
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("a.B required;", {}),
+        ("a.B  REQUIRED\n a=b\tc=d ;", {"a": "b", "c": "d"}),
+        ("a.B required a=b // a comment; x=y\n c=d;", {"a": "b", "c": "d"}),
+        ("a.B required /* a=b; */ c=d;", {"c": "d"}),
+        ('a.B required url="https://host/path;x=y";', {"url": "https://host/path;x=y"}),
+        (r'a.B required a="say \"so\"" b="back\\slash" c="A\102\n";', {"a": 'say "so"', "b": "back\\slash", "c": "AB\n"}),
+        ("a.B required a=1 b=2.5 a-b=x.y@z;", {"a": "1", "b": "2.5", "a-b": "x.y@z"}),
+        ("a.B required 'a b'=c;", {"a b": "c"}),
+    ],
+)
+def test_options_are_tokens_of_a_stream_tokenizer(text: str, options: dict[str, str]) -> None:
+    assert login_module(text).options == options
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Login module not specified in JAAS config"),
+        ("// a comment", "Login module not specified in JAAS config"),
+        ("a.B", "Login module control flag not specified in JAAS config"),
+        ("a.B ;", "Login module control flag is not available in the JAAS config"),
+        ("a.B hush;", "Invalid login module control flag in JAAS config; give one of required, requisite, sufficient, optional"),
+        ("a.B required a=hush", "JAAS config entry not terminated by semi-colon"),
+        ("a.B required a;", "Value not specified for key 'a' in JAAS config"),
+        ("a.B required a=;", "Value not specified for key 'a' in JAAS config"),
+        ("a.B required a==hush;", "Value not specified for key 'a' in JAAS config"),
+        ("a.B required a=", "Value not specified for key 'a' in JAAS config"),
+        ("a.B required; c.D required;", "JAAS config property contains 2 login modules, should be 1 module"),
+    ],
+)
+def test_malformed_config_is_refused_without_its_values(text: str, says: str) -> None:
+    with pytest.raises(JaasError) as caught:
+        login_module(text)
+    assert str(caught.value) == says
+
+
+def test_representation_of_a_login_module_has_no_secret() -> None:
+    assert "hush" not in repr(login_module('a.B required password="hush" user_bob="hush";'))

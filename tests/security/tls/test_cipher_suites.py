@@ -1,0 +1,33 @@
+"""The names of cipher suites are translated to those that OpenSSL knows."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from ottla.security.tls.cipher_suites import TLS_1_3, openssl_name
+
+
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        ("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "DHE-RSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256", "ECDHE-ECDSA-AES128-SHA256"),
+        ("TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", "ECDHE-RSA-AES128-SHA"),
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+    ],
+)
+def test_name_of_the_iana_is_translated(suite: str, name: str) -> None:
+    assert openssl_name(suite) == name
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers(f"{name}:@SECLEVEL=0")
+    assert name in {cipher["name"] for cipher in context.get_ciphers()}
+
+
+@pytest.mark.parametrize("suite", ["", "ECDHE-RSA-AES128-GCM-SHA256", "TLS_A_WITH_B", "TLS_RSA_WITH_RC4_128_MD5", *TLS_1_3])
+def test_other_names_are_not_translated(suite: str) -> None:
+    assert openssl_name(suite) is None

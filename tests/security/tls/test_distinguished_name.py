@@ -1,0 +1,72 @@
+"""The subject of a certificate is written as Java writes it; the expected texts are those of X500Principal.getName()."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
+
+from ottla.security.tls.distinguished_name import MalformedCertificate, subject_of
+from tests.security.tls.certificates import certificate, common_name
+
+
+def der(*parts: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    name = x509.Name([x509.NameAttribute(identifier, value) for identifier, value in parts])
+    return certificate(name).public_bytes(serialization.Encoding.DER)
+
+
+def test_last_part_of_the_name_comes_first() -> None:
+    parts = [
+        (NameOID.DOMAIN_COMPONENT, "com"),
+        (NameOID.DOMAIN_COMPONENT, "example"),
+        (NameOID.COUNTRY_NAME, "DE"),
+        (NameOID.STATE_OR_PROVINCE_NAME, "Bavaria"),
+        (NameOID.LOCALITY_NAME, "Munich"),
+        (NameOID.STREET_ADDRESS, "Way 1"),
+        (NameOID.ORGANIZATION_NAME, "Org"),
+        (NameOID.ORGANIZATIONAL_UNIT_NAME, "Unit"),
+        (NameOID.USER_ID, "u1"),
+        (NameOID.COMMON_NAME, "shop"),
+    ]
+    assert subject_of(der(*parts)) == "CN=shop,UID=u1,OU=Unit,O=Org,STREET=Way 1,L=Munich,ST=Bavaria,C=DE,DC=example,DC=com"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Org, Inc.", r"Org\, Inc."),
+        ('a=b+c<d>e;f"g\\h#i', r"a\=b\+c\<d\>e\;f\"g\\h\#i"),
+        (" lead and trail  ", r"\ lead and trail\ \ "),
+        ("   ", r"\ \ \ "),
+        ("#hash", r"\#hash"),
+        ("x  y", "x  y"),
+        ("zoë", "zoë"),
+        ("tab\ty", "tab\ty"),
+        ("nul\0x", r"nul\00x"),
+    ],
+)
+def test_characters_are_escaped_as_in_java(name: str, text: str) -> None:
+    assert subject_of(der((NameOID.COMMON_NAME, name))) == f"CN={text}"
+
+
+def test_attributes_without_a_keyword_are_numbers() -> None:
+    parts = [(NameOID.SERIAL_NUMBER, "12"), (NameOID.GIVEN_NAME, "Z"), (NameOID.EMAIL_ADDRESS, "a@b.c")]
+    assert subject_of(der(*parts)) == "1.2.840.113549.1.9.1=#16056140622e63,2.5.4.42=#0c015a,2.5.4.5=#13023132"
+
+
+def test_part_with_several_attributes_has_a_plus() -> None:
+    both = [x509.NameAttribute(NameOID.COMMON_NAME, "x"), x509.NameAttribute(NameOID.USER_ID, "u1")]
+    made = certificate(x509.Name([x509.RelativeDistinguishedName(both)]))
+    assert subject_of(made.public_bytes(serialization.Encoding.DER)) == "CN=x+UID=u1"
+
+
+def test_empty_subject_is_empty() -> None:
+    assert subject_of(der()) == ""
+
+
+def test_every_cut_certificate_is_refused() -> None:
+    whole = certificate(common_name("shop")).public_bytes(serialization.Encoding.DER)
+    for size in range(len(whole)):
+        with pytest.raises(MalformedCertificate):
+            subject_of(whole[:size])
