@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,6 +11,7 @@ import structlog
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.first_user import FirstUser
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.coordinators.coordinators import LocalTransport, make_coordinators
 from ottla.broker.coordinators.id_owners import Takeovers
@@ -18,7 +20,6 @@ from ottla.broker.coordinators.verification import LocalVerification, Verificati
 from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.handlers.support.first_topics import create_first_topics
-from ottla.broker.handlers.support.first_users import create_first_users
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
@@ -29,8 +30,8 @@ from ottla.broker.metadata.placement import SolePlacement
 from ottla.broker.metadata.producer_ids import highest_known_id
 from ottla.broker.metadata.request_topics import KnownTopics
 from ottla.broker.metadata.strays import Strays
-from ottla.broker.network.listener import IDLE_TICK_MS
-from ottla.broker.network.secured import ListenerSecurity
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.listener import IDLE_TICK_MS, client_endpoints
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.partitions.housekeeping import Housekeeping
@@ -78,7 +79,7 @@ class BrokerServer:
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
         self.addresses, self.connections, self.descriptors = shared.addresses, shared.connections, shared.descriptors
-        self.security = ListenerSecurity(self, config)
+        self._make_connection = self._connections_by_security(config)
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis, self.placement = LOG_LEVELS, BROKER_APIS, SolePlacement(self.settings.node_id)
         self.takeovers = Takeovers(env, host.transaction_listener)
@@ -94,6 +95,22 @@ class BrokerServer:
         self.startup_ms = 0.0
         # The transactions that lost a part in the last crash.
         self.torn: list[TornTransaction] = []
+
+    def _connections_by_security(self, config: BrokerConfig) -> Callable[[str], asyncio.BufferedProtocol]:
+        """Return the function that makes the connections of a listener, given the listener's name."""
+        protocols = security_protocols(self.settings.listener_security_protocol_map)
+        if all(protocols[endpoint.name] is SecurityProtocol.PLAINTEXT for endpoint in client_endpoints(self.settings)):
+            return lambda listener: Connection(self, listener)
+        # Imported here, because a broker without secured listeners does not need these modules.
+        from ottla.broker.network.secured import ListenerSecurity
+
+        return ListenerSecurity(self, config).connection
+
+    def _create_first_users(self) -> None:
+        if self._first_users:
+            from ottla.broker.handlers.support.first_users import create_first_users
+
+            create_first_users(self, self._first_users)
 
     @property
     def config(self) -> BrokerConfig:
@@ -130,7 +147,7 @@ class BrokerServer:
             self._audit()
             self._resume()
             create_first_topics(self, self._first_topics)
-            create_first_users(self, self._first_users)
+            self._create_first_users()
             self.lifecycle.is_serving = True
         except BaseException:
             self.shared.end_work("the broker")
@@ -139,7 +156,7 @@ class BrokerServer:
                 self.addresses.close()
             raise
         try:
-            await self.addresses.listen(self.security.connection)
+            await self.addresses.listen(self._make_connection)
             self.shared.metrics.open(self)
         except BaseException:
             self._end_work()

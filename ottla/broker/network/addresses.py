@@ -8,7 +8,7 @@ from typing import cast
 
 from ottla.addresses import LOOPBACK, Address, joined_address
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env, Listening, why_not_bound
 from ottla.broker.network.listener import Endpoint, check_between_nodes, client_endpoints, parse_endpoints

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import structlog
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SaslSettings, SecurityProtocol, sasl_settings, security_protocols, tls_settings
+from ottla.broker.config.security import SaslSettings, sasl_settings, tls_settings
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import Env
 from ottla.broker.network import connection as connections

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SecurityProtocol, sasl_settings, security_protocols, tls_settings
+from ottla.broker.config.security import sasl_settings, tls_settings
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import from_environment
 from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store

@@ -22,7 +22,9 @@ OLD_FORM = serialization.PrivateFormat.TraditionalOpenSSL
 
 
 @pytest.mark.parametrize(
-    "text", [key_pem() + OWN + AUTHORITY, OWN + key_pem() + AUTHORITY, OWN + AUTHORITY + b"comment\n" + key_pem()]
+    "text",
+    [key_pem() + OWN + AUTHORITY, OWN + key_pem() + AUTHORITY, OWN + AUTHORITY + b"comment\n" + key_pem()],
+    ids=["first", "between", "last"],
 )
 def test_pem_has_its_key_anywhere(text: bytes) -> None:
     keys = from_pem(text, None)
@@ -46,6 +48,7 @@ def test_encrypted_key_needs_its_password(form: serialization.PrivateFormat) -> 
         (key_pem(), "found no certificate"),
         (b"-----BEGIN CERTIFICATE-----", "expected one private key"),
     ],
+    ids=["empty", "no key", "two keys", "no certificate", "incomplete"],
 )
 def test_incomplete_pem_is_refused(text: bytes, says: str) -> None:
     with pytest.raises(KeyStoreError, match=says):
