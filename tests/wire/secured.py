@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ START_TIMEOUT_S = 60
 class SecuredBroker:
     """A broker with one listener for each security protocol. Its log lines and its data are in a directory of the test."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, more: Mapping[str, str] | None = None, password: str = PASSWORD) -> None:
         authority = trustme.CA()
         self.trusted = store(directory / "ca.pem", authority.cert_pem.bytes().decode())
         server = store(directory / "server.pem", pem_of(authority.issue_cert("localhost", "127.0.0.1"), "of the key"))
@@ -46,11 +47,12 @@ class SecuredBroker:
                 f"{of}.plain.sasl.jaas.config": f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
                 f"{of}.oauthbearer.sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
             }
+        settings |= more or {}
         properties = directory / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self.log = directory / "log"
         command = [sys.executable, "-m", "ottla", "serve", str(properties), "--data-dir", str(directory / "data")]
-        command += ["--log-level", "debug", "--user", f"{USER}:{PASSWORD}", "--owner-pid", str(os.getpid())]
+        command += ["--log-level", "debug", "--user", f"{USER}:{password}", "--owner-pid", str(os.getpid())]
         with self.log.open("w") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._process.stdout is not None
