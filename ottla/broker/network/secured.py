@@ -123,6 +123,7 @@ class SecuredListener:
         except (MalformedCertificate, NoRuleMatches) as error:
             self._handshakes.failed(peer, f"the client's certificate has no principal: {error}")
             return None
+        log.debug("client_authenticated", principal=str(principal), peer=peer, listener=self.name)
         return Connection(self.ports, self.name, Certified(self, principal))
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:

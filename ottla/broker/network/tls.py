@@ -131,7 +131,8 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._connection_of = connection_of
         self._is_lost = False
         self._early = bytearray()
-        self._buffer = bytearray(EARLY_BYTES)
+        # A view, because asyncio's own TLS writes a second record into a slice of the buffer.
+        self._buffer = memoryview(bytearray(EARLY_BYTES))
         self._peer = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -187,7 +188,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -1,0 +1,203 @@
+"""Handshakes of TLS with raw sockets: certificates, data together with the last message, silence, and too many of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import uvloop
+
+from ottla.broker.config.security import SecurityProtocol, tls_settings
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.loop.env import RealEnv
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.network.tls import MAX_HANDSHAKES, Handshakes, TlsHandshake, server_context
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from tests.support import oracle
+from tests.wire.secured import SecuredBroker
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 30
+VERSIONS = request_frame(18, 3, 7, "c", ApiVersionsRequest(client_software_name="c", client_software_version="1"))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    started = SecuredBroker(tmp_path_factory.mktemp("secured"))
+    yield started
+    started.close()
+    assert not [line for line in started.logged() if line["level"] in ("error", "critical")]
+
+
+def connected(broker: SecuredBroker, protocol: str) -> socket.socket:
+    return socket.create_connection(broker.address(protocol), TIMEOUT_S)
+
+
+def read_response(channel: Any) -> Any:
+    data = b""
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+        piece = channel.recv(1 << 16)
+        assert piece, "the connection was closed"
+        data += piece
+    return decode_response_frame(18, 3, data[4:])[1]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_both_versions_of_tls_are_served(broker: SecuredBroker, version: ssl.TLSVersion) -> None:
+    context = broker.context(broker.own)
+    context.minimum_version = context.maximum_version = version
+    with connected(broker, "SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
+        channel.sendall(VERSIONS)
+        assert read_response(channel).error_code == 0
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_requests_together_with_the_end_of_the_handshake_are_answered(broker: SecuredBroker, count: int) -> None:
+    """The client's last message and its first requests leave in one segment, so the broker reads them at once."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    channel = broker.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with connected(broker, "SASL_SSL") as raw:
+        while True:
+            try:
+                channel.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                raw.sendall(outgoing.read())
+                incoming.write(raw.recv(1 << 16))
+        handshake = request_frame(17, 1, 7, "c", _handshake())
+        channel.write(handshake + _tokens(count))
+        raw.sendall(outgoing.read())
+        answers = b""
+        while answers.count(b"\0\0\0\x07") < 2:
+            incoming.write(raw.recv(1 << 16))
+            try:
+                answers += channel.read(1 << 16)
+            except ssl.SSLWantReadError:
+                continue
+        assert answers[4:10] == b"\0\0\0\x07\0\0"
+
+
+def _handshake() -> Any:
+    from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+    return SaslHandshakeRequest(mechanism="PLAIN")
+
+
+def _tokens(count: int) -> bytes:
+    from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+    from tests.wire.secured import PASSWORD, USER
+
+    token = request_frame(36, 2, 7, "c", SaslAuthenticateRequest(auth_bytes=f"\0{USER}\0{PASSWORD}".encode()))
+    return token + VERSIONS * count
+
+
+@pytest.mark.parametrize("which", ["none", "strange"])
+def test_client_without_a_trusted_certificate_is_disconnected(broker: SecuredBroker, which: str) -> None:
+    context = broker.context(None if which == "none" else broker.strange)
+    with (
+        connected(broker, "SSL") as raw,
+        pytest.raises((OSError, AssertionError)),
+        context.wrap_socket(raw, server_hostname="localhost") as channel,
+    ):
+        channel.sendall(VERSIONS)
+        read_response(channel)
+    oracle.wait_for(
+        "the broker logs the refusal",
+        lambda: [line["reason"] for line in broker.logged() if line["event"] == "tls_handshake_failed"],
+        lambda reasons: any("certificate" in reason for reason in reasons),
+    )
+
+
+@pytest.mark.parametrize("raw_bytes", [b"GET / HTTP/1.0\r\n\r\n", VERSIONS, struct.pack(">i", 1 << 30) + bytes(100)])
+def test_plain_client_is_disconnected(broker: SecuredBroker, raw_bytes: bytes) -> None:
+    with connected(broker, "SASL_SSL") as raw:
+        raw.sendall(raw_bytes)
+        assert raw.recv(1 << 16)[:1] in (b"", b"\x15")
+
+
+def test_unfinished_handshakes_have_a_limit(broker: SecuredBroker) -> None:
+    """Silent connections are closed after a time limit; beyond the limit new ones are closed at once."""
+    silent = [connected(broker, "SSL") for _ in range(MAX_HANDSHAKES + 20)]
+    try:
+        with contextlib.suppress(ConnectionError):
+            assert silent[-1].recv(1) == b""
+        # The other listeners still serve.
+        with connected(broker, "PLAINTEXT") as raw:
+            raw.sendall(VERSIONS)
+            assert read_response(raw).error_code == 0
+        with contextlib.suppress(ConnectionError):
+            assert silent[0].recv(1) == b""
+    finally:
+        for one in silent:
+            one.close()
+    reasons = {str(line.get("reason")) for line in broker.logged()}
+    assert "there are too many unfinished TLS handshakes" in reasons
+    assert "the handshake was not finished within 10 s" in reasons
+    context = broker.context(broker.own)
+    with connected(broker, "SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
+        channel.sendall(VERSIONS)
+        assert read_response(channel).error_code == 0
+
+
+def test_certificate_of_the_client_names_its_principal(broker: SecuredBroker) -> None:
+    context = broker.context(broker.own)
+    with connected(broker, "SSL") as raw, context.wrap_socket(raw, server_hostname="localhost") as channel:
+        channel.sendall(VERSIONS)
+        assert read_response(channel).error_code == 0
+    principals = {(line["listener"], line["principal"]) for line in broker.logged() if line["event"] == "client_authenticated"}
+    # The rule takes the common name.
+    assert ("SSL", "User:shop") in principals
+
+
+# both event loops
+
+
+class Echo(asyncio.BufferedProtocol):
+    """Sends back what it receives."""
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(1 << 16))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._transport.write(bytes(self._buffer[:nbytes]))
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_both_event_loops_upgrade_connections(new_loop: Any, broker: SecuredBroker, tmp_path: Path) -> None:
+    settings = BrokerConfig({"ssl.keystore.type": "PEM", "ssl.keystore.location": broker.strange})
+    context = server_context(tls_settings(settings, "SSL", SecurityProtocol.SSL, b"secret"))
+    handshakes = Handshakes(RepeatedErrors(RealEnv(), structlog.get_logger("connection")))
+
+    async def run() -> bytes:
+        def accept() -> asyncio.BufferedProtocol:
+            return TlsHandshake(context, handshakes, lambda transport: Echo())
+
+        server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=trusting)
+        writer.write(b"x" * 300_000)
+        echoed = await reader.readexactly(300_000)
+        writer.close()
+        server.close()
+        return echoed
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(asyncio.wait_for(run(), TIMEOUT_S)) == b"x" * 300_000
+    assert handshakes.count == 0
