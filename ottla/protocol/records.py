@@ -44,7 +44,7 @@ _LZ4_FAST = 1
 """The lz4 level that corresponds to Java's default: twenty times as fast as level 9, with 10% larger output."""
 _ENCODERS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lambda p: lz4_encode(p, level=_LZ4_FAST), ZSTD: zstd_encode}
 
-_OFFSET_AND_LENGTH = Struct(">qi")
+_OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
@@ -178,8 +178,7 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
 
 def assign(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Write base offset and leader epoch into a batch. The CRC does not cover these fields."""
-    length = _EPOCH.unpack_from(batch, 8)[0]
-    _OFFSET_AND_LENGTH.pack_into(batch, 0, base_offset, length)
+    _OFFSET.pack_into(batch, 0, base_offset)
     _EPOCH.pack_into(batch, 12, leader_epoch)
 
 

@@ -54,12 +54,25 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, last_epoch=NO_PRODUCER_EPOCH)
 
 
+class TxnRecord(LogRecord, gc=False, frozen=True):
+    """A record with the metadata from which this broker has encoded it.
+
+    The coordinator replays the metadata without decoding the record, as Kafka's coordinator does. ``metadata.last_epoch`` is not
+    part of the record.
+    """
+
+    metadata: TxnMetadata
+
+
 def key_record(transactional_id: str) -> bytes:
     return encode_record(transaction_log_key, TransactionLogKey(transactional_id), TXN_KEY_VERSION)
 
 
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
-    """Encode the record of a transactional id. ``flexible`` selects value version 1, used from transaction.version 1 on."""
+    """Encode the record of a transactional id. ``flexible`` selects value version 1, used from transaction.version 1 on.
+
+    The result is a `TxnRecord` unless the record loses fields, as version 0 does.
+    """
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -79,7 +92,10 @@ def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
         transaction_start_timestamp_ms=metadata.start_ms,
         client_transaction_version=metadata.client_version,
     )
-    return LogRecord(key_record(metadata.transactional_id), encode_record(transaction_log_value, value, 1 if flexible else 0))
+    key = key_record(metadata.transactional_id)
+    if not flexible:
+        return LogRecord(key, encode_record(transaction_log_value, value, 0))
+    return TxnRecord(key, encode_record(transaction_log_value, value, 1), metadata)
 
 
 def tombstone(transactional_id: str) -> LogRecord:
