@@ -8,8 +8,8 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import transaction_log_key, transaction_log_value
-from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from ottla.protocol.primitives import string
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
@@ -19,6 +19,7 @@ _STATE_AT = 16
 """The byte position of the state in a record's value, after the version, producer id, producer epoch and transaction timeout."""
 
 TXN_KEY_VERSION = 0
+_KEY_VERSION = TXN_KEY_VERSION.to_bytes(2, "big")
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
 """The highest epoch that a client can get. Epoch 32767 is used only for the abort that fences a client with this epoch."""
@@ -65,7 +66,8 @@ class TxnRecord(LogRecord, gc=False, frozen=True):
 
 
 def key_record(transactional_id: str) -> bytes:
-    return encode_record(transaction_log_key, TransactionLogKey(transactional_id), TXN_KEY_VERSION)
+    """The key of an id's records, as `encode_record` encodes a `TransactionLogKey`. Each transaction needs three."""
+    return _KEY_VERSION + string(transactional_id)
 
 
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
@@ -135,3 +137,9 @@ def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
         value.next_producer_epoch,
         value.client_transaction_version,
     )
+
+
+def check_encoded(record: TxnRecord) -> None:
+    """Assert that a restart decodes the metadata that the coordinator replays now."""
+    decoded, metadata = from_record(record)[1], record.metadata.logged()
+    assert decoded == metadata, f"a restart reads {decoded} instead of {metadata}"

@@ -15,7 +15,15 @@ import msgspec
 from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches
 from ottla.coordinator.transaction import transitions
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
-from ottla.coordinator.transaction.metadata import EXHAUSTED_EPOCH, TxnMetadata, TxnRecord, from_record, to_record, tombstone
+from ottla.coordinator.transaction.metadata import (
+    EXHAUSTED_EPOCH,
+    TxnMetadata,
+    TxnRecord,
+    check_encoded,
+    from_record,
+    to_record,
+    tombstone,
+)
 from ottla.coordinator.transaction.requests import (
     NO_TIMEOUT_MS,
     Ended,
@@ -287,7 +295,7 @@ class TransactionShard:
             metadata = record.metadata
             transactional_id = metadata.transactional_id
             if CHECKED.whole_states:
-                assert from_record(record) == (transactional_id, metadata.logged()), f"the log has another record than {metadata}"
+                check_encoded(record)
         else:
             transactional_id, metadata = from_record(record)
         self._early_commits.pop(transactional_id, None)
