@@ -2,7 +2,7 @@
 
 A broker without sockets, disk and clock handles the same requests again and again, so every figure is the same in each run, also on
 a busy machine. The table has bytecode instructions, calls of Python functions, and appends to files. ``--functions`` lists the
-functions with the most instructions in a transaction.
+functions with the most instructions.
 """
 
 from __future__ import annotations
@@ -167,6 +167,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--functions", type=int, default=0, metavar="COUNT", help="list the functions with the most instructions")
+    parser.add_argument("--of", default="transaction, 1 partition", help="what the functions are listed for: a name from the table")
     options = parser.parse_args()
     load = Load(partitions=64)
     kinds: dict[str, Callable[[], None]] = {
@@ -181,7 +182,7 @@ def main() -> int:
     console = Console(width=140)
     _print(console, ["", "instructions", "calls", "appends"], [[name, *figures.cells] for name, figures in counted.items()])
     if options.functions:
-        rows = counted["transaction, 1 partition"].functions(options.functions)
+        rows = counted[options.of].functions(options.functions)
         _print(console, ["function", "instructions", "calls"], rows)
     load.broker.abandon()
     return 0
