@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 
 import msgspec
@@ -334,10 +335,16 @@ _MARKER_RECORD_HEAD = bytes((0x20, 0, 0, 0, 0x08))
 
 def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
     """The control batch that ends a transaction in one partition (EndTransactionMarker)."""
+    return bytearray(_marker_batch(marker, timestamp_ms))
+
+
+@lru_cache(maxsize=16)
+def _marker_batch(marker: EndTxnMarker, timestamp_ms: int) -> bytes:
+    """The batch without offset and leader epoch, which is the same in all partitions of a transaction."""
     control = ControlType.COMMIT if marker.commit else ControlType.ABORT
     record = _MARKER_RECORD_HEAD + _CONTROL_KEY.pack(0, control) + b"\x0c" + _MARKER_VALUE.pack(0, marker.coordinator_epoch) + b"\0"
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT
-    return pack_batch(
+    batch = pack_batch(
         BatchHeader(
             base_offset=0,
             batch_length=0,
@@ -355,6 +362,7 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
         ),
         record,
     )
+    return bytes(batch)
 
 
 def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> EndTxnMarker | None:
