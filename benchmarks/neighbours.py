@@ -1,6 +1,10 @@
 """Compares ottla with other brokers for tests, as far as they run without a container engine: ``python -m benchmarks.neighbours``.
 
 Each is started a few times on this machine, asked for its APIs, and tried with a stock client. docs/comparison.md has the table.
+
+``--transactions`` compares transactions of Java producers (transaction.version 2, two records in two partitions) at ottla and at
+kfake with its data on disk instead. The two run turn about, each on a new directory and after the same warm-up. The table has the
+ratio of each pair, and the processor time of a transaction.
 """
 
 from __future__ import annotations
@@ -14,13 +18,15 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.brokers import memory_mib, wait_for_metadata
+from benchmarks.brokers import cpu_s, memory_mib, wait_for_metadata
+from benchmarks.workloads import Size, create_topic, java_transactions
 from ottla import Broker
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.raw_client import RawClient
@@ -68,8 +74,18 @@ def apache_kafka() -> Iterator[tuple[str, int]]:
 Starting = Callable[[], contextlib.AbstractContextManager[tuple[str, int]]]
 
 
+def _kfake() -> str:
+    return str(go.built(Path(__file__).parent / "kfake"))
+
+
+@contextlib.contextmanager
+def kfake_on_disk() -> Iterator[tuple[str, int]]:
+    with tempfile.TemporaryDirectory() as directory, process([_kfake(), directory]) as running:
+        yield running
+
+
 def subjects() -> dict[str, Starting]:
-    kfake = str(go.built(Path(__file__).parent / "kfake"))
+    kfake = _kfake()
     return {
         "ottla": ottla,
         "Apache Kafka": apache_kafka,
@@ -143,11 +159,63 @@ def apis(bootstrap: str) -> int:
         return len(client.call(ApiVersionsRequest(), 0).api_keys)
 
 
+@dataclass(slots=True, frozen=True)
+class Served:
+    """A broker under load."""
+
+    bootstrap: str
+    pid: int
+
+
+@dataclass(slots=True, frozen=True)
+class Rate:
+    """Transactions per second, and the broker's processor time for one transaction in ms."""
+
+    per_s: float
+    cpu_ms: float
+
+
+def transaction_rate(start: Starting, producers: int, size: Size) -> Rate:
+    with start() as (bootstrap, pid):
+        wait_for_metadata(bootstrap)
+        served = Served(bootstrap, pid)
+        for topic in ("warm-up", "t"):
+            create_topic(served, topic)
+        java_transactions(served, "warm-up", producers, 0, size.seconds(3))
+        run_s, before_s = size.seconds(8), cpu_s(pid)
+        per_s, _, _ = java_transactions(served, "t", producers, 0, run_s)
+        return Rate(per_s, (cpu_s(pid) - before_s) / (per_s * run_s) * 1_000)
+
+
+def compare_transactions(console: Console, pairs: int, size: Size) -> None:
+    names = ["producers", "kfake on disk (1/s)", "ottla (1/s)", "ratio, median", "ratio, pair by pair"]
+    names += ["kfake, processor time (ms)", "ottla, processor time (ms)"]
+    console.print(f"| {' | '.join(names)} |")
+    console.print("|--:" * len(names) + "|")
+    for producers in (1, 8):
+        rates: dict[Starting, list[Rate]] = {kfake_on_disk: [], ottla: []}
+        for number in track(range(pairs), f"{producers} producers", console=Console(stderr=True), transient=True):
+            for start in list(rates) if number % 2 == 0 else list(rates)[::-1]:
+                rates[start].append(transaction_rate(start, producers, size))
+        theirs, ours = rates.values()
+        ratios = [o.per_s / t.per_s for o, t in zip(ours, theirs, strict=True)]
+        per_s = [f"{statistics.median(rate.per_s for rate in side):,.0f}" for side in (theirs, ours)]
+        cpu_ms = [f"{statistics.median(rate.cpu_ms for rate in side):.2f}" for side in (theirs, ours)]
+        each = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        console.print(f"| {producers} | {' | '.join(per_s)} | {statistics.median(ratios):.2f} | {each} | {' | '.join(cpu_ms)} |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--transactions", action="store_true", help="compare transactions per second with kfake on disk instead")
+    parser.add_argument("--pairs", type=int, default=5, help="runs of each broker with --transactions")
+    parser.add_argument("--scale", type=float, default=1.0, help="length of these runs; 1.0 is 8 s")
     options = parser.parse_args()
     console = Console(width=160)
+    if options.transactions:
+        compare_transactions(console, options.pairs, Size(options.scale))
+        return 0
     names = ("APIs", "ready (s), median", "resident memory (MiB)", *(probe.__name__.replace("_", " ") for probe in PROBES))
     console.print(f"| | {' | '.join(names)} |")
     console.print("|---" * (len(names) + 1) + "|")

@@ -1,4 +1,5 @@
-// Serves a cluster of kfake's of one broker, prints its address, and ends with its input.
+// Serves a cluster of kfake's of one broker, prints its address, and ends with its input. Stores records in memory, or in the
+// directory that is its argument.
 package main
 
 import (
@@ -10,7 +11,11 @@ import (
 )
 
 func main() {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.AllowAutoTopicCreation())
+	options := []kfake.Opt{kfake.NumBrokers(1), kfake.AllowAutoTopicCreation()}
+	if len(os.Args) > 1 {
+		options = append(options, kfake.DataDir(os.Args[1]))
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

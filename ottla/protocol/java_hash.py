@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from operator import mul
 
 _BLOCK = 256
@@ -34,7 +35,12 @@ def id_work(text: str) -> int:
     return 5 + len(text) // HASHED_CHARACTERS
 
 
+SHORT_CHARACTERS = 128
+"""Maximum length of an id whose hash is remembered, which bounds the memory of `_remembered_hash` to about 1 MB."""
+_remembered_hash = lru_cache(maxsize=2_000)(java_hash)
+
+
 def partition_for(key: str, partition_count: int) -> int:
     """The coordinator partition of a group or transactional id (Utils.abs(key.hashCode) % count)."""
-    value = java_hash(key)
+    value = _remembered_hash(key) if len(key) <= SHORT_CHARACTERS else java_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

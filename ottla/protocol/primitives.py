@@ -341,11 +341,14 @@ def length(count: int) -> bytes:
     return _pack_i(count)
 
 
-def put_tags(put: Put, tags: list[tuple[int, list[Buffer]]]) -> None:
+def tagged_field(tag: int, parts: list[Buffer]) -> bytes:
+    """A tagged field: its tag, the size of its value, and the value."""
+    size = sum(map(len, parts))
+    return b"".join((_ONE_BYTE[tag] if tag < 0x80 else uvarint(tag), _ONE_BYTE[size] if size < 0x80 else uvarint(size), *parts))
+
+
+def put_tags(put: Put, tags: list[Buffer]) -> None:
+    """Write a section of tagged fields, each with its tag and size."""
     put(_ONE_BYTE[len(tags)])
-    for tag, parts in tags:
-        size = sum(map(len, parts))
-        put(_ONE_BYTE[tag] if tag < 0x80 else uvarint(tag))
-        put(_ONE_BYTE[size] if size < 0x80 else uvarint(size))
-        for part in parts:
-            put(part)
+    for tag in tags:
+        put(tag)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 
 import msgspec
@@ -44,7 +45,7 @@ _LZ4_FAST = 1
 """The lz4 level that corresponds to Java's default: twenty times as fast as level 9, with 10% larger output."""
 _ENCODERS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lambda p: lz4_encode(p, level=_LZ4_FAST), ZSTD: zstd_encode}
 
-_OFFSET_AND_LENGTH = Struct(">qi")
+_OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
@@ -178,8 +179,7 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
 
 def assign(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Write base offset and leader epoch into a batch. The CRC does not cover these fields."""
-    length = _EPOCH.unpack_from(batch, 8)[0]
-    _OFFSET_AND_LENGTH.pack_into(batch, 0, base_offset, length)
+    _OFFSET.pack_into(batch, 0, base_offset)
     _EPOCH.pack_into(batch, 12, leader_epoch)
 
 
@@ -335,10 +335,16 @@ _MARKER_RECORD_HEAD = bytes((0x20, 0, 0, 0, 0x08))
 
 def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
     """The control batch that ends a transaction in one partition (EndTransactionMarker)."""
+    return bytearray(_marker_batch(marker, timestamp_ms))
+
+
+@lru_cache(maxsize=16)
+def _marker_batch(marker: EndTxnMarker, timestamp_ms: int) -> bytes:
+    """The batch without offset and leader epoch, which is the same in all partitions of a transaction."""
     control = ControlType.COMMIT if marker.commit else ControlType.ABORT
     record = _MARKER_RECORD_HEAD + _CONTROL_KEY.pack(0, control) + b"\x0c" + _MARKER_VALUE.pack(0, marker.coordinator_epoch) + b"\0"
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT
-    return pack_batch(
+    batch = pack_batch(
         BatchHeader(
             base_offset=0,
             batch_length=0,
@@ -356,6 +362,7 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
         ),
         record,
     )
+    return bytes(batch)
 
 
 def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> EndTxnMarker | None:

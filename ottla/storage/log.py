@@ -234,14 +234,17 @@ class Log:
 
     def segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
         self.check_writable()
+        segments = self.segments
+        if not segments:
+            self._create(now_ms)
+            return self.segments[-1]
+        newest = segments[-1]
         if abs(now_ms - self._checked_ms) >= FILE_CHECK_MS:
             self._checked_ms = now_ms
-            for newest in self.segments[-1:]:
-                newest.log.check()
-        if not self.segments:
-            self._create(now_ms)
-        elif self.active.should_roll(size, last_offset, timestamp_ms, now_ms, self.config):
-            self.roll(now_ms)
+            newest.log.check()
+        if not newest.should_roll(size, last_offset, timestamp_ms, now_ms, self.config):
+            return newest
+        self.roll(now_ms)
         return self.segments[-1]
 
     def check_online(self) -> None:

@@ -143,10 +143,11 @@ class Segment:
         if size_bytes > config.segment_bytes - size:
             return True
         since = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 else now_ms - self.created_ms
-        if since > config.max_segment_ms:
+        if (since > config.segment_ms or since > config.max_compaction_lag_ms) and since > config.max_segment_ms:
             return True
+        # An index entry is smaller than its batch, so the indexes of a log that is smaller than the limit are not full.
         full = config.segment_index_bytes
-        if self.offset_index.size_bytes + 8 > full or self.time_index.size_bytes + 12 > full:
+        if size_bytes > full and (self.offset_index.size_bytes + 8 > full or self.time_index.size_bytes + 12 > full):
             return True
         return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
 

@@ -95,7 +95,7 @@ MUTANTS = [
         new="key = (partition.log.topic, partition.log.partition)\n"
         "passed = globals().setdefault('_PASSED', set())\n"
         "if (key, header.producer_id, header.producer_epoch) in passed:\n"
-        "    return\n"
+        "    return False\n"
         "passed.add((key, header.producer_id, header.producer_epoch))",
         caught_by="NET-14",
     ),

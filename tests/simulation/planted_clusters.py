@@ -26,7 +26,7 @@ CLUSTER = [
     planted(
         "a coordinator answers before the high watermark",
         "ottla/broker/network/wait_committed.py",
-        "once_committed",
+        "response_once_committed",
         "position.end_offset > partition.log.high_watermark",
         "False",
     ),

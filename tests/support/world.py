@@ -78,7 +78,8 @@ class ShardWorld(ABC, Generic[S]):
         for record in result.records:
             if producer_id >= 0:
                 self.producer_ids[len(self.log)] = producer_id
-            self.log.append(record)
+            # A reload reads the bytes, as after a restart, even if the record also has what it was encoded from.
+            self.log.append(LogRecord(record.key, record.value))
             self.replay(self.shard, record, len(self.log) - 1)
         for effect in sorted(result.effects, key=lambda effect: isinstance(effect, AnswerMember)):
             if isinstance(effect, AnswerMember):

@@ -35,6 +35,8 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
 RETRY_MS = 100
+RETRY_AFTER_BUG_MS = 1_000
+"""Delay before pending markers are sent again after an unexpected exception. The next attempt may raise it again."""
 MARKERS_AT_ONCE = 40
 """Number of markers of one transaction that are written without a pause (`each` with the cost of a marker)."""
 RETRIABLE_MARKER_CODES = {
@@ -69,14 +71,15 @@ class MarkerTransport(Protocol):
 class _PendingMarkers:
     """The partitions of one decided transaction that have no marker yet, and the pause that ends when there are none left.
 
-    ``written`` ends with False when the shard is dropped.
+    ``written`` ends with False when the shard is dropped. ``is_retry_due``: all are sent again soon, after a bug.
     """
 
-    __slots__ = ("partitions", "written")
+    __slots__ = ("is_retry_due", "partitions", "written")
 
     def __init__(self, partitions: frozenset[TopicPartition]) -> None:
         self.partitions = partitions
         self.written: Pause[bool] | None = None
+        self.is_retry_due = False
 
 
 class _Sending(msgspec.Struct, kw_only=True):
@@ -164,20 +167,45 @@ class MarkerSender:
         return await pending.written
 
     def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
-        if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
-            self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
-        else:
-            sending = self._began(metadata.transactional_id)
-            self._stepping.run(self._send_many(shard, metadata, partitions, sending))
+        try:
+            if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
+                self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
+            else:
+                sending = self._began(metadata.transactional_id)
+                self._stepping.run(self._send_many(shard, metadata, partitions, sending))
+        except Exception:
+            self._failed(shard, metadata)
 
     async def _send_many(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition], sending: _Sending
     ) -> None:
         addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
-        await in_thread(lambda: addressed.append(self._addressed(shard, metadata, partitions)))
-        if self._is_current(shard, metadata):
-            self._send_to(shard, metadata, *addressed[0])
-        self._ended(metadata.transactional_id, sending)
+        try:
+            await in_thread(lambda: addressed.append(self._addressed(shard, metadata, partitions)))
+            if self._is_current(shard, metadata):
+                self._send_to(shard, metadata, *addressed[0])
+        except Exception:
+            self._failed(shard, metadata)
+        finally:
+            self._ended(metadata.transactional_id, sending)
+
+    def _failed(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Send all pending markers again after an unexpected exception. Called in an ``except`` block.
+
+        Without this, the transaction would stay in a Prepare state until a restart. A marker that is sent twice does no harm.
+        """
+        self._lifecycle.bug("markers_failed", transactional_id=metadata.transactional_id)
+        pending = self._pending.get(metadata.transactional_id)
+        if pending is None or pending.is_retry_due:
+            return
+        pending.is_retry_due = True
+
+        def retry() -> None:
+            pending.is_retry_due = False
+            if self._pending.get(metadata.transactional_id) is pending:
+                self._retry(shard, metadata, pending.partitions)
+
+        self._env.call_later(RETRY_AFTER_BUG_MS, retry)
 
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
@@ -242,6 +270,8 @@ class MarkerSender:
                 answered: Pause[WriteTxnMarkersResponse] = Pause(is_parked=True)
                 self._transport.write_txn_markers(WriteTxnMarkersRequest([one]), answered.end)
                 self._answered(shard, metadata, await answered)
+        except Exception:
+            self._failed(shard, metadata)
         finally:
             self._ended(metadata.transactional_id, sending)
         if latch is not None:
@@ -275,6 +305,13 @@ class MarkerSender:
         return None
 
     def _answered(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+        try:
+            self._evaluate(shard, metadata, response)
+        except Exception:
+            self._failed(shard, metadata)
+
+    def _evaluate(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+        """Remove the written markers from the pending ones, and send those with a retriable error again later."""
         written, again = set[TopicPartition](), set[TopicPartition]()
         refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:

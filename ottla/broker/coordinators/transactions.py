@@ -293,7 +293,7 @@ class Transactions:
         if latch is not None:
             raise DecisionDelayed(latch)
 
-    async def once_committed(self, transactional_id: str) -> bool:
+    async def once_state_committed(self, transactional_id: str) -> bool:
         """Wait until the state of a transactional id is committed and durable. Returns False if it may be lost."""
         try:
             partition_log = self._shard(transactional_id)[1].partition.log

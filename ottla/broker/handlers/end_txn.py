@@ -32,7 +32,7 @@ async def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) 
         identity = await _decided(ports, request, context)
     except KafkaError as error:
         # The error reveals the coordinator's state, which may not be committed or durable yet.
-        is_certain = await ports.transactions.once_committed(request.transactional_id)
+        is_certain = await ports.transactions.once_state_committed(request.transactional_id)
         return failed(request, context.version, error.code if is_certain else Code.NOT_COORDINATOR)
     if not await ports.transactions.once_ended(request.transactional_id):
         # Another broker now leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).

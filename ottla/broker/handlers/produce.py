@@ -24,10 +24,9 @@ from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.verification import Verification
-from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, join_partitions, verdict_on_refused, verify
+from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, error_of_refused, join_partitions, verify
+from ottla.broker.handlers.support.checked_batch import CheckedBatch, RefusedBatch, check_batch, is_current
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
-from ottla.broker.handlers.support.produce_compression import recompressed, target_of
-from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
 from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.support.refused_batch import report_refused
 from ottla.broker.hooks.transaction_history import TransactionListener
@@ -50,27 +49,12 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.protocol.record_stream import RecordStream
-from ottla.protocol.records import (
-    HEADER_BYTES,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    BatchHeader,
-    check_produced,
-    correct_timestamps,
-    produced_crc,
-)
-from ottla.protocol.steps import Pace, Pause, in_thread, next_turn
-from ottla.protocol.validation import Rules, check_in_steps, check_records
-from ottla.storage.config import AS_PRODUCED
+from ottla.protocol.steps import Pace, next_turn
 
-ZSTD_FROM = 7
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
 """The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
 inflated payload."""
-CRC_AT_ONCE_BYTES = 1 << 20
-"""The CRC of a larger batch is computed in a worker thread."""
 
 
 class Ports(Protocol):
@@ -88,7 +72,7 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-class _Asked(msgspec.Struct, kw_only=True):
+class RequestState(msgspec.Struct, kw_only=True):
     """The values that all batches of one request share."""
 
     ports: Ports
@@ -98,13 +82,12 @@ class _Asked(msgspec.Struct, kw_only=True):
     allowance: Allowance
     has_waited: bool = False
     """Whether the request has waited for its transaction's coordinator (`Verification.join`)."""
-    appended: list[AppendedTo] = []
-    results: list[PartitionProduceResponse] = []
-    """The results in the response of the batches in ``appended``."""
+    unreplicated: list[tuple[AppendedTo, PartitionProduceResponse]] = []
+    """The batches for which an acks=all request waits until all in-sync replicas have them, each with its result."""
 
 
 async def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    asked = _Asked(
+    state = RequestState(
         ports=ports,
         context=context,
         transactional_id=request.transactional_id,
@@ -114,16 +97,16 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     leaderships_lost = ports.barrier.leaderships_lost
     if _is_simple(ports, context, request):
         topic = request.topic_data[0]
-        results = [await _append_one(asked, topic, topic.partition_data[0])]
+        results = [await _append_one(state, topic, topic.partition_data[0])]
         response = ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)])
     else:
-        response = await _append_all(asked, request)
+        response = await _append_all(state, request)
     if not request.acks:
         return None
     if ports.cluster.is_alone:
         return response
     if request.acks == ACKS_ALL:
-        await _replicated(asked, leaderships_lost, request.timeout_ms)
+        await _wait_for_replicas(state, leaderships_lost, request.timeout_ms)
     return with_produce_endpoints(ports, context.listener, response)
 
 
@@ -135,12 +118,12 @@ def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -
     return request.transactional_id is not None or transactional_producer_of(ports, context, topic, topic.partition_data[0]) is None
 
 
-async def _append_all(asked: _Asked, request: ProduceRequest) -> ProduceResponse:
+async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceResponse:
     """Check the request as a whole, then append one batch after the other. Other work runs between those of a large request."""
-    pace, allowance, work = Pace(), asked.allowance, 0
-    refused = await whole_refusal(asked.ports, asked.context, request, pace)
+    pace, allowance, work = Pace(), state.allowance, 0
+    refused = await whole_refusal(state.ports, state.context, request, pace)
     if request.transactional_id is not None and refused is Code.NONE:
-        asked.has_waited = await join_partitions(asked.ports, asked.context, request, pace)
+        state.has_waited = await join_partitions(state.ports, state.context, request, pace)
     responses = []
     for topic in request.topic_data:
         # The last entry of a repeated partition wins.
@@ -158,175 +141,72 @@ async def _append_all(asked: _Asked, request: ProduceRequest) -> ProduceResponse
             if refused is not Code.NONE:
                 results.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
             else:
-                results.append(await _append_one(asked, topic, data))
+                results.append(await _append_one(state, topic, data))
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
         if results:
             responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
     return ProduceResponse(responses)
 
 
-async def _replicated(asked: _Asked, leaderships_lost: int, timeout_ms: int) -> None:
+async def _wait_for_replicas(state: RequestState, leaderships_lost: int, timeout_ms: int) -> None:
     """Wait until all in-sync replicas have the batches (DelayedProduce). The result of each depends only on its own partition."""
-    codes = await replicated(asked.ports.barrier, asked.ports.timers, asked.appended, leaderships_lost, timeout_ms)
-    for (partition, _), result, code in zip(asked.appended, asked.results, codes, strict=True):
+    appended = [appended for appended, _ in state.unreplicated]
+    codes = await replicated(state.ports.barrier, state.ports.timers, appended, leaderships_lost, timeout_ms)
+    for ((partition, _), result), code in zip(state.unreplicated, codes, strict=True):
         result.error_code = code
         if code is Code.NOT_LEADER_OR_FOLLOWER:
             result.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
-async def _append_one(asked: _Asked, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+async def _append_one(state: RequestState, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
     """Check, verify and append one batch; returns its result.
 
-    The batch is checked again if its topic's configs have changed during a long check, and after the coordinator of its transaction
-    has answered.
+    Nothing runs between the end of the verification and the append. If the verification has waited, and the partition or its
+    configs have changed meanwhile, the batch is checked again.
     """
-    ports, context, allowance = asked.ports, asked.context, asked.allowance
+    ports, context, transactional_id = state.ports, state.context, state.transactional_id
+    left_bytes = state.allowance.left_bytes
     while True:
-        partition: Partition | None = None
-        left_bytes, is_checked = allowance.left_bytes, False
+        checked = await check_batch(ports, context, topic, data, state.allowance)
+        if isinstance(checked, RefusedBatch):
+            error = await error_of_refused(ports, context, transactional_id, data.records, checked, has_waited=state.has_waited)
+            return _refused(state, data, checked.partition, error)
         try:
-            is_large = len(data.records or b"") > CRC_AT_ONCE_BYTES
-            crc = await _crc_aside(data) if is_large else None
-            partition = partition_of(ports, context, topic, data.index)
-            batch, header = _batch(context, data, crc)
-            max_timestamp_ms = _check_at_once(asked, partition, batch, header)
-            if max_timestamp_ms is None:
-                config = partition.log.config
-                batch, header, max_timestamp_ms = await _check_in_steps(asked, partition, batch, header)
-                partition = partition_of(ports, context, topic, data.index)
-                if partition.log.config != config:
-                    allowance.left_bytes = left_bytes
-                    continue
-            is_checked = True
-            outcome: PartitionProduceResponse | Pause[None] | KafkaError = _append(
-                asked, partition, batch, header, max_timestamp_ms
-            )
+            if transactional_id is not None and checked.is_in_transaction:
+                partition, header = checked.partition, checked.header
+                if await verify(ports, context, transactional_id, partition, header, has_waited=state.has_waited):
+                    state.has_waited = True
+                    if not is_current(ports, context, topic, data.index, checked):
+                        state.allowance.left_bytes = left_bytes
+                        continue
+            return _append(state, checked)
         except KafkaError as error:
-            outcome = error if is_checked else _verdict(asked, data, partition, error)
-        if isinstance(outcome, PartitionProduceResponse):
-            return outcome
-        if isinstance(outcome, KafkaError):
-            _report(asked, data, partition, outcome)
-            return refused_partition(data.index, outcome, partition)
-        allowance.left_bytes = left_bytes
-        await outcome
-        asked.has_waited = True
+            return _refused(state, data, checked.partition, error)
 
 
-def _verdict(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> KafkaError | Pause[None]:
-    context, transactional_id, has_waited = asked.context, asked.transactional_id, asked.has_waited
-    return verdict_on_refused(asked.ports, context, transactional_id, partition, data.records, error, has_waited=has_waited)
+def _refused(
+    state: RequestState, data: PartitionProduceData, partition: Partition | None, error: KafkaError
+) -> PartitionProduceResponse:
+    listener = state.ports.transaction_listener
+    if state.transactional_id and listener is not None:
+        report_refused(listener, state.ports.clock, state.context, state.transactional_id, data, partition, error.code)
+    return refused_partition(data.index, error, partition)
 
 
-def _report(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> None:
-    """Report a refused batch to the listener of transaction histories."""
-    listener = asked.ports.transaction_listener
-    if asked.transactional_id and listener is not None:
-        report_refused(listener, asked.ports.clock, asked.context, asked.transactional_id, data, partition, error.code)
-
-
-async def _crc_aside(data: PartitionProduceData) -> int:
-    """The CRC of a large batch, computed in a worker thread."""
-    records, crcs = data.records or b"", list[int]()
-    await in_thread(lambda: crcs.append(produced_crc(records)))
-    return crcs[0]
-
-
-def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
-    """The batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
-    records = data.records
-    if records is None:
-        raise BeforeTheLog(Code.INVALID_RECORD, "the partition's records are null")
-    batch = records if type(records) is memoryview else memoryview(bytearray(records))
-    try:
-        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM, crc=crc)
-    except KafkaError as error:
-        raise BeforeTheLog(error.code, error.message) from None
-
-
-def _check_at_once(asked: _Asked, partition: Partition, batch: memoryview, header: BatchHeader) -> int | None:
-    """Check the records of a small batch; returns their largest timestamp, or None for a batch that `_check_in_steps` must check.
-
-    The records of a batch that the log will refuse for its size are neither checked nor inflated.
-    """
-    config = partition.log.config
-    if config.compression_type != AS_PRODUCED and target_of(config, header) is not None:
-        return None
-    if not partition.log.accepts_size(len(batch)):
-        return header.max_timestamp_ms
-    return check_records(batch, header, _rules(asked.ports, partition), asked.allowance)
-
-
-async def _check_in_steps(
-    asked: _Asked, partition: Partition, batch: memoryview, header: BatchHeader
-) -> tuple[memoryview, BatchHeader, int]:
-    """Check a batch of any size, and recompress it if its topic demands that. Returns the batch, its header and largest timestamp.
-
-    As in Kafka, max.message.bytes limits the batch before and after recompression, segment.bytes only the stored batch.
-    """
-    ports, allowance = asked.ports, asked.allowance
-    config, left_bytes = partition.log.config, allowance.left_bytes
-    target = target_of(config, header)
-    if not partition.log.accepts_size(len(batch)) and (target is None or len(batch) > config.max_message_bytes):
-        return batch, header, header.max_timestamp_ms
-    max_timestamp_ms = await _check_aside(ports, batch, header, _rules(ports, partition), allowance)
-    if target is not None:
-        inflated_bytes = left_bytes - allowance.left_bytes if header.compression else len(batch) - HEADER_BYTES
-        batch, header = await recompressed(ports, batch, header, target, inflated_bytes, config.max_message_bytes)
-    return batch, header, max_timestamp_ms
-
-
-def _append(
-    asked: _Asked, partition: Partition, batch: memoryview, header: BatchHeader, max_timestamp_ms: int
-) -> PartitionProduceResponse | Pause[None]:
-    """Verify and append a batch whose records were checked. May return the `Pause` of `verify`. Raises `KafkaError`."""
-    log = partition.log
-    if not log.config.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
-        header = correct_timestamps(batch, max_timestamp_ms)
-    context, transactional_id = asked.context, asked.transactional_id
-    # As in Kafka, a batch without a producer id belongs to no transaction, even if its transactional bit is set.
-    if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT and header.producer_id >= 0:
-        pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=asked.has_waited)
-        if pause is not None:
-            return pause
-    implicit_add = context.version >= IMPLICIT_ADD_FROM and transactional_id is not None
-    appended = partition.append(batch, header, implicit_add=implicit_add, acks=asked.acks)
+def _append(state: RequestState, checked: CheckedBatch) -> PartitionProduceResponse:
+    """Append a batch that was checked and verified; returns its result. Raises `KafkaError`."""
+    partition = checked.partition
+    implicit_add = state.context.version >= IMPLICIT_ADD_FROM and state.transactional_id is not None
+    appended = partition.append(checked.batch, checked.header, implicit_add=implicit_add, acks=state.acks)
     result = PartitionProduceResponse(
-        index=log.partition,
+        index=partition.log.partition,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
-        log_start_offset=log.log_start_offset,
+        log_start_offset=partition.log.log_start_offset,
     )
-    if asked.acks == ACKS_ALL and not asked.ports.cluster.is_alone:
-        asked.appended.append(AppendedTo(partition, appended.last_offset + 1))
-        asked.results.append(result)
+    if state.acks == ACKS_ALL and not state.ports.cluster.is_alone:
+        state.unreplicated.append((AppendedTo(partition, appended.last_offset + 1), result))
     return result
-
-
-def _rules(ports: Ports, partition: Partition) -> Rules:
-    log, now_ms = partition.log, ports.clock.now_ms()
-    config = log.config
-    return Rules(
-        partition=log.name,
-        keys_wanted=config.is_compacted,
-        is_append_time=config.is_append_time,
-        earliest_ms=now_ms - config.message_timestamp_before_max_ms,
-        latest_ms=now_ms + config.message_timestamp_after_max_ms,
-        max_record_bytes=config.max_decompressed_message_bytes,
-    )
-
-
-async def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> int:
-    """Check a large batch in steps; returns its largest timestamp. Waits for memory from the shared budget."""
-    stream, memory = RecordStream(batch, header, allowance, max_record_bytes=rules.max_record_bytes), ports.inflating
-    await memory.take(stream.memory_bytes)
-    left_bytes = allowance.left_bytes
-    try:
-        checked_ms = await check_in_steps(batch, header, rules, allowance, stream)
-    finally:
-        memory.give(stream.memory_bytes)
-        ports.counters.inflated_bytes += left_bytes - allowance.left_bytes
-    return checked_ms
 
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:

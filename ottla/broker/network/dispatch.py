@@ -16,7 +16,7 @@ from ottla.broker.loop.env import Clock
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.network.answers import merged
 from ottla.broker.network.request_history import Reporter, reporter
-from ottla.broker.network.wait_committed import once_committed
+from ottla.broker.network.wait_committed import response_once_committed
 from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
@@ -219,7 +219,7 @@ class Dispatcher:
         handled = self._handled(route, request)
         if not barrier.is_replicated or api.waits_for is not WaitsFor.COORDINATORS:
             return handled
-        return once_committed(barrier, handled, lambda code: api.failed(request, route.context.version, code))
+        return response_once_committed(barrier, handled, lambda code: api.failed(request, route.context.version, code))
 
     async def _handled(self, route: Route, request: Any) -> Any:
         report = route.report

@@ -18,7 +18,7 @@ Refusal = Callable[[Code], Any]
 """The response that refuses a request with an error."""
 
 
-async def once_committed(barrier: Barrier, handled: Steps[Any], refusal: Refusal) -> Any:
+async def response_once_committed(barrier: Barrier, handled: Steps[Any], refusal: Refusal) -> Any:
     """Handle a request, and delay its response until the logs that it depends on (`Barrier.depend_on`) are committed.
 
     If another broker leads such a partition by then, the response is NOT_COORDINATOR.

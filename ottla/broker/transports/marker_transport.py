@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -122,7 +123,13 @@ class LeaderTransport:
 
         self._under_way.add(broker_id)
         request = WriteTxnMarkersRequest([part.marker for part in parts])
-        peer.send(request, answered, timeout_ms=TIMEOUT_MS, least_version=LEAST_VERSION)
+        try:
+            peer.send(request, answered, timeout_ms=TIMEOUT_MS, least_version=LEAST_VERSION)
+        except Exception:
+            # After a bug the markers are sent again, and later markers for this broker must not wait for a response.
+            self._under_way.discard(broker_id)
+            self._answered(broker_id, parts, "the request could not be sent")
+            raise
 
     def _answered(self, broker_id: int, parts: list[_Part], answer: WriteTxnMarkersResponse | str) -> None:
         codes: dict[int, dict[TopicPartition, int]] = {}
@@ -135,10 +142,13 @@ class LeaderTransport:
                 for topic in result.topics:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
-        for part in parts:
-            # A marker without a result may or may not be written. It is sent again, which does no harm.
-            part.on_response(_answer(part.marker, codes.get(part.marker.producer_id, {}), Code.REQUEST_TIMED_OUT))
-        self._send(broker_id)
+        # The stack calls back in reverse order, and goes on after a callback that fails.
+        with ExitStack() as callbacks:
+            callbacks.callback(self._send, broker_id)
+            for part in reversed(parts):
+                # A marker without a result may or may not be written. It is sent again, which does no harm.
+                answer_of_part = _answer(part.marker, codes.get(part.marker.producer_id, {}), Code.REQUEST_TIMED_OUT)
+                callbacks.callback(part.on_response, answer_of_part)
 
 
 def _answer(marker: WritableTxnMarker, codes: Mapping[TopicPartition, int], otherwise: Code) -> WriteTxnMarkersResponse:

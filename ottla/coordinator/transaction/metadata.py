@@ -8,8 +8,8 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import transaction_log_key, transaction_log_value
-from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from ottla.protocol.primitives import string
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
@@ -19,6 +19,7 @@ _STATE_AT = 16
 """The byte position of the state in a record's value, after the version, producer id, producer epoch and transaction timeout."""
 
 TXN_KEY_VERSION = 0
+_KEY_VERSION = TXN_KEY_VERSION.to_bytes(2, "big")
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
 """The highest epoch that a client can get. Epoch 32767 is used only for the abort that fences a client with this epoch."""
@@ -54,12 +55,26 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, last_epoch=NO_PRODUCER_EPOCH)
 
 
+class TxnRecord(LogRecord, gc=False, frozen=True):
+    """A record with the metadata from which this broker has encoded it.
+
+    The coordinator replays the metadata without decoding the record, as Kafka's coordinator does. ``metadata.last_epoch`` is not
+    part of the record.
+    """
+
+    metadata: TxnMetadata
+
+
 def key_record(transactional_id: str) -> bytes:
-    return encode_record(transaction_log_key, TransactionLogKey(transactional_id), TXN_KEY_VERSION)
+    """The key of an id's records, as `encode_record` encodes a `TransactionLogKey`. Each transaction needs three."""
+    return _KEY_VERSION + string(transactional_id)
 
 
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
-    """Encode the record of a transactional id. ``flexible`` selects value version 1, used from transaction.version 1 on."""
+    """Encode the record of a transactional id. ``flexible`` selects value version 1, used from transaction.version 1 on.
+
+    The result is a `TxnRecord` unless the record loses fields, as version 0 does.
+    """
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -79,7 +94,10 @@ def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
         transaction_start_timestamp_ms=metadata.start_ms,
         client_transaction_version=metadata.client_version,
     )
-    return LogRecord(key_record(metadata.transactional_id), encode_record(transaction_log_value, value, 1 if flexible else 0))
+    key = key_record(metadata.transactional_id)
+    if not flexible:
+        return LogRecord(key, encode_record(transaction_log_value, value, 0))
+    return TxnRecord(key, encode_record(transaction_log_value, value, 1), metadata)
 
 
 def tombstone(transactional_id: str) -> LogRecord:
@@ -119,3 +137,9 @@ def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
         value.next_producer_epoch,
         value.client_transaction_version,
     )
+
+
+def check_encoded(record: TxnRecord) -> None:
+    """Assert that a restart decodes the metadata that the coordinator replays now."""
+    decoded, metadata = from_record(record)[1], record.metadata.logged()
+    assert decoded == metadata, f"a restart reads {decoded} instead of {metadata}"

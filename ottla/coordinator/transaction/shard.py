@@ -15,7 +15,15 @@ import msgspec
 from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches
 from ottla.coordinator.transaction import transitions
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
-from ottla.coordinator.transaction.metadata import EXHAUSTED_EPOCH, TxnMetadata, from_record, to_record, tombstone
+from ottla.coordinator.transaction.metadata import (
+    EXHAUSTED_EPOCH,
+    TxnMetadata,
+    TxnRecord,
+    check_encoded,
+    from_record,
+    to_record,
+    tombstone,
+)
 from ottla.coordinator.transaction.requests import (
     NO_TIMEOUT_MS,
     Ended,
@@ -25,6 +33,7 @@ from ottla.coordinator.transaction.requests import (
     TxnConfig,
 )
 from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, decision, outcome
+from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
@@ -281,7 +290,14 @@ class TransactionShard:
         self._early_commits.clear()
 
     def replay(self, record: LogRecord) -> None:
-        transactional_id, metadata = from_record(record)
+        metadata: TxnMetadata | None
+        if isinstance(record, TxnRecord):
+            metadata = record.metadata
+            transactional_id = metadata.transactional_id
+            if CHECKED.whole_states:
+                check_encoded(record)
+        else:
+            transactional_id, metadata = from_record(record)
         self._early_commits.pop(transactional_id, None)
         if metadata is None:
             self.ids.pop(transactional_id, None)
@@ -289,8 +305,10 @@ class TransactionShard:
             self._last_epochs.pop(transactional_id, None)
             return
         known = self._last_epochs.get(transactional_id)
-        if known is not None and known[:2] == (metadata.producer_id, metadata.producer_epoch):
-            metadata = msgspec.structs.replace(metadata, last_epoch=known[2])
+        is_known = known is not None and known[0] == metadata.producer_id and known[1] == metadata.producer_epoch
+        last_epoch = known[2] if known is not None and is_known else NO_PRODUCER_EPOCH
+        if metadata.last_epoch != last_epoch:
+            metadata = msgspec.structs.replace(metadata, last_epoch=last_epoch)
         self.ids[transactional_id] = metadata
         if metadata.state in AT_REST:
             self._unfinished.pop(transactional_id, None)

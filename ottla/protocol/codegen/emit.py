@@ -293,10 +293,10 @@ class Emitter:
             out.append("    pass")
         out.append("\n")
 
-    def _write_fixed(self, run: list[Field], indent: str, put: str = "put") -> None:
+    def _write_fixed(self, run: list[Field], indent: str) -> None:
         fmt = "".join(FIXED[i.type] for i in run)
         self.formats.add(fmt)
-        self.lines.append(f"{indent}{put}(_{_ident(fmt)}.pack({', '.join('m.' + i.name for i in run)}))")
+        self.lines.append(f"{indent}put(_{_ident(fmt)}.pack({', '.join('m.' + i.name for i in run)}))")
 
     def _write_one(self, item: Field, flex: str | None, indent: str, put: str = "put") -> None:
         out = self.lines
@@ -350,8 +350,9 @@ class Emitter:
         if not tagged:
             out.append(f'{indent}put(b"\\0")')
             return
-        out.append(f"{indent}_tags: list[tuple[int, list[Buffer]]] = []")
-        out.append(f"{indent}_parts: list[Buffer]")
+        out.append(f"{indent}_tags: list[Buffer] = []")
+        if not all(item.type in FIXED and not item.array for item in tagged):
+            out.append(f"{indent}_parts: list[Buffer]")
         for item in tagged:
             default = default_text(item)
             test = (
@@ -367,12 +368,17 @@ class Emitter:
             if shape.section.flexible >= item.low:
                 guard = "" if item.high >= shape.section.high else guard
             out.append(f"{indent}if {guard + ' and ' if guard else ''}{test}:")
-            out.append(f"{indent}    _parts = []")
             if item.type in FIXED and not item.array:
-                self._write_fixed([item], indent + "    ", "_parts.append")
-            else:
-                self._write_one(item, "", indent + "    ", "_parts.append")
-            out.append(f"{indent}    _tags.append(({item.tag}, _parts))")
+                # Tag, size and value are packed at once. A tag below 128 and such a size take one byte each.
+                assert item.tag is not None and item.tag < 128, item.name
+                fmt = FIXED[item.type]
+                self.formats.add(f"BB{fmt}")
+                size = calcsize(f">{fmt}")
+                out.append(f"{indent}    _tags.append(_{_ident(f'BB{fmt}')}.pack({item.tag}, {size}, m.{item.name}))")
+                continue
+            out.append(f"{indent}    _parts = []")
+            self._write_one(item, "", indent + "    ", "_parts.append")
+            out.append(f"{indent}    _tags.append(tagged_field({item.tag}, _parts))")
         out.append(f"{indent}put_tags(put, _tags)")
 
     def _entry(self, section: Section) -> None:

@@ -23,10 +23,13 @@ from ottla.protocol.primitives import (
     read_tag_count,
     skip_tags,
     string,
+    tagged_field,
     uvarint,
 )
 
 _fmt_B_ = _Struct(">?")
+_fmt_BBB_ = _Struct(">BB?")
+_fmt_BBq = _Struct(">BBq")
 _fmt_h = _Struct(">h")
 _fmt_hh = _Struct(">hh")
 _fmt_hhh = _Struct(">hhh")
@@ -238,28 +241,24 @@ def _write_api_versions_response(put: Put, m: ApiVersionsResponse, version: int)
     if version >= 1:
         put(_fmt_i.pack(m.throttle_time_ms))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
+        _tags: list[Buffer] = []
         _parts: list[Buffer]
         if m.supported_features:
             _parts = []
             _parts.append(uvarint(len(m.supported_features) + 1))
             for item_supported_features in m.supported_features:
                 _write_supported_feature_key(_parts.append, item_supported_features, version)
-            _tags.append((0, _parts))
+            _tags.append(tagged_field(0, _parts))
         if m.finalized_features_epoch != -1:
-            _parts = []
-            _parts.append(_fmt_q.pack(m.finalized_features_epoch))
-            _tags.append((1, _parts))
+            _tags.append(_fmt_BBq.pack(1, 8, m.finalized_features_epoch))
         if m.finalized_features:
             _parts = []
             _parts.append(uvarint(len(m.finalized_features) + 1))
             for item_finalized_features in m.finalized_features:
                 _write_finalized_feature_key(_parts.append, item_finalized_features, version)
-            _tags.append((2, _parts))
+            _tags.append(tagged_field(2, _parts))
         if m.zk_migration_ready:
-            _parts = []
-            _parts.append(_fmt_B_.pack(m.zk_migration_ready))
-            _tags.append((3, _parts))
+            _tags.append(_fmt_BBB_.pack(3, 1, m.zk_migration_ready))
         put_tags(put, _tags)
 
 

@@ -13,6 +13,7 @@ from ottla.protocol.primitives import (
     read_compact_nullable_string,
     read_tag,
     read_tag_count,
+    tagged_field,
 )
 
 
@@ -40,12 +41,12 @@ def _read_begin_transaction_record(buf: Buffer, pos: int, version: int) -> tuple
 
 
 def _write_begin_transaction_record(put: Put, m: BeginTransactionRecord, version: int) -> None:
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.name is not None:
         _parts = []
         _parts.append(compact_string(m.name))
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     put_tags(put, _tags)
 
 

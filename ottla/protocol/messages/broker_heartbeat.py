@@ -16,6 +16,7 @@ from ottla.protocol.primitives import (
     read_tag,
     read_tag_count,
     skip_tags,
+    tagged_field,
     uvarint,
 )
 
@@ -62,14 +63,14 @@ def _read_broker_heartbeat_request(buf: Buffer, pos: int, version: int) -> tuple
 
 def _write_broker_heartbeat_request(put: Put, m: BrokerHeartbeatRequest, version: int) -> None:
     put(_fmt_iqqB_B_.pack(m.broker_id, m.broker_epoch, m.current_metadata_offset, m.want_fence, m.want_shut_down))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if version >= 1 and m.offline_log_dirs:
         _parts = []
         _parts.append(uvarint(len(m.offline_log_dirs) + 1))
         for item_offline_log_dirs in m.offline_log_dirs:
             _parts.append(item_offline_log_dirs)
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     if version >= 2 and m.cordoned_log_dirs is not None:
         _parts = []
         if m.cordoned_log_dirs is None:
@@ -78,7 +79,7 @@ def _write_broker_heartbeat_request(put: Put, m: BrokerHeartbeatRequest, version
             _parts.append(uvarint(len(m.cordoned_log_dirs) + 1))
             for item_cordoned_log_dirs in m.cordoned_log_dirs:
                 _parts.append(item_cordoned_log_dirs)
-        _tags.append((1, _parts))
+        _tags.append(tagged_field(1, _parts))
     put_tags(put, _tags)
 
 

@@ -15,9 +15,11 @@ from ottla.protocol.primitives import (
     read_compact_nullable_length,
     read_tag,
     read_tag_count,
+    tagged_field,
     uvarint,
 )
 
+_fmt_BBb = _Struct(">BBb")
 _fmt_b = _Struct(">b")
 _fmt_iq = _Struct(">iq")
 
@@ -70,22 +72,18 @@ def _read_broker_registration_change_record(buf: Buffer, pos: int, version: int)
 
 def _write_broker_registration_change_record(put: Put, m: BrokerRegistrationChangeRecord, version: int) -> None:
     put(_fmt_iq.pack(m.broker_id, m.broker_epoch))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.fenced != 0:
-        _parts = []
-        _parts.append(_fmt_b.pack(m.fenced))
-        _tags.append((0, _parts))
+        _tags.append(_fmt_BBb.pack(0, 1, m.fenced))
     if version >= 1 and m.in_controlled_shutdown != 0:
-        _parts = []
-        _parts.append(_fmt_b.pack(m.in_controlled_shutdown))
-        _tags.append((1, _parts))
+        _tags.append(_fmt_BBb.pack(1, 1, m.in_controlled_shutdown))
     if version >= 2 and m.log_dirs:
         _parts = []
         _parts.append(uvarint(len(m.log_dirs) + 1))
         for item_log_dirs in m.log_dirs:
             _parts.append(item_log_dirs)
-        _tags.append((2, _parts))
+        _tags.append(tagged_field(2, _parts))
     if version >= 3 and m.cordoned_log_dirs is not None:
         _parts = []
         if m.cordoned_log_dirs is None:
@@ -94,7 +92,7 @@ def _write_broker_registration_change_record(put: Put, m: BrokerRegistrationChan
             _parts.append(uvarint(len(m.cordoned_log_dirs) + 1))
             for item_cordoned_log_dirs in m.cordoned_log_dirs:
                 _parts.append(item_cordoned_log_dirs)
-        _tags.append((3, _parts))
+        _tags.append(tagged_field(3, _parts))
     put_tags(put, _tags)
 
 

@@ -20,6 +20,7 @@ from ottla.protocol.primitives import (
     read_tag,
     read_tag_count,
     skip_tags,
+    tagged_field,
     uvarint,
 )
 
@@ -134,7 +135,7 @@ def _write_consumer_group_member_metadata_value(put: Put, m: ConsumerGroupMember
     put(compact_string(m.subscribed_topic_regex))
     put(_fmt_i.pack(m.rebalance_timeout_ms))
     put(compact_string(m.server_assignor))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.classic_member_metadata is not None:
         _parts = []
@@ -143,7 +144,7 @@ def _write_consumer_group_member_metadata_value(put: Put, m: ConsumerGroupMember
         else:
             _parts.append(b"\x01")
             _write_classic_member_metadata(_parts.append, m.classic_member_metadata, version)
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     put_tags(put, _tags)
 
 

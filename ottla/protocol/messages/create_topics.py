@@ -31,6 +31,7 @@ from ottla.protocol.primitives import (
 
 _fmt_U_ = _Struct(">16s")
 _fmt_B_bB_ = _Struct(">?b?")
+_fmt_BBh = _Struct(">BBh")
 _fmt_h = _Struct(">h")
 _fmt_i = _Struct(">i")
 _fmt_iB_ = _Struct(">i?")
@@ -280,12 +281,9 @@ def _write_creatable_topic_result(put: Put, m: CreatableTopicResult, version: in
             for item_configs in m.configs:
                 _write_creatable_topic_configs(put, item_configs, version)
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
-        _parts: list[Buffer]
+        _tags: list[Buffer] = []
         if m.topic_config_error_code != 0:
-            _parts = []
-            _parts.append(_fmt_h.pack(m.topic_config_error_code))
-            _tags.append((0, _parts))
+            _tags.append(_fmt_BBh.pack(0, 2, m.topic_config_error_code))
         put_tags(put, _tags)
 
 

@@ -30,10 +30,13 @@ from ottla.protocol.primitives import (
     read_tag_count,
     skip_tags,
     string,
+    tagged_field,
     uvarint,
 )
 
 _fmt_U_ = _Struct(">16s")
+_fmt_BBU_ = _Struct(">BB16s")
+_fmt_BBq = _Struct(">BBq")
 _fmt_hi = _Struct(">hi")
 _fmt_i = _Struct(">i")
 _fmt_ihqq = _Struct(">ihqq")
@@ -137,16 +140,11 @@ def _write_fetch_partition(put: Put, m: FetchPartition, version: int) -> None:
         put(_fmt_q.pack(m.log_start_offset))
     put(_fmt_i.pack(m.partition_max_bytes))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
-        _parts: list[Buffer]
+        _tags: list[Buffer] = []
         if version >= 17 and m.replica_directory_id != NO_UUID:
-            _parts = []
-            _parts.append(_fmt_U_.pack(m.replica_directory_id))
-            _tags.append((0, _parts))
+            _tags.append(_fmt_BBU_.pack(0, 16, m.replica_directory_id))
         if version >= 18 and m.high_watermark != 9223372036854775807:
-            _parts = []
-            _parts.append(_fmt_q.pack(m.high_watermark))
-            _tags.append((1, _parts))
+            _tags.append(_fmt_BBq.pack(1, 8, m.high_watermark))
         put_tags(put, _tags)
 
 
@@ -310,16 +308,16 @@ def _write_fetch_request(put: Put, m: FetchRequest, version: int) -> None:
     if version >= 11:
         put((compact_string if flex else string)(m.rack_id))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
+        _tags: list[Buffer] = []
         _parts: list[Buffer]
         if m.cluster_id is not None:
             _parts = []
             _parts.append(compact_string(m.cluster_id))
-            _tags.append((0, _parts))
+            _tags.append(tagged_field(0, _parts))
         if version >= 15 and m.replica_state is not None:
             _parts = []
             _write_replica_state(_parts.append, m.replica_state, version)
-            _tags.append((1, _parts))
+            _tags.append(tagged_field(1, _parts))
         put_tags(put, _tags)
 
 
@@ -503,20 +501,20 @@ def _write_partition_data(put: Put, m: PartitionData, version: int) -> None:
     if m.records is not None:
         put(m.records)
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
+        _tags: list[Buffer] = []
         _parts: list[Buffer]
         if m.diverging_epoch is not None:
             _parts = []
             _write_epoch_end_offset(_parts.append, m.diverging_epoch, version)
-            _tags.append((0, _parts))
+            _tags.append(tagged_field(0, _parts))
         if m.current_leader is not None:
             _parts = []
             _write_leader_id_and_epoch(_parts.append, m.current_leader, version)
-            _tags.append((1, _parts))
+            _tags.append(tagged_field(1, _parts))
         if m.snapshot_id is not None:
             _parts = []
             _write_snapshot_id(_parts.append, m.snapshot_id, version)
-            _tags.append((2, _parts))
+            _tags.append(tagged_field(2, _parts))
         put_tags(put, _tags)
 
 
@@ -656,14 +654,14 @@ def _write_fetch_response(put: Put, m: FetchResponse, version: int) -> None:
     for item_responses in m.responses:
         _write_fetchable_topic_response(put, item_responses, version)
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
+        _tags: list[Buffer] = []
         _parts: list[Buffer]
         if version >= 16 and m.node_endpoints:
             _parts = []
             _parts.append(uvarint(len(m.node_endpoints) + 1))
             for item_node_endpoints in m.node_endpoints:
                 _write_node_endpoint(_parts.append, item_node_endpoints, version)
-            _tags.append((0, _parts))
+            _tags.append(tagged_field(0, _parts))
         put_tags(put, _tags)
 
 

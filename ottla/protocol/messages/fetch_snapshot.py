@@ -21,10 +21,12 @@ from ottla.protocol.primitives import (
     read_tag,
     read_tag_count,
     skip_tags,
+    tagged_field,
     uvarint,
 )
 
 _fmt_U_ = _Struct(">16s")
+_fmt_BBU_ = _Struct(">BB16s")
 _fmt_H = _Struct(">H")
 _fmt_i = _Struct(">i")
 _fmt_ih = _Struct(">ih")
@@ -88,12 +90,9 @@ def _write_partition_snapshot(put: Put, m: PartitionSnapshot, version: int) -> N
     put(_fmt_ii.pack(m.partition, m.current_leader_epoch))
     _write_snapshot_id(put, m.snapshot_id, version)
     put(_fmt_q.pack(m.position))
-    _tags: list[tuple[int, list[Buffer]]] = []
-    _parts: list[Buffer]
+    _tags: list[Buffer] = []
     if version >= 1 and m.replica_directory_id != NO_UUID:
-        _parts = []
-        _parts.append(_fmt_U_.pack(m.replica_directory_id))
-        _tags.append((0, _parts))
+        _tags.append(_fmt_BBU_.pack(0, 16, m.replica_directory_id))
     put_tags(put, _tags)
 
 
@@ -158,12 +157,12 @@ def _write_fetch_snapshot_request(put: Put, m: FetchSnapshotRequest, version: in
     put(uvarint(len(m.topics) + 1))
     for item_topics in m.topics:
         _write_topic_snapshot(put, item_topics, version)
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.cluster_id is not None:
         _parts = []
         _parts.append(compact_string(m.cluster_id))
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     put_tags(put, _tags)
 
 
@@ -224,12 +223,12 @@ def _write_response_partition_snapshot(put: Put, m: ResponsePartitionSnapshot, v
     put(_fmt_qq.pack(m.size, m.position))
     put(compact_bytes_length(m.unaligned_records))
     put(m.unaligned_records)
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.current_leader is not None:
         _parts = []
         _write_leader_id_and_epoch(_parts.append, m.current_leader, version)
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     put_tags(put, _tags)
 
 
@@ -333,14 +332,14 @@ def _write_fetch_snapshot_response(put: Put, m: FetchSnapshotResponse, version: 
     put(uvarint(len(m.topics) + 1))
     for item_topics in m.topics:
         _write_response_topic_snapshot(put, item_topics, version)
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if version >= 1 and m.node_endpoints:
         _parts = []
         _parts.append(uvarint(len(m.node_endpoints) + 1))
         for item_node_endpoints in m.node_endpoints:
             _write_node_endpoint(_parts.append, item_node_endpoints, version)
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     put_tags(put, _tags)
 
 

@@ -21,6 +21,7 @@ from ottla.protocol.primitives import (
 )
 
 _fmt_U_ = _Struct(">16s")
+_fmt_BBU_ = _Struct(">BB16s")
 _fmt_i = _Struct(">i")
 _fmt_q = _Struct(">q")
 
@@ -78,12 +79,9 @@ def _write_offset_commit_value(put: Put, m: OffsetCommitValue, version: int) -> 
     if version >= 1 and version <= 1:
         put(_fmt_q.pack(m.expire_timestamp))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
-        _parts: list[Buffer]
+        _tags: list[Buffer] = []
         if m.topic_id != NO_UUID:
-            _parts = []
-            _parts.append(_fmt_U_.pack(m.topic_id))
-            _tags.append((0, _parts))
+            _tags.append(_fmt_BBU_.pack(0, 16, m.topic_id))
         put_tags(put, _tags)
 
 

@@ -15,9 +15,12 @@ from ottla.protocol.primitives import (
     read_compact_nullable_length,
     read_tag,
     read_tag_count,
+    tagged_field,
     uvarint,
 )
 
+_fmt_BBb = _Struct(">BBb")
+_fmt_BBi = _Struct(">BBi")
 _fmt_b = _Struct(">b")
 _fmt_i = _Struct(">i")
 _fmt_iU_ = _Struct(">i16s")
@@ -113,7 +116,7 @@ def _read_partition_change_record(buf: Buffer, pos: int, version: int) -> tuple[
 
 def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: int) -> None:
     put(_fmt_iU_.pack(m.partition_id, m.topic_id))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.isr is not None:
         _parts = []
@@ -122,11 +125,9 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
         else:
             _parts.append(uvarint(len(m.isr) + 1))
             _parts.append(pack(f">{len(m.isr)}i", *m.isr))
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     if m.leader != -2:
-        _parts = []
-        _parts.append(_fmt_i.pack(m.leader))
-        _tags.append((1, _parts))
+        _tags.append(_fmt_BBi.pack(1, 4, m.leader))
     if m.replicas is not None:
         _parts = []
         if m.replicas is None:
@@ -134,7 +135,7 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
         else:
             _parts.append(uvarint(len(m.replicas) + 1))
             _parts.append(pack(f">{len(m.replicas)}i", *m.replicas))
-        _tags.append((2, _parts))
+        _tags.append(tagged_field(2, _parts))
     if m.removing_replicas is not None:
         _parts = []
         if m.removing_replicas is None:
@@ -142,7 +143,7 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
         else:
             _parts.append(uvarint(len(m.removing_replicas) + 1))
             _parts.append(pack(f">{len(m.removing_replicas)}i", *m.removing_replicas))
-        _tags.append((3, _parts))
+        _tags.append(tagged_field(3, _parts))
     if m.adding_replicas is not None:
         _parts = []
         if m.adding_replicas is None:
@@ -150,11 +151,9 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
         else:
             _parts.append(uvarint(len(m.adding_replicas) + 1))
             _parts.append(pack(f">{len(m.adding_replicas)}i", *m.adding_replicas))
-        _tags.append((4, _parts))
+        _tags.append(tagged_field(4, _parts))
     if m.leader_recovery_state != -1:
-        _parts = []
-        _parts.append(_fmt_b.pack(m.leader_recovery_state))
-        _tags.append((5, _parts))
+        _tags.append(_fmt_BBb.pack(5, 1, m.leader_recovery_state))
     if version >= 2 and m.eligible_leader_replicas is not None:
         _parts = []
         if m.eligible_leader_replicas is None:
@@ -162,7 +161,7 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
         else:
             _parts.append(uvarint(len(m.eligible_leader_replicas) + 1))
             _parts.append(pack(f">{len(m.eligible_leader_replicas)}i", *m.eligible_leader_replicas))
-        _tags.append((6, _parts))
+        _tags.append(tagged_field(6, _parts))
     if version >= 2 and m.last_known_elr is not None:
         _parts = []
         if m.last_known_elr is None:
@@ -170,7 +169,7 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
         else:
             _parts.append(uvarint(len(m.last_known_elr) + 1))
             _parts.append(pack(f">{len(m.last_known_elr)}i", *m.last_known_elr))
-        _tags.append((7, _parts))
+        _tags.append(tagged_field(7, _parts))
     if version >= 1 and m.directories is not None:
         _parts = []
         if m.directories is None:
@@ -179,7 +178,7 @@ def _write_partition_change_record(put: Put, m: PartitionChangeRecord, version: 
             _parts.append(uvarint(len(m.directories) + 1))
             for item_directories in m.directories:
                 _parts.append(item_directories)
-        _tags.append((8, _parts))
+        _tags.append(tagged_field(8, _parts))
     put_tags(put, _tags)
 
 

@@ -16,9 +16,11 @@ from ottla.protocol.primitives import (
     read_compact_nullable_length,
     read_tag,
     read_tag_count,
+    tagged_field,
     uvarint,
 )
 
+_fmt_BBb = _Struct(">BBb")
 _fmt_b = _Struct(">b")
 _fmt_iU_ = _Struct(">i16s")
 _fmt_iii = _Struct(">iii")
@@ -109,12 +111,10 @@ def _write_partition_record(put: Put, m: PartitionRecord, version: int) -> None:
         put(uvarint(len(m.directories) + 1))
         for item_directories in m.directories:
             put(item_directories)
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.leader_recovery_state != 0:
-        _parts = []
-        _parts.append(_fmt_b.pack(m.leader_recovery_state))
-        _tags.append((0, _parts))
+        _tags.append(_fmt_BBb.pack(0, 1, m.leader_recovery_state))
     if version >= 2 and m.eligible_leader_replicas is not None:
         _parts = []
         if m.eligible_leader_replicas is None:
@@ -122,7 +122,7 @@ def _write_partition_record(put: Put, m: PartitionRecord, version: int) -> None:
         else:
             _parts.append(uvarint(len(m.eligible_leader_replicas) + 1))
             _parts.append(pack(f">{len(m.eligible_leader_replicas)}i", *m.eligible_leader_replicas))
-        _tags.append((1, _parts))
+        _tags.append(tagged_field(1, _parts))
     if version >= 2 and m.last_known_elr is not None:
         _parts = []
         if m.last_known_elr is None:
@@ -130,7 +130,7 @@ def _write_partition_record(put: Put, m: PartitionRecord, version: int) -> None:
         else:
             _parts.append(uvarint(len(m.last_known_elr) + 1))
             _parts.append(pack(f">{len(m.last_known_elr)}i", *m.last_known_elr))
-        _tags.append((2, _parts))
+        _tags.append(tagged_field(2, _parts))
     put_tags(put, _tags)
 
 

@@ -28,6 +28,7 @@ from ottla.protocol.primitives import (
     read_tag_count,
     skip_tags,
     string,
+    tagged_field,
     uvarint,
 )
 
@@ -261,12 +262,12 @@ def _write_partition_produce_response(put: Put, m: PartitionProduceResponse, ver
     if version >= 8:
         put((compact_string if flex else string)(m.error_message))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
+        _tags: list[Buffer] = []
         _parts: list[Buffer]
         if version >= 10 and m.current_leader is not None:
             _parts = []
             _write_leader_id_and_epoch(_parts.append, m.current_leader, version)
-            _tags.append((0, _parts))
+            _tags.append(tagged_field(0, _parts))
         put_tags(put, _tags)
 
 
@@ -397,14 +398,14 @@ def _write_produce_response(put: Put, m: ProduceResponse, version: int) -> None:
         _write_topic_produce_response(put, item_responses, version)
     put(_fmt_i.pack(m.throttle_time_ms))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
+        _tags: list[Buffer] = []
         _parts: list[Buffer]
         if version >= 10 and m.node_endpoints:
             _parts = []
             _parts.append(uvarint(len(m.node_endpoints) + 1))
             for item_node_endpoints in m.node_endpoints:
                 _write_node_endpoint(_parts.append, item_node_endpoints, version)
-            _tags.append((0, _parts))
+            _tags.append(tagged_field(0, _parts))
         put_tags(put, _tags)
 
 

@@ -20,6 +20,7 @@ from ottla.protocol.primitives import (
     read_tag,
     read_tag_count,
     skip_tags,
+    tagged_field,
     uvarint,
 )
 
@@ -160,14 +161,14 @@ def _write_register_broker_record(put: Put, m: RegisterBrokerRecord, version: in
     put(_fmt_B_.pack(m.fenced))
     if version >= 1:
         put(_fmt_B_.pack(m.in_controlled_shutdown))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if version >= 3 and m.log_dirs:
         _parts = []
         _parts.append(uvarint(len(m.log_dirs) + 1))
         for item_log_dirs in m.log_dirs:
             _parts.append(item_log_dirs)
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     if version >= 4 and m.cordoned_log_dirs is not None:
         _parts = []
         if m.cordoned_log_dirs is None:
@@ -176,7 +177,7 @@ def _write_register_broker_record(put: Put, m: RegisterBrokerRecord, version: in
             _parts.append(uvarint(len(m.cordoned_log_dirs) + 1))
             for item_cordoned_log_dirs in m.cordoned_log_dirs:
                 _parts.append(item_cordoned_log_dirs)
-        _tags.append((1, _parts))
+        _tags.append(tagged_field(1, _parts))
     put_tags(put, _tags)
 
 

@@ -18,6 +18,7 @@ from ottla.protocol.primitives import (
     uvarint,
 )
 
+_fmt_BBi = _Struct(">BBi")
 _fmt_i = _Struct(">i")
 _fmt_iiq = _Struct(">iiq")
 _fmt_qqbh = _Struct(">qqbh")
@@ -84,12 +85,9 @@ def _write_share_update_value(put: Put, m: ShareUpdateValue, version: int) -> No
     put(uvarint(len(m.state_batches) + 1))
     for item_state_batches in m.state_batches:
         _write_state_batch(put, item_state_batches, version)
-    _tags: list[tuple[int, list[Buffer]]] = []
-    _parts: list[Buffer]
+    _tags: list[Buffer] = []
     if m.delivery_complete_count != -1:
-        _parts = []
-        _parts.append(_fmt_i.pack(m.delivery_complete_count))
-        _tags.append((0, _parts))
+        _tags.append(_fmt_BBi.pack(0, 4, m.delivery_complete_count))
     put_tags(put, _tags)
 
 

@@ -18,6 +18,7 @@ from ottla.protocol.primitives import (
     read_tag,
     read_tag_count,
     skip_tags,
+    tagged_field,
     uvarint,
 )
 
@@ -60,7 +61,7 @@ def _write_task_ids(put: Put, m: TaskIds, version: int) -> None:
     put(compact_string(m.subtopology_id))
     put(uvarint(len(m.partitions) + 1))
     put(pack(f">{len(m.partitions)}i", *m.partitions))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if (m.assignment_epochs is None or m.assignment_epochs):
         _parts = []
@@ -69,7 +70,7 @@ def _write_task_ids(put: Put, m: TaskIds, version: int) -> None:
         else:
             _parts.append(uvarint(len(m.assignment_epochs) + 1))
             _parts.append(pack(f">{len(m.assignment_epochs)}i", *m.assignment_epochs))
-        _tags.append((0, _parts))
+        _tags.append(tagged_field(0, _parts))
     put_tags(put, _tags)
 
 

@@ -17,9 +17,11 @@ from ottla.protocol.primitives import (
     read_tag,
     read_tag_count,
     skip_tags,
+    tagged_field,
     uvarint,
 )
 
+_fmt_BBi = _Struct(">BBi")
 _fmt_i = _Struct(">i")
 _fmt_iq = _Struct(">iq")
 
@@ -94,12 +96,10 @@ def _read_streams_group_metadata_value(buf: Buffer, pos: int, version: int) -> t
 
 def _write_streams_group_metadata_value(put: Put, m: StreamsGroupMetadataValue, version: int) -> None:
     put(_fmt_iq.pack(m.epoch, m.metadata_hash))
-    _tags: list[tuple[int, list[Buffer]]] = []
+    _tags: list[Buffer] = []
     _parts: list[Buffer]
     if m.validated_topology_epoch != -1:
-        _parts = []
-        _parts.append(_fmt_i.pack(m.validated_topology_epoch))
-        _tags.append((0, _parts))
+        _tags.append(_fmt_BBi.pack(0, 4, m.validated_topology_epoch))
     if (m.last_assignment_configs is None or m.last_assignment_configs):
         _parts = []
         if m.last_assignment_configs is None:
@@ -108,15 +108,11 @@ def _write_streams_group_metadata_value(put: Put, m: StreamsGroupMetadataValue, 
             _parts.append(uvarint(len(m.last_assignment_configs) + 1))
             for item_last_assignment_configs in m.last_assignment_configs:
                 _write_last_assignment_config(_parts.append, item_last_assignment_configs, version)
-        _tags.append((1, _parts))
+        _tags.append(tagged_field(1, _parts))
     if m.stored_description_topology_epoch != -1:
-        _parts = []
-        _parts.append(_fmt_i.pack(m.stored_description_topology_epoch))
-        _tags.append((2, _parts))
+        _tags.append(_fmt_BBi.pack(2, 4, m.stored_description_topology_epoch))
     if m.failed_description_topology_epoch != -1:
-        _parts = []
-        _parts.append(_fmt_i.pack(m.failed_description_topology_epoch))
-        _tags.append((3, _parts))
+        _tags.append(_fmt_BBi.pack(3, 4, m.failed_description_topology_epoch))
     put_tags(put, _tags)
 
 

@@ -15,6 +15,7 @@ from ottla.protocol.primitives import (
     read_tag_count,
 )
 
+_fmt_BBq = _Struct(">BBq")
 _fmt_i = _Struct(">i")
 _fmt_q = _Struct(">q")
 
@@ -47,12 +48,9 @@ def _read_streams_group_target_assignment_metadata_value(buf: Buffer, pos: int, 
 
 def _write_streams_group_target_assignment_metadata_value(put: Put, m: StreamsGroupTargetAssignmentMetadataValue, version: int) -> None:
     put(_fmt_i.pack(m.assignment_epoch))
-    _tags: list[tuple[int, list[Buffer]]] = []
-    _parts: list[Buffer]
+    _tags: list[Buffer] = []
     if m.assignment_timestamp != 0:
-        _parts = []
-        _parts.append(_fmt_q.pack(m.assignment_timestamp))
-        _tags.append((0, _parts))
+        _tags.append(_fmt_BBq.pack(0, 8, m.assignment_timestamp))
     put_tags(put, _tags)
 
 

@@ -26,6 +26,8 @@ from ottla.protocol.primitives import (
     uvarint,
 )
 
+_fmt_BBh = _Struct(">BBh")
+_fmt_BBq = _Struct(">BBq")
 _fmt_h = _Struct(">h")
 _fmt_q = _Struct(">q")
 _fmt_qhib = _Struct(">qhib")
@@ -129,24 +131,15 @@ def _write_transaction_log_value(put: Put, m: TransactionLogValue, version: int)
             _write_partitions_schema(put, item_transaction_partitions, version)
     put(_fmt_qq.pack(m.transaction_last_update_timestamp_ms, m.transaction_start_timestamp_ms))
     if flex:
-        _tags: list[tuple[int, list[Buffer]]] = []
-        _parts: list[Buffer]
+        _tags: list[Buffer] = []
         if m.previous_producer_id != -1:
-            _parts = []
-            _parts.append(_fmt_q.pack(m.previous_producer_id))
-            _tags.append((0, _parts))
+            _tags.append(_fmt_BBq.pack(0, 8, m.previous_producer_id))
         if m.next_producer_id != -1:
-            _parts = []
-            _parts.append(_fmt_q.pack(m.next_producer_id))
-            _tags.append((1, _parts))
+            _tags.append(_fmt_BBq.pack(1, 8, m.next_producer_id))
         if m.client_transaction_version != 0:
-            _parts = []
-            _parts.append(_fmt_h.pack(m.client_transaction_version))
-            _tags.append((2, _parts))
+            _tags.append(_fmt_BBh.pack(2, 2, m.client_transaction_version))
         if m.next_producer_epoch != -1:
-            _parts = []
-            _parts.append(_fmt_h.pack(m.next_producer_epoch))
-            _tags.append((3, _parts))
+            _tags.append(_fmt_BBh.pack(3, 2, m.next_producer_epoch))
         put_tags(put, _tags)
 
 

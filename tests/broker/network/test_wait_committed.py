@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.network.wait_committed import once_committed
+from ottla.broker.network.wait_committed import response_once_committed
 from ottla.protocol.errors import Code
 from ottla.protocol.steps import Pause, Steps, in_thread, next_turn
 from tests.broker.partition_world import FollowedPartitionWorld
@@ -26,7 +26,7 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
 
     def handle(self, handler: Steps[Any]) -> Handling[Any]:
         """Handle a request like a connection."""
-        return Handling(once_committed(self.barrier, handler, lambda code: code), self.answers.append)
+        return Handling(response_once_committed(self.barrier, handler, lambda code: code), self.answers.append)
 
     async def writing(self) -> str:
         self.write()
@@ -115,7 +115,7 @@ def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_a
             world.barrier.depend_on(world.partition)
         return "written"
 
-    handled = once_committed(world.barrier, in_two_steps(), lambda code: code)
+    handled = response_once_committed(world.barrier, in_two_steps(), lambda code: code)
     handled.send(None)
     world.partition.follow(2, 1)
     if is_elected_again:
@@ -152,7 +152,7 @@ def test_response_depends_on_the_writes_of_every_step(*, fails: bool) -> None:
             return Code.INVALID_REQUEST
         return "written"
 
-    handled = once_committed(world.barrier, in_three_steps(), lambda code: code)
+    handled = response_once_committed(world.barrier, in_three_steps(), lambda code: code)
     handled.send(None)
     # Another request comes in between.
     world.barrier.take_dependencies()

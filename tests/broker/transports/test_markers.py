@@ -218,3 +218,54 @@ def test_number_of_queued_markers_is_bounded(world: ClusterWorld, monkeypatch: p
     assert len(held.sent) == 1
     assert codes == [Code.REQUEST_TIMED_OUT]
     held.let_go()
+
+
+def test_markers_are_sent_again_after_a_bug_in_the_connection(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    held.is_holding = False
+    peer_of, failures = held.peer, ["a bug"]
+
+    def failing_peer(broker_id: int) -> object:
+        peer = peer_of(broker_id)
+
+        class Failing:
+            def send(self, *arguments: object, **options: object) -> None:
+                if failures:
+                    raise RuntimeError(failures.pop())
+                peer.send(*arguments, **options)
+
+        return Failing()
+
+    monkeypatch.setattr(held, "peer", failing_peer)
+    assert world.end(producer).error_code == Code.NONE
+    world.sleep(3_000)
+    assert not failures
+    assert world.brokers[ONE].broker.unexpected_errors == 1
+    world.brokers[ONE].broker.lifecycle.unexpected_errors = 0
+    assert world.state() == "CompleteCommit"
+    assert world.is_stable(1)
+
+
+def test_callback_that_fails_does_not_keep_other_markers_from_their_response(world: ClusterWorld) -> None:
+    transport = world.brokers[ONE].broker.transactions._completions._markers._transport
+    held = HeldPeer(world, ONE)
+    answers: list[int] = []
+
+    def send(producer_id: int, on_response: object) -> None:
+        topics = [WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[1])]
+        marker = WritableTxnMarker(producer_id=producer_id, producer_epoch=0, topics=topics)
+        transport.write_txn_markers(WriteTxnMarkersRequest([marker]), on_response)
+
+    def failing(response: WriteTxnMarkersResponse) -> None:
+        raise RuntimeError("a bug")
+
+    for producer_id in range(3):
+        send(producer_id, failing if producer_id == 1 else lambda response: answers.append(response.markers[0].producer_id))
+    answer = held.held[0][2]
+    answer(PeerFailure(Failure.CLOSED, "closed"))
+    with pytest.raises(RuntimeError, match="a bug"):
+        held.held[1][2](PeerFailure(Failure.CLOSED, "closed"))
+    assert answers == [0, 2]
+    send(3, lambda response: None)
+    assert len(held.sent) == 3

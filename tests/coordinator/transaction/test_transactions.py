@@ -6,12 +6,15 @@ import random
 
 import pytest
 
-from ottla.coordinator.result import Result
-from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
+from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.transaction.metadata import TxnMetadata, TxnRecord, from_record, key_record, to_record
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransactionTransition, check_transition
+from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.messages import transaction_log_key
+from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.transaction_states import TxnState
 from tests.coordinator.transaction_world import ID, P0, P1, TransactionWorld
 from tests.support.levels import seeds
@@ -349,6 +352,25 @@ def test_random_histories_reload_to_the_same_state(seed: int) -> None:
 def test_transaction_records_round_trip() -> None:
     metadata = TxnMetadata("é", 5, 3, 60_000, TxnState.PREPARE_COMMIT, frozenset({P0, P1, ("invoices", 4)}), 10, 20, 5, 77, -1, 2)
     assert from_record(to_record(metadata, flexible=True)) == ("é", metadata)
+
+
+def test_key_of_a_record_is_an_encoded_transaction_log_key() -> None:
+    for transactional_id in ("", "é", "x" * 32_767):
+        assert key_record(transactional_id) == encode_record(transaction_log_key, TransactionLogKey(transactional_id), 0)
+
+
+def test_replay_of_a_typed_record_equals_replay_of_its_bytes() -> None:
+    metadata = TxnMetadata("é", 5, 3, 60_000, TxnState.PREPARE_COMMIT, frozenset({P0, P1}), 10, 20, 5, 77, -1, 2, last_epoch=2)
+    typed, decoded = (TransactionWorld().shard for _ in range(2))
+    record = to_record(metadata, flexible=True)
+    assert isinstance(record, TxnRecord)
+    typed.replay(record)
+    decoded.replay(LogRecord(record.key, record.value))
+    assert typed.ids == decoded.ids == {"é": metadata.logged()}
+
+
+def test_record_of_version_0_has_no_metadata_because_it_loses_fields() -> None:
+    assert not isinstance(to_record(TxnMetadata("é", 5, 3, 60_000, TxnState.EMPTY), flexible=False), TxnRecord)
 
 
 def test_transition_table_has_every_state_and_refuses_the_rest() -> None:

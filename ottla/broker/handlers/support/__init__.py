@@ -2,6 +2,7 @@
 
 - `batch_verification`: verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 - `brokers`: the brokers of the cluster, with their addresses on a listener (KRaftMetadataCache).
+- `checked_batch`: checks one batch of a Produce request without appending it: partition, header, CRC and records (LogValidator).
 - `common`: helpers of several handlers: names and ids of topics, authorised operations, error codes by version.
 - `config_changes`: checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
 - `configs`: the current configs with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper).

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.coordinators.verification import PRODUCE_CODES, Verification, join_transaction
+from ottla.broker.handlers.support.checked_batch import RefusedBatch
 from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -86,7 +87,7 @@ def _is_open(partition: Partition, header: BatchHeader) -> bool:
     return state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch
 
 
-def verify(
+async def verify(
     ports: Ports,
     context: RequestContext,
     transactional_id: str,
@@ -94,51 +95,57 @@ def verify(
     header: BatchHeader,
     *,
     has_waited: bool,
-) -> Pause[None] | None:
+) -> bool:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
-    None if the batch may be appended now, else the `Pause` of `join_transaction`, which also describes ``has_waited``. Raises
-    `KafkaError`.
+    Returns whether this has waited for the coordinator; then the caller checks again what may have changed meanwhile. The batch
+    must be appended before anything else runs. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
     """
-    if _is_open(partition, header):
-        return None
     key = (partition.log.topic, partition.log.partition)
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    try:
-        return join_transaction(
-            ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited
-        )
-    except KafkaError as error:
-        if not implicit_add:
-            partition.log.producers.note_unverified(header, ports.clock.now_ms())
-        raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
+    waited = False
+    while not _is_open(partition, header):
+        try:
+            pause = join_transaction(
+                ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited or waited
+            )
+        except KafkaError as error:
+            if not implicit_add:
+                partition.log.producers.note_unverified(header, ports.clock.now_ms())
+            raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
+        if pause is None:
+            break
+        await pause
+        waited = True
+    return waited
 
 
-def verdict_on_refused(
+async def error_of_refused(
     ports: Ports,
     context: RequestContext,
     transactional_id: str | None,
-    partition: Partition | None,
     records: Buffer | None,
-    error: KafkaError,
+    refused: RefusedBatch,
     *,
     has_waited: bool,
-) -> KafkaError | Pause[None]:
-    """The error of a batch whose records were refused with ``error``; the error of `verify` takes precedence.
+) -> KafkaError:
+    """The error of a refused batch; an error of `verify` takes precedence.
 
     As in Kafka, a transactional batch is verified before its records are checked, and so may join the transaction although it is
-    refused. Kafka checks the structure and the compression of the batch even earlier. May return the `Pause` of `verify`.
+    refused. Kafka checks the structure and the compression of the batch even earlier.
     """
+    error, partition = refused.error, refused.partition
     if transactional_id is None or partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
         return error
     header = _transactional_header(records)
     if header is None:
         return error
     try:
-        return verify(ports, context, transactional_id, partition, header, has_waited=has_waited) or error
+        await verify(ports, context, transactional_id, partition, header, has_waited=has_waited)
     except KafkaError as unverified:
         return unverified
+    return error
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:

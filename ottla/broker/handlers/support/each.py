@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 T = TypeVar("T")
 
-Work: TypeAlias = int | Callable[[Item], int]
+Cost: TypeAlias = int | Callable[[Item], int]
 """The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
 
 MADE_AT_ONCE = 200
@@ -61,7 +61,7 @@ async def each(
     one: Callable[[Item], Result],
     answer: Callable[[Iterator[Result]], Answer],
     *,
-    work: Work[Item],
+    work: Cost[Item],
     groups: int = 0,
 ) -> Answer:
     """The response built from the results of all items.
