@@ -54,8 +54,8 @@ def test_batch_is_not_acknowledged_when_the_leader_changes_before_the_last_step(
     world.partition.follow(2, 1)
     world.lead(2)
     result = PartitionProduceResponse(index=0, base_offset=0)
-    asked = SimpleNamespace(ports=world.ports, appended=[AppendedTo(world.partition, 1)], results=[result])
-    handled(produce._replicated(cast(Any, asked), began, 1_000))
+    state = SimpleNamespace(ports=world.ports, unreplicated=[(AppendedTo(world.partition, 1), result)])
+    handled(produce._wait_for_replicas(cast(Any, state), began, 1_000))
     assert result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
