@@ -45,7 +45,7 @@ from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
 from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections
-from ottla.broker.network.secured import ListenerSecurity
+from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten

@@ -1,4 +1,4 @@
-"""The security of listeners: their security protocols, and the SASL mechanisms of each with their JAAS configs.
+"""The security of listeners: the keys and certificates of TLS, and the SASL mechanisms of each with their JAAS configs.
 
 A key with the prefix ``listener.name.NAME.`` applies to one listener; ``listener.name.NAME.MECHANISM.`` to one mechanism of it.
 """
@@ -6,13 +6,13 @@ A key with the prefix ``listener.name.NAME.`` applies to one listener; ``listene
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, JaasError, LoginModule, login_module
 from ottla.security.sasl.oauthbearer import OAUTHBEARER
@@ -43,37 +43,6 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 """The versions of TLS that a listener may enable."""
 MAX_STORE_BYTES = 1 << 20
 JAAS_KEY, HANDLER_KEY = "sasl.jaas.config", "sasl.server.callback.handler.class"
-
-
-class SecurityProtocol(Enum):
-    """The security protocol of a listener. The value is its number in metadata records (SecurityProtocol)."""
-
-    PLAINTEXT = 0
-    SSL = 1
-    SASL_PLAINTEXT = 2
-    SASL_SSL = 3
-
-    @property
-    def has_tls(self) -> bool:
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def has_sasl(self) -> bool:
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
-
-
-def security_protocols(text: str) -> dict[str, SecurityProtocol]:
-    """Parse listener.security.protocol.map: security protocols by listener name. Raises `ConfigError`."""
-    protocols: dict[str, SecurityProtocol] = {}
-    for pair in filter(None, (p.strip() for p in text.split(","))):
-        name, colon, protocol = (part.strip().upper() for part in pair.partition(":"))
-        if not colon or not name or not protocol:
-            raise ConfigError(f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL")
-        if protocol not in SecurityProtocol.__members__:
-            known = ", ".join(SecurityProtocol.__members__)
-            raise ConfigError(f"listener.security.protocol.map: {pair!r} has an unknown security protocol; give one of {known}")
-        protocols[name] = SecurityProtocol[protocol]
-    return protocols
 
 
 class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import cast
 
 from ottla.addresses import LOOPBACK, Address, joined_address
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env, Listening, why_not_bound
 from ottla.broker.network.listener import Endpoint, check_between_nodes, client_endpoints, parse_endpoints
@@ -80,9 +80,10 @@ class Addresses:
         return host, listening.port
 
     @property
-    def all_advertised(self) -> tuple[tuple[str, str, int], ...]:
-        """Name, advertised host and advertised port of each open listener."""
-        return tuple((e.name, *self.advertised(e.name)) for e, _ in self._listening)
+    def all_advertised(self) -> tuple[tuple[str, str, int, int], ...]:
+        """Name, advertised host, advertised port and number of the security protocol of each open listener."""
+        protocols = security_protocols(self._settings.listener_security_protocol_map)
+        return tuple((e.name, *self.advertised(e.name), protocols[e.name].value) for e, _ in self._listening)
 
     @property
     def from_within(self) -> dict[Address, Address]:

@@ -12,7 +12,7 @@ import structlog
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings, connection_limits
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
 from ottla.broker.loop.env import Env

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SecurityProtocol, sasl_settings, security_protocols, tls_settings
+from ottla.broker.config.security import sasl_settings, tls_settings
+from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import from_environment
 from tests.security.tls.certificates import certificate, common_name, key_pem, pem, pkcs12_store
@@ -37,6 +38,11 @@ def tls(given: dict[str, str], protocol: SecurityProtocol = SecurityProtocol.SSL
 def test_names_and_protocols_of_the_map_have_any_case() -> None:
     protocols = security_protocols("in:sasl_ssl, OUT:Plaintext")
     assert protocols == {"IN": SecurityProtocol.SASL_SSL, "OUT": SecurityProtocol.PLAINTEXT}
+
+
+def test_listener_between_brokers_has_one_name() -> None:
+    with pytest.raises(ConfigError, match=r"Only one of inter\.broker\.listener\.name and security\.inter\.broker\.protocol"):
+        BrokerConfig({"inter.broker.listener.name": "IN", "security.inter.broker.protocol": "SSL"})
 
 
 # sasl
