@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,7 +10,6 @@ import structlog
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.first_user import FirstUser
-from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.coordinators.coordinators import LocalTransport, make_coordinators
 from ottla.broker.coordinators.id_owners import Takeovers
@@ -30,8 +28,8 @@ from ottla.broker.metadata.placement import SolePlacement
 from ottla.broker.metadata.producer_ids import highest_known_id
 from ottla.broker.metadata.request_topics import KnownTopics
 from ottla.broker.metadata.strays import Strays
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.listener import IDLE_TICK_MS, client_endpoints
+from ottla.broker.network.listener import IDLE_TICK_MS
+from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.partitions.housekeeping import Housekeeping
@@ -79,7 +77,7 @@ class BrokerServer:
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
         self.addresses, self.connections, self.descriptors = shared.addresses, shared.connections, shared.descriptors
-        self._make_connection = self._connections_by_security(config)
+        self.security = ListenerSecurity(self, config)
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis, self.placement = LOG_LEVELS, BROKER_APIS, SolePlacement(self.settings.node_id)
         self.takeovers = Takeovers(env, host.transaction_listener)
@@ -95,16 +93,6 @@ class BrokerServer:
         self.startup_ms = 0.0
         # The transactions that lost a part in the last crash.
         self.torn: list[TornTransaction] = []
-
-    def _connections_by_security(self, config: BrokerConfig) -> Callable[[str], asyncio.BufferedProtocol]:
-        """Return the function that makes the connections of a listener, given the listener's name."""
-        protocols = security_protocols(self.settings.listener_security_protocol_map)
-        if all(protocols[endpoint.name] is SecurityProtocol.PLAINTEXT for endpoint in client_endpoints(self.settings)):
-            return lambda listener: Connection(self, listener)
-        # Imported here, because a broker without secured listeners does not need these modules.
-        from ottla.broker.network.secured import ListenerSecurity
-
-        return ListenerSecurity(self, config).connection
 
     def _create_first_users(self) -> None:
         if self._first_users:
@@ -156,7 +144,7 @@ class BrokerServer:
                 self.addresses.close()
             raise
         try:
-            await self.addresses.listen(self._make_connection)
+            await self.addresses.listen(self.security.connection)
             self.shared.metrics.open(self)
         except BaseException:
             self._end_work()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 USER = "User"
 """The type of all principals that Kafka itself creates."""
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaPrincipal:
+class KafkaPrincipal(msgspec.Struct, frozen=True):
     """Type and name of a client's identity, as ``User:alice``."""
 
     type: str

@@ -58,7 +58,7 @@ class Member:
             broker_id=BROKER,
             cluster_id=kafka.cluster_id,
             incarnation_id=uuid.uuid4().bytes,
-            listeners=(("PLAINTEXT", "127.0.0.1", 19_999),),
+            listeners=(("PLAINTEXT", "127.0.0.1", 19_999, 0),),
             features=tuple((name, low, high) for name, (low, high) in SUPPORTED_FEATURES.items()),
             rack="r1",
             log_directories=(directory,),

@@ -15,7 +15,8 @@ import pytest
 import structlog
 import uvloop
 
-from ottla.broker.config.security import SecurityProtocol, tls_settings
+from ottla.broker.config.security import tls_settings
+from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv
 from ottla.broker.loop.repeated_errors import RepeatedErrors

@@ -9,7 +9,7 @@
 - `groups`: the configs of a group: its own, else the broker configs that are their defaults (GroupConfig, KIP-848, 932 and 1071).
 - `live_config`: the current configuration: the settings of the start, overridden by dynamic configs that clients have set.
 - `rules`: the allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt.
-- `security`: the security of listeners: the TLS settings of each, and its SASL mechanisms with their JAAS configs.
+- `security`: the security of listeners: the keys and certificates of TLS, and the SASL mechanisms with their JAAS configs.
 - `security_protocols`: the security protocols of listeners.
 - `settings`: the settings of a broker, from Kafka's defaults, ottla's defaults, server.properties, ``KAFKA_*`` variables and
   ``--set``.

@@ -1,4 +1,4 @@
-"""The security of listeners: their security protocols, and the SASL mechanisms of each with their JAAS configs.
+"""The security of listeners: the keys and certificates of TLS, and the SASL mechanisms of each with their JAAS configs.
 
 A key with the prefix ``listener.name.NAME.`` applies to one listener; ``listener.name.NAME.MECHANISM.`` to one mechanism of it.
 """

@@ -1,4 +1,4 @@
-"""The security protocols of listeners, by ``listener.security.protocol.map``."""
+"""The security protocols of listeners (listener.security.protocol.map)."""
 
 from __future__ import annotations
 

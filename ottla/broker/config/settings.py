@@ -234,6 +234,8 @@ class BrokerConfig:
             values["log_dirs"] = values["log_dirs"][0]
         self._check_retention()
         self._check_groups()
+        if "inter.broker.listener.name" in self.given and "security.inter.broker.protocol" in self.given:
+            raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
         self.settings = Settings(**values)
         self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
         """The configs with which the broker was started, including ottla's defaults (DynamicBrokerConfig.staticBrokerConfigs)."""

@@ -26,8 +26,6 @@ STARTING_MS = 10
 RESTART_PATIENCE_MS = 3_000
 """How long a broker that wants to stop waits for a controller that does not respond and may be restarting, in ms."""
 LEAVING_RETRY_MS = 500
-PLAINTEXT_PROTOCOL = 0
-"""The id of the security protocol PLAINTEXT (SecurityProtocol)."""
 PREVIOUS_EPOCH_FROM = 3
 """The first version of BrokerRegistration with the epoch that the broker had before its last clean stop (KIP-966)."""
 
@@ -42,8 +40,8 @@ class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int
     cluster_id: str
     incarnation_id: bytes
-    listeners: tuple[tuple[str, str, int], ...]
-    """Name, advertised host and advertised port of each listener."""
+    listeners: tuple[tuple[str, str, int, int], ...]
+    """Name, advertised host, advertised port and number of the security protocol of each listener."""
     features: tuple[tuple[str, int, int], ...]
     """Name, lowest and highest supported level of each feature."""
     rack: str | None
@@ -157,8 +155,8 @@ class BrokerLifecycle:
             cluster_id=own.cluster_id,
             incarnation_id=own.incarnation_id,
             listeners=[
-                Listener(name=name, host=host, port=port, security_protocol=PLAINTEXT_PROTOCOL)
-                for name, host, port in own.listeners
+                Listener(name=name, host=host, port=port, security_protocol=protocol)
+                for name, host, port, protocol in own.listeners
             ],
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high) for name, low, high in own.features

@@ -80,9 +80,10 @@ class Addresses:
         return host, listening.port
 
     @property
-    def all_advertised(self) -> tuple[tuple[str, str, int], ...]:
-        """Name, advertised host and advertised port of each open listener."""
-        return tuple((e.name, *self.advertised(e.name)) for e, _ in self._listening)
+    def all_advertised(self) -> tuple[tuple[str, str, int, int], ...]:
+        """Name, advertised host, advertised port and number of the security protocol of each open listener."""
+        protocols = security_protocols(self._settings.listener_security_protocol_map)
+        return tuple((e.name, *self.advertised(e.name), protocols[e.name].value) for e, _ in self._listening)
 
     @property
     def from_within(self) -> dict[Address, Address]:

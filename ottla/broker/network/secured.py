@@ -1,4 +1,4 @@
-"""The security of the listeners of a running broker: how the clients of each listener connect and authenticate."""
+"""How the clients of one listener with TLS or SASL connect and authenticate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import structlog
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security import SaslSettings, sasl_settings, tls_settings
-from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import Env
 from ottla.broker.network import connection as connections
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Dispatching
 from ottla.broker.network.key_sets import KeySource
-from ottla.broker.network.listener import client_endpoints
 from ottla.broker.network.sasl_dispatch import SaslDispatcher
 from ottla.broker.network.tls import Handshakes, TlsHandshake, certificate_of, server_context
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -42,24 +41,6 @@ class Ports(connections.Ports[Any], Protocol):
 
     env: Env
     cluster_state: ClusterState
-
-
-class ListenerSecurity:
-    """How the clients of all listeners connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
-
-    def __init__(self, ports: Ports, config: BrokerConfig) -> None:
-        self._ports = ports
-        self._secured: dict[str, SecuredListener] = {}
-        protocols = security_protocols(config.settings.listener_security_protocol_map)
-        handshakes = Handshakes(ports.connections.errors)
-        for endpoint in client_endpoints(config.settings):
-            if protocols[endpoint.name] is not SecurityProtocol.PLAINTEXT:
-                self._secured[endpoint.name] = SecuredListener(ports, config, endpoint.name, protocols[endpoint.name], handshakes)
-
-    def connection(self, listener: str) -> asyncio.BufferedProtocol:
-        """The protocol of a new connection of a listener."""
-        secured = self._secured.get(listener)
-        return Connection(self._ports, listener) if secured is None else secured.connection()
 
 
 class SecuredListener:

@@ -40,6 +40,11 @@ def test_names_and_protocols_of_the_map_have_any_case() -> None:
     assert protocols == {"IN": SecurityProtocol.SASL_SSL, "OUT": SecurityProtocol.PLAINTEXT}
 
 
+def test_listener_between_brokers_has_one_name() -> None:
+    with pytest.raises(ConfigError, match=r"Only one of inter\.broker\.listener\.name and security\.inter\.broker\.protocol"):
+        BrokerConfig({"inter.broker.listener.name": "IN", "security.inter.broker.protocol": "SSL"})
+
+
 # sasl
 
 

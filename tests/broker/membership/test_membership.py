@@ -170,7 +170,7 @@ class MembershipWorld(LoopWorld):
             broker_id=2,
             cluster_id="abc",
             incarnation_id=b"i" * 16,
-            listeners=(("PLAINTEXT", "localhost", 9092),),
+            listeners=(("PLAINTEXT", "localhost", 9092, 0),),
             features=(),
             rack=None,
             log_directories=(b"d" * 16,),

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.secured import ListenerSecurity
+from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code

@@ -13,7 +13,6 @@ from ottla.broker.config.first_user import FirstUser
 from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import KafkaError
-from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS
 
 log = structlog.get_logger("broker")
 
@@ -26,6 +25,9 @@ class Ports(Protocol):
 def create_first_users(ports: Ports, users: Iterable[FirstUser]) -> None:
     """Create the credentials that do not exist. Raises `ConfigError` for a user that cannot be created."""
     for user in users:
+        # Imported here, because most brokers create no user.
+        from ottla.security.sasl.scram import HASHES, MIN_ITERATIONS, NUMBERS
+
         if not ports.cluster.is_alone:
             raise ConfigError(f"--user {user.name}: the controller of the cluster creates users; use AlterUserScramCredentials")
         known = ports.cluster.state.credentials.by_user.get(user.name, {})
