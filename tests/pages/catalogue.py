@@ -181,6 +181,13 @@ _CONTAINERS = "tests/container/test_testcontainers.py::test_its_own_class_starts
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
 
 ELSEWHERE = {
+    ("docs/security.md", "ottla serve --user alice:secret \\"): (
+        "tests/broker/handlers/test_first_users.py::test_user_can_authenticate_by_every_mechanism"
+    ),
+    ("docs/security.md", "sasl.enabled.mechanisms=PLAIN"): (
+        "tests/broker/config/test_security.py::test_mechanisms_have_the_users_of_their_login_module"
+    ),
+    ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_keys_may_be_files",
     ("docs/troubleshooting.md", "ottla health --data-dir .ottla/data"): (
         "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
     ),
