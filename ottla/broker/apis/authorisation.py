@@ -1,39 +1,14 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
 ottla has no ACLs yet: every client may do everything. Each API declares its permissions nevertheless, so that dispatch can enforce
-them one day. The codes are those of org.apache.kafka.common.acl.AclOperation and org.apache.kafka.common.resource.ResourceType;
-DescribeAcls and the authorised operations of a topic use the same codes.
+them one day.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
-
-class AclOperation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Authorisation(NamedTuple):
