@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from ottla.broker.apis.authorizer_port import ALLOW_ALL, RequestAuthorizer
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.live_config import LiveConfig
@@ -94,6 +95,7 @@ class BrokerServer:
         self.randomness: Randomness = env
         self.apis, self.placement = BROKER_APIS, SolePlacement(config.settings.node_id)
         self.services: Services = self
+        self.authorizer: RequestAuthorizer = ALLOW_ALL
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle(env)
         self.interception, self.transaction_listener = interception, transaction_listener
@@ -238,6 +240,7 @@ class BrokerServer:
             partitions=self.partitions,
             cluster_state=self.cluster_state,
         )
+        self._make_authorizer()
         self.publisher.on_topic_changed.append(self.groups.topic_changed)
         self.publisher.on_topic_deleted.append(self.groups.topic_deleted)
 
@@ -258,6 +261,14 @@ class BrokerServer:
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
         self._coordinators = OtherCoordinators(joined.state, joined.peers)
         return joined
+
+    def _make_authorizer(self) -> None:
+        if self.settings.authorizer_class_name:
+            # Imported here, because most brokers need no authorizer.
+            from ottla.broker.apis.request_authorizer import acl_authorizer, enforcing
+
+            self.authorizer = acl_authorizer(self.settings, self.cluster_state.acls.index, self.env)
+            self.apis = self.apis.changed_by(enforcing(self.authorizer))
 
     def _give_up(self, error: DirectoryError) -> None:
         self.on_given_up(error)

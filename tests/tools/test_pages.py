@@ -101,7 +101,7 @@ def test_link_from_a_subdirectory_is_resolved_relative_to_it() -> None:
 
 
 _FILE = re.compile(r"`((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)`")
-_ROOMS = ("", "ottla", "ottla/broker", "ottla/coordinator", "ottla/spark")
+_ROOMS = ("", "ottla", "ottla/broker", "ottla/coordinator", "ottla/security", "ottla/spark")
 """Folders that file paths on pages about the code may be relative to."""
 
 

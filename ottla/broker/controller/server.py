@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import structlog
 
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import ALLOW_ALL, RequestAuthorizer
+from ottla.broker.apis.request_authorizer import acl_authorizer, enforcing
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
@@ -72,6 +74,7 @@ class ControllerServer:
         self.randomness: Randomness = env
         self.apis = CONTROLLER_APIS
         self.services: ControllerServices = self
+        self.authorizer: RequestAuthorizer = ALLOW_ALL
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle(env)
         self.log_levels = LOG_LEVELS
@@ -139,6 +142,9 @@ class ControllerServer:
             self.cluster = self.controller.cluster
             self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
             self.request_topics = KnownTopics(self.controller.state)
+            if self.settings.authorizer_class_name:
+                self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
+                self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
             await self.addresses.listen(lambda listener: Connection(self, listener))
             # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
             self._metrics.open_for_controller(self.controller.report)

@@ -8,9 +8,10 @@ owner and the requester.
 from __future__ import annotations
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import ANONYMOUS, authorisations
+from ottla.broker.apis.authorisation import authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ottla.security.acl.principals import ANONYMOUS
 
 
 async def handle(ports: object, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:

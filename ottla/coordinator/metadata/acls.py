@@ -79,7 +79,7 @@ class Acls:
             elif each.has_unknown_entry:
                 results.append(KafkaError(Code.INVALID_REQUEST, "Unknown entryFilter."))
             else:
-                found = [acl_id for acl_id, acl in self.by_id.items() if each.matches(acl)]
+                found = [acl_id for acl_id, acl in list(self.by_id.items()) if each.matches(acl)]
                 deleted |= dict.fromkeys(found)
                 results.append([self.by_id[acl_id] for acl_id in found])
             if len(deleted) > MAX_ACLS_AT_ONCE:
@@ -89,7 +89,7 @@ class Acls:
 
     def matching(self, selects: AclBindingFilter) -> list[AclBinding]:
         """Return the ACLs that match a filter, each once, ordered by their fields."""
-        return sorted(acl for acl in self._copies if selects.matches(acl))
+        return sorted(acl for acl in list(self._copies) if selects.matches(acl))
 
     # replay
 

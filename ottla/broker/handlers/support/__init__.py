@@ -1,5 +1,6 @@
 """Code that several handlers share, and parts of long handlers. No module here declares an API.
 
+- `acl_messages`: converts between ACLs and the elements of the messages of CreateAcls, DeleteAcls and DescribeAcls.
 - `batch_verification`: verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 - `brokers`: the brokers of the cluster, with their addresses on a listener (KRaftMetadataCache).
 - `common`: helpers of several handlers: names and ids of topics, authorised operations, error codes by version.
