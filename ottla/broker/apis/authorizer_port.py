@@ -1,4 +1,4 @@
-"""What handlers need of an authorizer, and the one that allows everything, which a broker without ACLs has."""
+"""The interface of an authorizer for handlers, and the authorizer that allows everything, for brokers without ACLs."""
 
 from __future__ import annotations
 
