@@ -14,9 +14,9 @@ TARGET = Path(__file__).parent.parent / "docs" / "apis.md"
 HEAD = """# The APIs that ottla serves
 
 Written by `python -m tools.apis` from the declarations in `ottla/broker/handlers`; `tests/broker/apis/test_declarations.py`
-compares. Nothing is authorised yet: the last column says what Apache Kafka's authorizer is asked for.
+compares. The last column says which permissions the authorizer checks, if `authorizer.class.name` is set.
 
-| key | API | versions | what it does | authorisation in Kafka |
+| key | API | versions | what it does | authorisation |
 |---|---|---|---|---|
 """
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from ottla.broker.apis.authorizer_port import ALLOW_ALL, RequestAuthorizer
 from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.first_user import FirstUser
@@ -73,6 +74,7 @@ class BrokerServer:
         self.timers: Timers = env
         self.randomness: Randomness = env
         self.services: Services = self
+        self.authorizer: RequestAuthorizer = ALLOW_ALL
         self.live_config, self.lifecycle, self.stepping = kernel.config, kernel.lifecycle, kernel.stepping
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
@@ -183,6 +185,7 @@ class BrokerServer:
         self.partitions = metadata.local_partitions.partitions
         self.strays = Strays(self.stepping, self.directory, self.cluster_state)
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
+        self._make_authorizer()
         self.housekeeping = Housekeeping(kernel, self.partitions)
         transport: MarkerTransport = LocalTransport(
             kernel, write=lambda request: write_txn_markers.write_markers(self, request), failed=write_txn_markers.failed
@@ -204,6 +207,14 @@ class BrokerServer:
         joined = JoinedMetadata(self.kernel, self.identity, self.addresses, self.connections.buffers, self._host.give_up)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
         return joined, OtherCoordinators(self.kernel, joined.state, joined.peers)
+
+    def _make_authorizer(self) -> None:
+        if self.settings.authorizer_class_name:
+            # Imported here, because most brokers need no authorizer.
+            from ottla.broker.apis.request_authorizer import acl_authorizer, enforcing
+
+            self.authorizer = acl_authorizer(self.settings, self.cluster_state.acls.index, self.env)
+            self.apis = self.apis.changed_by(enforcing(self.authorizer))
 
     def _begin_housekeeping(self) -> None:
         repeat = self.housekeeping.repeat

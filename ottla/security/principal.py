@@ -16,10 +16,10 @@ class KafkaPrincipal(msgspec.Struct, frozen=True):
 
     @staticmethod
     def parse(text: str) -> KafkaPrincipal:
-        """Parse ``TYPE:NAME`` (SecurityUtils.parseKafkaPrincipal). Raises ValueError."""
+        """Parse ``TYPE:NAME``; the name may have further colons. Raises ValueError with Kafka's message (SecurityUtils)."""
         kind, colon, name = text.partition(":")
-        if not colon or not kind or not name:
-            raise ValueError(f"{text!r} is not TYPE:NAME, as in User:alice")
+        if not colon:
+            raise ValueError(f"expected a string in format principalType:principalName but got {text}")
         return KafkaPrincipal(kind, name)
 
     def __str__(self) -> str:

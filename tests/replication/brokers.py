@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import ALLOW_ALL
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.handlers import delete_records, fetch, list_offsets, produce
@@ -96,6 +97,7 @@ class ReplicaServer:
         self.state = ClusterState(self.broker_id)
         self.cluster = SimpleNamespace(state=self.state, features_epoch=0, is_alone=False)
         self.verification: Any = None
+        self.authorizer = ALLOW_ALL
         self.addresses = Addresses(env, settings)
         self.connections = Connections(env, settings, 1_000)
         self.response_budget = self.connections.response_budget

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from ottla.broker.apis.authorisation import Authorisation
+from ottla.broker.apis.authorisation import Authorisation, Authorise
 from ottla.broker.apis.services import Services
 from ottla.protocol.codec import Api, api
 from ottla.protocol.errors import Code
@@ -29,7 +29,7 @@ from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
 class RequestContext(msgspec.Struct):
-    """The version of a request, and the client that sent it."""
+    """The version of a request, and the client that sent it. ``principal`` is the identity that the client has proved."""
 
     version: int
     client_id: str
@@ -61,9 +61,9 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One API of a server that gives its handlers the services ``S``.
 
     ``failed`` builds the response with one error for a whole request. ``authorisation`` has the permissions that Kafka's authorizer
-    checks; it is declared and not enforced yet. ``is_bulky``: the response may be far larger than the request, so the request waits
-    while too many bytes of responses wait to be sent. ``is_small`` returns for one request of a bulky API whether its response is
-    small.
+    checks; ``authorise`` and ``checks_itself`` say where (`request_authorizer.enforcing`). ``is_bulky``: the response may be far
+    larger than the request, so the request waits while too many bytes of responses wait to be sent. ``is_small`` returns for one
+    request of a bulky API whether its response is small.
     """
 
     key: int
@@ -73,6 +73,10 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     waits_for: WaitsFor = WaitsFor.COORDINATORS
     is_bulky: bool = False
     is_small: Callable[[S, Any, RequestContext], bool] | None = None
+    authorise: Authorise | None = None
+    """Checks the permissions that every request of the API needs, before it is handled."""
+    checks_itself: bool = False
+    """Whether the handler checks permissions, because its response has a result for each resource."""
 
     @property
     def codec(self) -> Api:

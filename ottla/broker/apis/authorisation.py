@@ -1,39 +1,17 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
-ottla has no ACLs yet: every client may do everything. Each API declares its permissions nevertheless, so that dispatch can enforce
-them one day. The codes are those of org.apache.kafka.common.acl.AclOperation and org.apache.kafka.common.resource.ResourceType;
-DescribeAcls and the authorised operations of a topic use the same codes.
+Each API declares its permissions. A permission that every request of the API needs is checked before its handler is called
+(`request_authorizer.enforcing`). The handler checks the others, because its response has a result for each resource.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
-
-class AclOperation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
+from ottla.broker.apis.authorizer_port import Client, RequestAuthorizer
+from ottla.protocol.errors import Code, KafkaError
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 
 class Authorisation(NamedTuple):
@@ -56,5 +34,35 @@ def authorisations(text: str) -> tuple[Authorisation, ...]:
 UNRESTRICTED: tuple[Authorisation, ...] = ()
 """The permissions of an API that every client may use in Kafka."""
 
-ANONYMOUS = ("User", "ANONYMOUS")
-"""Type and name of the principal of unauthenticated clients (KafkaPrincipal.ANONYMOUS)."""
+Authorise: TypeAlias = Callable[[RequestAuthorizer, Any, Any], None]
+"""Takes the authorizer, a request and its context. Raises the `KafkaError` of a request that lacks a permission."""
+
+REFUSED = {
+    ResourceType.TOPIC: Code.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: Code.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: Code.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""The error of a client that lacks a permission on a resource, by its type (AclEntry.authorizationError)."""
+
+
+def check(
+    authorizer: RequestAuthorizer, client: Client, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME
+) -> None:
+    """Raise the error of the resource type unless the client may perform the operation on the resource, by default the cluster."""
+    if not authorizer.allows(client, operation, resource_type, name):
+        raise KafkaError(REFUSED[resource_type])
+
+
+def needs(text: str) -> Authorise:
+    """Parse ``"WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id"``: permissions that each request needs, in
+    the order of their checks, with the fields of the request that name the resources."""
+    triples = [part.split() for part in text.split(",")]
+    parsed = [(AclOperation[operation], ResourceType[resource], field) for operation, resource, field in triples]
+
+    def authorise(authorizer: RequestAuthorizer, request: Any, context: Any) -> None:
+        for operation, resource_type, field in parsed:
+            check(authorizer, context, operation, resource_type, getattr(request, field) or "")
+
+    return authorise

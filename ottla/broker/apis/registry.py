@@ -42,9 +42,11 @@ class ApiRegistry(Generic[S]):
         self._change: Callable[[Declared[S]], Declared[S]] | None = None
 
     def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> ApiRegistry[S]:
-        """The same APIs, with each declaration changed by ``change``."""
+        """The same APIs, with each declaration changed by ``change``, after the changes of this registry."""
+        earlier = self._change
         changed = ApiRegistry[S]({})
-        changed.modules, changed._offered_from, changed._change = self.modules, self._offered_from, change
+        changed.modules, changed._offered_from = self.modules, self._offered_from
+        changed._change = change if earlier is None else lambda declared: change(earlier(declared))
         return changed
 
     def __contains__(self, key: int) -> bool:

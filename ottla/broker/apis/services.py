@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.id_owners import Takeovers
@@ -43,6 +44,7 @@ class OfferedApis(Protocol):
 
 
 class Services(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     groups: Groups
     transactions: Transactions

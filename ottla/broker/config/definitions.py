@@ -184,6 +184,24 @@ OWN = (
 )
 """Configs that only ottla has."""
 
+OF_AUTHORIZER = (
+    Definition(
+        name="allow.everyone.if.no.acl.found",
+        type="BOOLEAN",
+        default="false",
+        is_internal=True,
+        documentation="Whether everyone may access resources that no ACL applies to. By default only super users may.",
+    ),
+    Definition(
+        name="super.users",
+        type="STRING",
+        default="",
+        is_internal=True,
+        documentation="Principals that may do everything, separated by semicolons, like <code>User:admin;User:CN=ops</code>.",
+    ),
+)
+"""Configs of Kafka's StandardAuthorizer, which are not among those of a broker (StandardAuthorizer.configure)."""
+
 SMALLEST_SEGMENT_BYTES = 14
 """Minimum ``log.segment.bytes`` in bytes. Kafka's minimum is 1 MiB; tests of retention and compaction need less."""
 _OWN_RULES = {"log.segment.bytes": f"{SMALLEST_SEGMENT_BYTES}.."}
@@ -262,7 +280,7 @@ def _tables() -> tuple[dict[str, Definition], dict[str, Definition]]:
             is_internal=scope.endswith(INTERNAL),
         )
         (topic if scope[0] == TOPIC else broker)[name] = definition
-    broker |= {definition.name: definition for definition in OWN}
+    broker |= {definition.name: definition for definition in (*OWN, *OF_AUTHORIZER)}
     return broker, topic
 
 
@@ -294,7 +312,7 @@ def topic_definitions() -> dict[str, Definition]:
 @cache
 def documentation() -> dict[tuple[str, str], str]:
     """Apache Kafka's documentation of its keys, by scope (B for broker, T for topic) and name. Read at first use."""
-    texts = {("B", d.name): d.documentation for d in OWN if d.documentation is not None}
+    texts = {("B", d.name): d.documentation for d in (*OWN, *OF_AUTHORIZER) if d.documentation is not None}
     for line in lines_of("documentation.txt"):
         scope, name, text = line.split("\t", 2)
         texts[scope, name] = text.replace("\\n", "\n")

@@ -11,6 +11,7 @@ import msgspec
 from ottla.addresses import is_ipv6
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, Value, broker_definition, broker_definitions, unknown
 from ottla.coordinator.group.assignors.named import ASSIGNORS
+from ottla.security.acl.principals import parse_super_users
 
 CONTROLLER_LISTENER = "CONTROLLER"
 """The default name of the controller listener. ottla opens no such listener, because there are no other nodes."""
@@ -46,6 +47,8 @@ OWN_DEFAULTS: dict[str, str] = {
 
 KERBEROS_PREFIX = "sasl.kerberos."
 """Prefix of settings that ottla refuses."""
+AUTHORIZERS = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "StandardAuthorizer")
+"""The values of ``authorizer.class.name``: the class of Kafka, and its short name."""
 
 PROCESS, POWER = "process", "power"
 """The values of ``ottla.durability``."""
@@ -68,6 +71,9 @@ class Settings(msgspec.Struct, frozen=True):
     broker_heartbeat_interval_ms: int
     broker_rack: str | None
     broker_session_timeout_ms: int
+    allow_everyone_if_no_acl_found: bool
+    authorizer_class_name: str
+    super_users: str
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     unclean_leader_election_interval_ms: int
@@ -236,6 +242,7 @@ class BrokerConfig:
         self._check_groups()
         if "inter.broker.listener.name" in self.given and "security.inter.broker.protocol" in self.given:
             raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+        self._check_authorizer()
         self.settings = Settings(**values)
         self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
         """The configs with which the broker was started, including ottla's defaults (DynamicBrokerConfig.staticBrokerConfigs)."""
@@ -247,6 +254,16 @@ class BrokerConfig:
             value = self.value(name)
             if isinstance(value, int) and (value == 0 or value < -1):
                 raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+
+    def _check_authorizer(self) -> None:
+        """Raise `ConfigError` for an unknown authorizer, or a super user that is not TYPE:NAME (StandardAuthorizer.configure)."""
+        name = self.value("authorizer.class.name")
+        if name not in ("", *AUTHORIZERS):
+            raise ConfigError(f"authorizer.class.name: unknown authorizer {name}; the authorizer is {AUTHORIZERS[0]}")
+        try:
+            parse_super_users(str(self.value("super.users") or ""))
+        except ValueError as error:
+            raise ConfigError(f"super.users: {error}") from None
 
     def _check_groups(self) -> None:
         """Raise `ConfigError` for an unknown assignor, or a default outside its bounds (GroupCoordinatorConfig)."""

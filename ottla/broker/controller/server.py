@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import structlog
 
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import ALLOW_ALL, RequestAuthorizer
+from ottla.broker.apis.request_authorizer import acl_authorizer, enforcing
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
 from ottla.broker.controller.metadata import ControllerMetadata
@@ -56,6 +58,7 @@ class ControllerServer:
         self.timers: Timers = env
         self.randomness: Randomness = env
         self.services: ControllerServices = self
+        self.authorizer: RequestAuthorizer = ALLOW_ALL
         self.live_config, self.lifecycle, self.stepping = kernel.config, kernel.lifecycle, kernel.stepping
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
@@ -90,6 +93,9 @@ class ControllerServer:
             self.cluster = self.controller.cluster
             self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
             self.request_topics = KnownTopics(self.controller.state)
+            if self.settings.authorizer_class_name:
+                self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
+                self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
             await self.addresses.listen(lambda listener: Connection(self, listener))
             # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
             self._shared.metrics.open_for_controller(self.controller.report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias
 
 from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.apis.services import OfferedApis
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.controller.metadata import ControllerMetadata
@@ -20,6 +21,7 @@ from ottla.broker.network.dispatch import Dispatcher
 
 
 class ControllerServices(Protocol):
+    authorizer: RequestAuthorizer
     controller: ControllerMetadata
     cluster: ClusterCommands
     log_levels: LogLevels

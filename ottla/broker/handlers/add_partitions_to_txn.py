@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
 from ottla.broker.handlers.support.each import made
@@ -35,6 +36,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
@@ -43,6 +45,7 @@ TRANSACTION_WORK = 100
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     partitions: Partitions
     transactions: Transactions
@@ -53,7 +56,12 @@ async def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: Requ
     if version < BROKERS_FROM:
         topics = request.v3_and_below_topics
         identity = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        codes = await _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
+        denied = {
+            topic.name
+            for topic in topics
+            if not ports.authorizer.allows(context, AclOperation.WRITE, ResourceType.TOPIC, topic.name)
+        }
+        codes = await _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0, denied=denied)
         results = await made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     transactions = []
@@ -89,13 +97,14 @@ async def _add(
     topics: list[AddPartitionsToTxnTopic],
     pace: Pace,
     client_version: int,
+    denied: Container[str] = (),
 ) -> Codes:
     """Add all partitions or none. A topic that is deleted between two steps may be added: its partitions need no marker."""
     partitions = await _partitions(topics, pace)
     bad = await _unknown(ports, partitions, pace)
     for topic in topics:
         is_for_a_group = client_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
-        if topic.name in INTERNAL_TOPICS and not is_for_a_group:
+        if topic.name in denied or (topic.name in INTERNAL_TOPICS and not is_for_a_group):
             # As in Kafka, even without an authorizer, only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
             # Kafka without an authorizer allows internal topics to every client. ottla refuses them there as well, except the
             # offsets topic when another broker's group coordinator adds it.
@@ -164,9 +173,19 @@ def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddP
     )
 
 
+def _authorise(authorizer: RequestAuthorizer, request: AddPartitionsToTxnRequest, context: RequestContext) -> None:
+    if context.version >= BROKERS_FROM:
+        check(authorizer, context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    else:
+        transactional_id = request.v3_and_below_transactional_id
+        check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
 API = Declaration(
     key=24,
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC, CLUSTER_ACTION CLUSTER"),
+    authorise=_authorise,
+    checks_itself=True,
 )

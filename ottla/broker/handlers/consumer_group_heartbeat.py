@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
@@ -22,6 +23,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITIONS_PER_UNIT = 20
 """Number of a member's owned partitions that are read in one unit of `protocol.steps.Pace`."""
@@ -74,9 +76,12 @@ def failed(request: ConsumerGroupHeartbeatRequest, version: int, code: Code) -> 
     return ConsumerGroupHeartbeatResponse(error_code=code)
 
 
+def _authorise(authorizer: RequestAuthorizer, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> None:
+    check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
+    for topic in request.subscribed_topic_names or ():
+        check(authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
 API = Declaration(
-    key=68,
-    handle=handle,
-    failed=failed,
-    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
+    key=68, handle=handle, failed=failed, authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"), authorise=_authorise
 )

@@ -1,19 +1,43 @@
-"""CreateAcls, versions 1 to 3: refuses each ACL, as Apache Kafka does without an authorizer.
+"""CreateAcls, versions 1 to 3: creates ACLs; without an authorizer each is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Kafka closes the connection of a
+client that sends the code 0, UNKNOWN, in an ACL, and refuses the whole request, with UNKNOWN_SERVER_ERROR, for codes that only
+filters may have. ottla refuses the single ACL with INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.protocol.errors import Code
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
+from ottla.broker.handlers.support.acl_messages import acl_of
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-async def handle(ports: object, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    refused = AclCreationResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
-    return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
+class Ports(Protocol):
+    authorizer: RequestAuthorizer
+    cluster: ClusterCommands
+
+
+async def handle(ports: Ports, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    if not ports.authorizer.is_enabled:
+        refused = AclCreationResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
+        return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
+    try:
+        errors = await ports.cluster.create_acls([acl_of(creation) for creation in request.creations])
+    except KafkaError as error:
+        errors = [error] * len(request.creations)
+    return CreateAclsResponse(throttle_time_ms=0, results=[_result(error) for error in errors])
+
+
+def _result(error: KafkaError | None) -> AclCreationResult:
+    if error is None:
+        return AclCreationResult(error_code=0, error_message=None)
+    return AclCreationResult(error_code=error.code, error_message=error.message)
 
 
 def failed(request: CreateAclsRequest, version: int, code: Code) -> CreateAclsResponse:

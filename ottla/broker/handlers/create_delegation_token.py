@@ -8,9 +8,10 @@ owner and the requester.
 from __future__ import annotations
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import ANONYMOUS, authorisations
+from ottla.broker.apis.authorisation import authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ottla.security.principal import ANONYMOUS
 
 
 async def handle(ports: object, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
@@ -18,7 +19,7 @@ async def handle(ports: object, request: CreateDelegationTokenRequest, context: 
 
 
 def failed(request: CreateDelegationTokenRequest, version: int, code: Code) -> CreateDelegationTokenResponse:
-    kind, name = ANONYMOUS
+    kind, name = ANONYMOUS.type, ANONYMOUS.name
     is_for_another = version >= 3 and bool(request.owner_principal_name)
     return CreateDelegationTokenResponse(
         error_code=code,

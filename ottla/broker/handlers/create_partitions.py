@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.each import counted_by_name
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
@@ -21,12 +22,14 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 CREATE_WORK = 500
 """The cost of adding partitions to a topic, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
 
     @property
@@ -43,6 +46,8 @@ async def handle(ports: Ports, request: CreatePartitionsRequest, context: Reques
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )
+        elif not ports.authorizer.allows(context, AclOperation.ALTER, ResourceType.TOPIC, topic.name):
+            results.append(CreatePartitionsTopicResult(name=topic.name, error_code=Code.TOPIC_AUTHORIZATION_FAILED))
         else:
             results.append(await _create(ports, topic, request.validate_only))
     return CreatePartitionsResponse(throttle_time_ms=0, results=results)
@@ -87,4 +92,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("ALTER TOPIC"),
+    checks_itself=True,
 )

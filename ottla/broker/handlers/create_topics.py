@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
@@ -26,6 +27,7 @@ from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE
 from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.metadata.topics import check_partition_count
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -35,12 +37,13 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 CREATE_WORK = 500
 """The cost of creating a topic, including its configs in the response, in units of `protocol.steps.Pace`."""
 
 
-class Ports(Protocol):
+class CreationPorts(Protocol):
     cluster: ClusterCommands
     live_config: LiveConfig
     randomness: Randomness
@@ -49,15 +52,34 @@ class Ports(Protocol):
     def placement(self) -> Placement: ...
 
 
+class Ports(CreationPorts, Protocol):
+    authorizer: RequestAuthorizer
+
+
 async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     results, pace = [], Pace(double_first=True)
+    authorizer = ports.authorizer
+    may_create_all = authorizer.allows(context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False)
     for topic, times in await counted_by_name(request.topics):
         if pace.spend(CREATE_WORK):
             await next_turn()
         try:
             if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            results.append(await create(ports, topic, validate_only=request.validate_only))
+            # As in Kafka, the name of the metadata log is refused for itself.
+            is_allowed = may_create_all or topic.name == METADATA_TOPIC
+            if not is_allowed and not authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, topic.name):
+                raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            created = await create(ports, topic, validate_only=request.validate_only)
+            if not authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, logs_denied=False):
+                created = CreatableTopicResult(
+                    name=topic.name,
+                    topic_id=created.topic_id,
+                    topic_config_error_code=Code.TOPIC_AUTHORIZATION_FAILED,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                )
+            results.append(created)
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=topic.name, topic_id=NO_UUID, error_code=error.code, error_message=error.message)
@@ -65,7 +87,7 @@ async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestCon
     return CreateTopicsResponse(throttle_time_ms=0, topics=results)
 
 
-async def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) -> CreatableTopicResult:
+async def create(ports: CreationPorts, asked: CreatableTopic, *, validate_only: bool = False) -> CreatableTopicResult:
     """Create a topic. Its name is checked first, then its configs, then its partitions (ReplicationControlManager.createTopics).
 
     Raises `KafkaError` with nothing changed.
@@ -107,7 +129,7 @@ async def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = F
     )
 
 
-def _placing(ports: Ports, asked: CreatableTopic) -> tuple[int, Place]:
+def _placing(ports: CreationPorts, asked: CreatableTopic) -> tuple[int, Place]:
     """The number of partitions, and the function that places them.
 
     Raises INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT or the errors of `check_partition_count`.
@@ -152,4 +174,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("CREATE CLUSTER, CREATE TOPIC, DESCRIBE_CONFIGS TOPIC"),
+    checks_itself=True,
 )

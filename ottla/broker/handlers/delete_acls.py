@@ -1,19 +1,63 @@
-"""DeleteAcls, versions 1 to 3: refuses each filter, as Apache Kafka does without an authorizer.
+"""DeleteAcls, versions 1 to 3: deletes the ACLs that match filters; without an authorizer each filter is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Kafka closes the connection of a
+client that sends the code 0, UNKNOWN; ottla refuses the single filter.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.protocol.errors import Code
-from ottla.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
+from ottla.broker.handlers.support.acl_messages import filter_of
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.security.acl.bindings import AclBinding
 
 
-async def handle(ports: object, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    refused = DeleteAclsFilterResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
-    return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
+class Ports(Protocol):
+    authorizer: RequestAuthorizer
+    cluster: ClusterCommands
+
+
+async def handle(ports: Ports, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    if not ports.authorizer.is_enabled:
+        refused = DeleteAclsFilterResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
+        return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
+    results: list[list[AclBinding] | KafkaError]
+    try:
+        results = await ports.cluster.delete_acls([filter_of(each) for each in request.filters])
+    except KafkaError as error:
+        results = [error] * len(request.filters)
+    return DeleteAclsResponse(throttle_time_ms=0, filter_results=[_result(result) for result in results])
+
+
+def _result(result: list[AclBinding] | KafkaError) -> DeleteAclsFilterResult:
+    if isinstance(result, KafkaError):
+        return DeleteAclsFilterResult(error_code=result.code, error_message=result.message)
+    return DeleteAclsFilterResult(error_code=0, error_message=None, matching_acls=[_deleted(acl) for acl in result])
+
+
+def _deleted(acl: AclBinding) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=0,
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
 
 
 def failed(request: DeleteAclsRequest, version: int, code: Code) -> DeleteAclsResponse:

@@ -9,12 +9,14 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 OFFSETS_PER_STEP = 200
 """Maximum number of a group's offsets that are deleted in one batch."""
@@ -25,6 +27,7 @@ _RECORD_BYTES = 350
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     share_groups: ShareGroupStates
 
@@ -36,7 +39,10 @@ async def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestCon
         if pace.spend(id_work(group_id) if is_new else 1):
             await next_turn()
         if is_new:
-            codes[group_id] = await _delete(ports, group_id, pace)
+            if ports.authorizer.allows(context, AclOperation.DELETE, ResourceType.GROUP, group_id):
+                codes[group_id] = await _delete(ports, group_id, pace)
+            else:
+                codes[group_id] = Code.GROUP_AUTHORIZATION_FAILED
     return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=g, error_code=code) for g, code in codes.items()])
 
 
@@ -73,4 +79,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DELETE GROUP"),
+    checks_itself=True,
 )

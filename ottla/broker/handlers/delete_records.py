@@ -14,6 +14,7 @@ import msgspec
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.each import each
 from ottla.broker.loop.env import Timers
 from ottla.broker.loop.wakeup import Wakeup
@@ -28,11 +29,13 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 TO_THE_END = -1
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     housekeeping: Housekeeping
     timers: Timers
@@ -49,7 +52,7 @@ async def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestCo
 
     deleting: list[Deleting] = []
     asked = ((t.name, p) for t in request.topics for p in t.partitions)
-    response = await each(asked, lambda a: _delete(ports, deleting, *a), answer, work=100, groups=len(request.topics))
+    response = await each(asked, lambda a: _delete(ports, context, deleting, *a), answer, work=100, groups=len(request.topics))
     await _followers_deleted(ports.timers, deleting, request.timeout_ms)
     return response
 
@@ -96,8 +99,12 @@ async def _followers_deleted(timers: Timers, deleting: list[Deleting], timeout_m
             one.partition.waiters.pop(wakeup.wake, None)
 
 
-def _delete(ports: Ports, deleting: list[Deleting], topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    ports: Ports, context: RequestContext, deleting: list[Deleting], topic: str, asked: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
     try:
+        if not ports.authorizer.allows(context, AclOperation.DELETE, ResourceType.TOPIC, topic):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
         partition = ports.partitions.get(topic, asked.partition_index)
@@ -137,4 +144,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DELETE TOPIC"),
+    checks_itself=True,
 )

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
 from ottla.broker.handlers.support.each import each, made
@@ -24,6 +25,7 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.protocol.primitives import NO_UUID
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -34,6 +36,7 @@ TOPIC_WORK = 500
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
 
@@ -50,7 +53,7 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
             return DeletableTopicResult(
                 name=None, topic_id=topic.topic_id, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic id."
             )
-        return _delete(ports, topic)
+        return _delete(ports, context, topic)
 
     state = ports.cluster.state
 
@@ -79,7 +82,15 @@ class _RequestedTopics:
         }
 
 
-def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:
+def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: str) -> bool:
+    """Whether the client may delete all topics of the cluster, or may perform an operation on one."""
+    authorizer = ports.authorizer
+    return authorizer.allows(
+        context, AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
+    ) or authorizer.allows(context, operation, ResourceType.TOPIC, topic)
+
+
+def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
     name, uuid = asked.name, asked.topic_id
     try:
         if name is None and uuid == NO_UUID:
@@ -90,6 +101,12 @@ def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if not ports.live_config.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
+        if not _may(ports, context, AclOperation.DESCRIBE, name):
+            # The name of a topic that the client gave by its id is not revealed.
+            hidden = name if asked.name is not None else None
+            return DeletableTopicResult(name=hidden, topic_id=asked.topic_id, error_code=Code.TOPIC_AUTHORIZATION_FAILED)
+        if name in ports.cluster.state.topics and not _may(ports, context, AclOperation.DELETE, name):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         uuid = topic_id(ports.cluster, name)
         ports.cluster.delete_topic(name)
     except KafkaError as error:
@@ -110,4 +127,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DELETE CLUSTER, DELETE TOPIC, DESCRIBE TOPIC"),
+    checks_itself=True,
 )

@@ -1,29 +1,78 @@
-"""DescribeAcls, versions 1 to 3: refused, as by Apache Kafka without an authorizer.
+"""DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer it is refused.
 
 All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
+from ottla.broker.handlers.support.acl_messages import filter_of
+from ottla.broker.metadata.cluster import ACLS_AT_ONCE, ClusterCommands
 from ottla.protocol.errors import Code
-from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ottla.protocol.steps import in_thread
+from ottla.security.acl.bindings import AclBinding
 
 
-async def handle(ports: object, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+class Ports(Protocol):
+    authorizer: RequestAuthorizer
+    cluster: ClusterCommands
+
+
+async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     if 0 in (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type):
         # Kafka closes the connection of such a client instead (DescribeAclsRequest.normalizeAndValidate).
         return DescribeAclsResponse(
             throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message="DescribeAclsRequest contains UNKNOWN elements"
         )
-    return DescribeAclsResponse(
-        throttle_time_ms=0, error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
-    )
+    if not ports.authorizer.is_enabled:
+        return DescribeAclsResponse(
+            throttle_time_ms=0, error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        )
+    acls, selects, resources = ports.cluster.state.acls, filter_of(request), list[DescribeAclsResource]()
+
+    def describe() -> None:
+        resources.extend(_resources(acls.matching(selects)))
+
+    if len(acls.by_id) <= ACLS_AT_ONCE:
+        describe()
+    else:
+        await in_thread(describe)
+    return DescribeAclsResponse(throttle_time_ms=0, error_code=0, error_message=None, resources=resources)
+
+
+def _resources(acls: list[AclBinding]) -> list[DescribeAclsResource]:
+    """Group ordered ACLs by their resource pattern."""
+    return [
+        DescribeAclsResource(
+            resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=[_entry(acl) for acl in of_one]
+        )
+        for (resource_type, name, pattern_type), of_one in groupby(acls, lambda acl: acl[:3])
+    ]
+
+
+def _entry(acl: AclBinding) -> AclDescription:
+    return AclDescription(principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission)
 
 
 def failed(request: DescribeAclsRequest, version: int, code: Code) -> DescribeAclsResponse:
     return DescribeAclsResponse(throttle_time_ms=0, error_code=code, error_message=None)
 
 
-API = Declaration(key=29, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE CLUSTER"))
+API = Declaration(
+    key=29,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER"),
+    is_bulky=True,
+)

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers
-from ottla.broker.handlers.support.common import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import (
@@ -22,12 +23,14 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
     cluster_id: str
@@ -46,7 +49,10 @@ async def handle(ports: Ports, request: DescribeClusterRequest, context: Request
         return DescribeClusterResponse(
             throttle_time_ms=0, error_code=Code.UNSUPPORTED_ENDPOINT_TYPE, error_message=message, endpoint_type=BROKERS
         )
-    operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+    operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        may_describe = ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        operations = ports.authorizer.operations(context, ResourceType.CLUSTER, CLUSTER_NAME) if may_describe else 0
     brokers = [
         DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack, is_fenced=b.is_fenced)
         for b in known_brokers(ports, context.listener, fenced=request.include_fenced_brokers)
@@ -72,4 +78,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DESCRIBE CLUSTER"),
+    checks_itself=True,
 )

@@ -11,8 +11,10 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.definitions import documentation
 from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.config_permissions import check_configs
 from ottla.broker.handlers.support.configs import (
     ConfigEntry,
     broker_entries,
@@ -43,12 +45,14 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation
 
 RESOURCE_WORK = 500
 """The cost of a resource, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
     log_levels: LogLevels
@@ -62,15 +66,20 @@ async def handle(ports: Ports, request: DescribeConfigsRequest, context: Request
         keys = resource.configuration_keys or []
         # An empty list requests all keys.
         wanted: set[str] = await made(partial(set, keys), len(keys))
-        results.append(_describe(ports, request, resource, wanted))
+        results.append(_describe(ports, context, request, resource, wanted))
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 def _describe(
-    ports: Ports, request: DescribeConfigsRequest, asked: DescribeConfigsResource, wanted: set[str]
+    ports: Ports,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    asked: DescribeConfigsResource,
+    wanted: set[str],
 ) -> DescribeConfigsResult:
     kind, name = asked.resource_type, asked.resource_name
     try:
+        check_configs(ports.authorizer, context, AclOperation.DESCRIBE_CONFIGS, kind, name)
         entries = _entries(ports, kind, name)
     except KafkaError as error:
         return DescribeConfigsResult(error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name)
@@ -141,4 +150,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS CLUSTER"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.common import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work
@@ -23,6 +24,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
@@ -31,6 +33,7 @@ MEMBER_WORK = 5
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
 
 
@@ -47,7 +50,12 @@ async def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
 ) -> DescribedGroup:
     """Describe the group as it is at the first step, so that state and members are consistent."""
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    authorizer = ports.authorizer
+    if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribedGroup(error_code=Code.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+    operations = NOT_ASKED
+    if request.include_authorized_operations:
+        operations = authorizer.operations(context, ResourceType.GROUP, group_id)
     try:
         shard, _ = ports.groups.shard(group_id)
     except KafkaError as error:
@@ -106,4 +114,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE GROUP"),
     is_bulky=True,
+    checks_itself=True,
 )

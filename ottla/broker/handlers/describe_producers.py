@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.metadata.topic_names import check_topic_name
@@ -23,6 +24,7 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 3
 """The cost of a partition, without its producers, in units of `protocol.steps.Pace`."""
@@ -32,6 +34,7 @@ _UNKNOWN = "This server does not host this topic-partition."
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     cluster: ClusterCommands
 
@@ -43,16 +46,18 @@ async def handle(ports: Ports, request: DescribeProducersRequest, context: Reque
         for index in topic.partition_indexes:
             if pace.spend(PARTITION_WORK):
                 await next_turn()
-            answers.append(await _describe(ports, topic.name, index, pace))
+            answers.append(await _describe(ports, context, topic.name, index, pace))
         topics.append(TopicResponse(name=topic.name, partitions=answers))
         if pace.spend(1):
             await next_turn()
     return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
 
-async def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> PartitionResponse:
+async def _describe(ports: Ports, context: RequestContext, topic: str, index: int, pace: Pace) -> PartitionResponse:
     try:
         check_topic_name(topic)
+        if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, topic):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         if topic not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
         log = ports.partitions.replica(topic, index).log
@@ -95,4 +100,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("READ TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -9,9 +9,10 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
-from ottla.broker.handlers.support.common import TOPIC_OPERATIONS
+from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -28,12 +29,14 @@ from ottla.protocol.messages.describe_topic_partitions import (
 )
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 5
 """The cost of a topic, in units of `protocol.steps.Pace`. Partitions are not counted, because a response has few."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
 
@@ -52,29 +55,35 @@ async def handle(ports: Ports, request: DescribeTopicPartitionsRequest, context:
     left = min(max(request.response_partition_limit, 1), ports.live_config.settings.max_request_partition_size_limit)
     names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
-    pace = Pace(double_first=True)
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
+    authorizer, pace = ports.authorizer, Pace(double_first=True)
     for name in await made(lambda: sorted({name for name in names if name >= first}), len(names)):
         if pace.spend(TOPIC_WORK):
             await next_turn()
+        if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=bool(asked)):
+            if asked:
+                denied.append(_denied(name))
+            continue
         topic = state.topics.get(name)
+        operations = authorizer.operations(context, ResourceType.TOPIC, name)
         if topic is None:
             if asked:
-                answers.append(_missing(name))
+                answers.append(_missing(name, operations))
             continue
         begin = start if name == first else 0
         if left == 0:
             return DescribeTopicPartitionsResponse(
-                throttle_time_ms=0, topics=answers, next_cursor=Cursor(topic_name=name, partition_index=begin)
+                throttle_time_ms=0, topics=answers + denied, next_cursor=Cursor(topic_name=name, partition_index=begin)
             )
         # A cursor may be after the last partition. Then the topic is listed without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
-        answers.append(_describe(ports, alive, topic, begin, end))
+        answers.append(_describe(ports, alive, topic, begin, end, operations))
         left -= end - begin
         if end < topic.partition_count:
             return DescribeTopicPartitionsResponse(
-                throttle_time_ms=0, topics=answers, next_cursor=Cursor(topic_name=name, partition_index=end)
+                throttle_time_ms=0, topics=answers + denied, next_cursor=Cursor(topic_name=name, partition_index=end)
             )
-    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=answers, next_cursor=None)
+    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=answers + denied, next_cursor=None)
 
 
 def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
@@ -85,18 +94,26 @@ def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
     return cursor.partition_index >= 0 and (not request.topics or any(t.name == cursor.topic_name for t in request.topics))
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:
     code = Code.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
     except KafkaError as error:
         code = error.code
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_id=NO_UUID, topic_authorized_operations=TOPIC_OPERATIONS
+        error_code=code, name=name, topic_id=NO_UUID, topic_authorized_operations=operations
     )
 
 
-def _describe(ports: Ports, alive: set[int], topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=Code.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=NO_UUID, topic_authorized_operations=NOT_ASKED
+    )
+
+
+def _describe(
+    ports: Ports, alive: set[int], topic: Topic, begin: int, end: int, operations: int
+) -> DescribeTopicPartitionsResponseTopic:
     node_id = ports.live_config.settings.node_id
     state, is_alone = ports.cluster.state, ports.cluster.is_alone
     partitions = [
@@ -109,7 +126,7 @@ def _describe(ports: Ports, alive: set[int], topic: Topic, begin: int, end: int)
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=partitions,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
     )
 
 
@@ -160,4 +177,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.each import each
 from ottla.protocol.errors import Code, KafkaError
@@ -19,22 +20,27 @@ from ottla.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     transactions: Transactions
 
 
 async def handle(ports: Ports, request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
     return await each(
         request.transactional_ids,
-        lambda transactional_id: _describe(ports, transactional_id),
+        lambda transactional_id: _describe(ports, context, transactional_id),
         lambda results: DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=list(results)),
         work=id_work,
     )
 
 
-def _describe(ports: Ports, transactional_id: str) -> TransactionState:
+def _describe(ports: Ports, context: RequestContext, transactional_id: str) -> TransactionState:
+    authorizer = ports.authorizer
+    if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return TransactionState(error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=transactional_id)
     if not transactional_id:
         return TransactionState(error_code=Code.INVALID_REQUEST, transactional_id=transactional_id)
     try:
@@ -54,7 +60,11 @@ def _describe(ports: Ports, transactional_id: str) -> TransactionState:
         transaction_start_time_ms=metadata.start_ms,
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
-        topics=[TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
+        topics=[
+            TopicData(topic=name, partitions=indexes)
+            for name, indexes in topics.items()
+            if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        ],
     )
 
 
@@ -71,4 +81,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
 from ottla.broker.hooks.interception import DecisionDelayed
@@ -69,4 +69,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID"),
     waits_for=WaitsFor.NOTHING,
+    authorise=needs("WRITE TRANSACTIONAL_ID transactional_id"),
 )

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
 from ottla.broker.handlers.support.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
@@ -51,6 +52,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.storage.unchecked import CHECKED_BATCHES
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -73,6 +75,7 @@ BYTES_PER_WORK = 10_000
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     cluster: ClusterCommands
     live_config: LiveConfig
@@ -98,6 +101,7 @@ class Fetch:
         self._request = request
         self._version = context.version
         self._listener = context.listener
+        self._context = context
         self._replica_id, self._replica_epoch = replica_of(request, context.version)
         self._is_replica = self._replica_id >= 0
         # Whether the partitions are read for the first time. Only then does a follower's fetch offset count, as in Kafka.
@@ -327,9 +331,17 @@ class Fetch:
             if topic is None:
                 raise KafkaError(Code.UNKNOWN_TOPIC_ID)
             name = topic.name
+        authorizer = self._ports.authorizer
+        if authorizer.is_enabled and not self._may_read(authorizer, name):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         if self._is_replica or self._version < FOLLOWERS_FROM:
             return self._ports.partitions.get(name, index)
         return self._ports.partitions.replica(name, index)
+
+    def _may_read(self, authorizer: RequestAuthorizer, topic: str) -> bool:
+        if self._is_replica:
+            return authorizer.allows(self._context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return authorizer.allows(self._context, AclOperation.READ, ResourceType.TOPIC, topic)
 
     def _preferred_replica(self, partition: Partition, requested: RequestedPartition) -> int | None:
         """The follower from which a consumer should read (KIP-392); None for this broker."""
@@ -370,4 +382,5 @@ API = Declaration(
     authorisation=authorisations("READ TOPIC, CLUSTER_ACTION CLUSTER"),
     waits_for=WaitsFor.DURABILITY,
     is_bulky=True,
+    checks_itself=True,
 )

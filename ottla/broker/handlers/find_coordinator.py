@@ -11,7 +11,8 @@ import re
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import REFUSED, authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import BrokerAddress, broker_address
 from ottla.broker.handlers.support.each import each
@@ -20,6 +21,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 SHARE_KEY_TYPE = 2
 _TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC, SHARE_KEY_TYPE: SHARE_STATE_TOPIC}
@@ -38,7 +40,12 @@ _MESSAGES = {
 """The messages of org.apache.kafka.common.protocol.Errors. Responses before version 4 have a message even for success."""
 
 
+_KINDS = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+"""The type of the resource that a key names, by key type. Share partitions need CLUSTER_ACTION instead."""
+
+
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
 
@@ -50,6 +57,11 @@ async def handle(ports: Ports, request: FindCoordinatorRequest, context: Request
     is_share = request.key_type == SHARE_KEY_TYPE
     if topic is None or (is_share and context.version < SHARES_FROM):
         return failed(request, context.version, Code.INVALID_REQUEST)
+    kind = _KINDS.get(request.key_type)
+    if kind is None:
+        check(ports.authorizer, context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    elif context.version < MANY_KEYS_FROM:
+        check(ports.authorizer, context, AclOperation.DESCRIBE, kind, request.key)
     if not is_share:
         ports.cluster.ensure_coordinator(topic)
     own = broker_address(ports, context.listener, ports.live_config.settings.node_id)
@@ -60,6 +72,9 @@ async def handle(ports: Ports, request: FindCoordinatorRequest, context: Request
         return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=only.node_id, host=only.host, port=only.port)
 
     def coordinator(key: str) -> Coordinator:
+        if kind is not None and not ports.authorizer.allows(context, AclOperation.DESCRIBE, kind, key):
+            code = REFUSED[kind]
+            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=_MESSAGES.get(code))
         if is_share:
             if not is_share_key(key):
                 return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=Code.INVALID_REQUEST, error_message="")
@@ -110,4 +125,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID, CLUSTER_ACTION CLUSTER"),
+    checks_itself=True,
 )

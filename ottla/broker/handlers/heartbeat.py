@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
 from ottla.protocol.errors import Code, KafkaError
@@ -40,8 +40,5 @@ def failed(request: HeartbeatRequest, version: int, code: Code) -> HeartbeatResp
 
 
 API = Declaration(
-    key=12,
-    handle=handle,
-    failed=failed,
-    authorisation=authorisations("READ GROUP"),
+    key=12, handle=handle, failed=failed, authorisation=authorisations("READ GROUP"), authorise=needs("READ GROUP group_id")
 )

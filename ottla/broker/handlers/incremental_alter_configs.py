@@ -10,10 +10,12 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.definitions import Definition, broker_definitions, topic_definitions
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
+from ottla.broker.handlers.support.config_permissions import check_configs
 from ottla.broker.handlers.support.each import each
 from ottla.broker.handlers.support.loggers import APPEND, DELETE, SET, SUBTRACT, VERBS, alter_loggers
 from ottla.broker.loop.logs import LogLevels
@@ -27,9 +29,11 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.security.acl.codes import AclOperation
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
     log_levels: LogLevels
@@ -39,19 +43,20 @@ async def handle(ports: Ports, request: IncrementalAlterConfigsRequest, context:
     twice = await repeated(request.resources)
     return await each(
         request.resources,
-        lambda resource: _alter(ports, resource, twice, request.validate_only),
+        lambda resource: _alter(ports, context, resource, twice, request.validate_only),
         lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
         work=change_work,
     )
 
 
 def _alter(
-    ports: Ports, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+    ports: Ports, context: RequestContext, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
 ) -> AlterConfigsResourceResponse:
     kind, name = asked.resource_type, asked.resource_name
     try:
         check_named_once(asked, twice)
         check_keys(asked.configs, may_be_null=lambda config: config.config_operation == DELETE)
+        check_configs(ports.authorizer, context, AclOperation.ALTER_CONFIGS, kind, name)
         if kind == BROKER_LOGGER_RESOURCE:
             alter_loggers(ports, name, asked.configs, validate_only=validate_only)
             return AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=kind, resource_name=name)
@@ -125,4 +130,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
+    checks_itself=True,
 )

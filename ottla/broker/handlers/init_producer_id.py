@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.id_owners import Takeovers
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.common import fenced_code
@@ -23,6 +24,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.records import NO_PRODUCER_EPOCH
 from ottla.protocol.transaction_states import TxnState
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
@@ -90,6 +92,17 @@ def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProd
     return InitProducerIdResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 4), producer_id=-1, producer_epoch=-1)
 
 
+def _authorise(authorizer: RequestAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> None:
+    """Check the right to the transactional id, or to write idempotently: on the cluster or to any topic (KIP-679)."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        if request.enable2_pc:
+            check(authorizer, context, AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not authorizer.allows_any(context, AclOperation.WRITE, ResourceType.TOPIC):
+        check(authorizer, context, AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+
+
 API = Declaration(
     key=22,
     handle=handle,
@@ -97,4 +110,5 @@ API = Declaration(
     authorisation=authorisations(
         "WRITE TRANSACTIONAL_ID, TWO_PHASE_COMMIT TRANSACTIONAL_ID, IDEMPOTENT_WRITE CLUSTER, WRITE TOPIC"
     ),
+    authorise=_authorise,
 )

@@ -12,25 +12,36 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.each import made
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 GROUP_WORK = 5
 """The cost of a group, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
 
 
 async def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     if ports.groups.is_loading:
         return failed(request, context.version, Code.COORDINATOR_LOAD_IN_PROGRESS)
-    return await _list(request, ports.groups.shards())
+    response = await _list(request, ports.groups.shards())
+    authorizer = ports.authorizer
+    if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
+        response.groups = [
+            group
+            for group in response.groups
+            if authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id, logs_denied=False)
+        ]
+    return response
 
 
 async def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> ListGroupsResponse:
@@ -61,4 +72,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE CLUSTER, DESCRIBE GROUP"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.partitions.disk_errors import note_damage
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.replication.leader import check_leader_epoch
@@ -30,9 +31,11 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -50,6 +53,7 @@ Answer = TimestampedOffset | KafkaError
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
 
 
@@ -65,8 +69,12 @@ async def handle(ports: Ports, request: ListOffsetsRequest, context: RequestCont
             times[topic.name, asked.partition_index] += 1
             if pace.spend(1):
                 await next_turn()
-    topics = []
+    topics: list[ListOffsetsTopicResponse] = []
+    denied: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
+        if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            denied.append(_refused(topic, Code.TOPIC_AUTHORIZATION_FAILED))
+            continue
         answers = []
         for asked in topic.partitions:
             if pace.spend(PARTITION_WORK):
@@ -96,7 +104,7 @@ async def handle(ports: Ports, request: ListOffsetsRequest, context: RequestCont
                     )
                 )
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+    return ListOffsetsResponse(throttle_time_ms=0, topics=topics + denied)
 
 
 async def _answer(
@@ -143,14 +151,13 @@ async def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committ
 def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         throttle_time_ms=0,
-        topics=[
-            ListOffsetsTopicResponse(
-                name=t.name,
-                partitions=[ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=code) for p in t.partitions],
-            )
-            for t in request.topics
-        ],
+        topics=[_refused(topic, code) for topic in request.topics],
     )
+
+
+def _refused(topic: ListOffsetsTopic, code: Code) -> ListOffsetsTopicResponse:
+    partitions = [ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=code) for p in topic.partitions]
+    return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
 
 
 API = Declaration(
@@ -158,4 +165,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DESCRIBE TOPIC"),
+    checks_itself=True,
 )

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.handlers.support.each import made
 from ottla.broker.loop.env import Clock
@@ -23,9 +24,11 @@ from ottla.protocol.messages.list_transactions import (
 )
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.transaction_states import TxnState
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     transactions: Transactions
     clock: Clock
 
@@ -57,6 +60,10 @@ async def handle(ports: Ports, request: ListTransactionsRequest, context: Reques
                 continue
             if pattern is not None and not pattern.fullmatch(m.transactional_id):
                 continue
+            if not ports.authorizer.allows(
+                context, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, m.transactional_id, logs_denied=False
+            ):
+                continue
             transaction_states.append(
                 TransactionState(transactional_id=m.transactional_id, producer_id=m.producer_id, transaction_state=m.state.label)
             )
@@ -75,4 +82,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -18,9 +18,10 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
-from ottla.broker.handlers.support.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.broker.handlers.support.each import each, made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
@@ -37,6 +38,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 SMALL_ENTRIES = 100
 """Maximum number of topics and partitions in a small response, which has a few kilobytes."""
@@ -49,6 +51,7 @@ IDS_FROM = 12
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
     cluster_id: str
@@ -70,12 +73,14 @@ async def handle(ports: Ports, request: MetadataRequest, context: RequestContext
             cluster_id=ports.cluster_id,
             controller_id=ports.live_config.settings.node_id,
             topics=list(topics),
-            cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
+            cluster_authorized_operations=_cluster_operations(ports, context, request),
         )
 
     asked = request.topics
     if asked is None or (version == 0 and not asked):
         every = list(ports.cluster.state.topics.values())
+        if ports.authorizer.is_enabled:
+            every = [topic for topic in every if _may_describe(ports, context, topic.name, is_named=False)]
         return await each(every, lambda topic: _describe(ports, context, request, topic, alive), answer, work=_work)
     ids, names, is_nameless = await made(lambda: _distinct(asked), len(asked))
     if version < IDS_FROM and (ids or is_nameless):
@@ -115,10 +120,35 @@ def _by_id(
     topic = ports.cluster.state.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not _may_describe(ports, context, topic.name):
+        return MetadataResponseTopic(error_code=Code.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
     return _describe(ports, context, request, topic, alive)
 
 
+def _may_describe(ports: Ports, context: RequestContext, name: str, *, is_named: bool = True) -> bool:
+    return ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=is_named)
+
+
+def _may_create(ports: Ports, context: RequestContext, name: str) -> bool:
+    authorizer = ports.authorizer
+    return authorizer.allows(
+        context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
+    ) or authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, name)
+
+
+def _cluster_operations(ports: Ports, context: RequestContext, request: MetadataRequest) -> int:
+    """The operations that the client may perform on the cluster; none without DESCRIBE."""
+    if not request.include_cluster_authorized_operations:
+        return NOT_ASKED
+    authorizer = ports.authorizer
+    if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return authorizer.operations(context, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
 def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, name: str, alive: set[int]) -> MetadataResponseTopic:
+    if not _may_describe(ports, context, name):
+        return MetadataResponseTopic(error_code=Code.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=NO_UUID)
     topic = ports.cluster.state.topics.get(name)
     if topic is None:
         try:
@@ -130,13 +160,17 @@ def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, na
                 topic_id=NO_UUID,
                 is_internal=name in INTERNAL_TOPICS,
                 partitions=[],
-                topic_authorized_operations=_operations(request),
+                topic_authorized_operations=NOT_ASKED
+                if error.code is Code.TOPIC_AUTHORIZATION_FAILED
+                else _operations(ports, context, request, name),
             )
     return _describe(ports, context, request, topic, alive)
 
 
 def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
     allowed = ports.live_config.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
+    if allowed and ports.authorizer.is_enabled and not _may_create(ports, context, name):
+        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     # As in Kafka, the name of the metadata log is an unknown topic here, whereas CreateTopics returns INVALID_REQUEST.
     if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
@@ -160,7 +194,7 @@ def _describe(
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=partitions,
-        topic_authorized_operations=_operations(request),
+        topic_authorized_operations=_operations(ports, context, request, topic.name),
     )
 
 
@@ -209,8 +243,10 @@ def _partition(
     )
 
 
-def _operations(request: MetadataRequest) -> int:
-    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+def _operations(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> int:
+    if not request.include_topic_authorized_operations:
+        return NOT_ASKED
+    return ports.authorizer.operations(context, ResourceType.TOPIC, name)
 
 
 def failed(request: MetadataRequest, version: int, code: Code) -> MetadataResponse:
@@ -236,4 +272,5 @@ API = Declaration(
     authorisation=authorisations("DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC, DESCRIBE CLUSTER"),
     is_bulky=True,
     is_small=is_small,
+    checks_itself=True,
 )

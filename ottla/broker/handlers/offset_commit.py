@@ -13,7 +13,8 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import refused_first, topic_name
 from ottla.broker.handlers.support.each import made
@@ -31,6 +32,7 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
@@ -44,6 +46,7 @@ LAST_MS = (1 << 63) - 1
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     groups: Groups
     cluster: ClusterCommands
@@ -130,12 +133,15 @@ def _commit(
 
 
 def _name(ports: Ports, context: RequestContext, topic: OffsetCommitRequestTopic) -> str | Code:
-    if context.version < IDS_FROM:
-        return topic.name
-    try:
-        return topic_name(ports.cluster, topic.topic_id)
-    except KafkaError as error:
-        return error.code
+    name = topic.name
+    if context.version >= IDS_FROM:
+        try:
+            name = topic_name(ports.cluster, topic.topic_id)
+        except KafkaError as error:
+            return error.code
+    if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
+        return Code.TOPIC_AUTHORIZATION_FAILED
+    return name
 
 
 def failed(request: OffsetCommitRequest, version: int, code: Code) -> OffsetCommitResponse:
@@ -159,4 +165,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ GROUP, READ TOPIC"),
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

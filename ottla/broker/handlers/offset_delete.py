@@ -9,7 +9,8 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import refused_first
 from ottla.broker.handlers.support.each import made
@@ -24,6 +25,7 @@ from ottla.protocol.messages.offset_delete import (
 )
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 5
 """The cost of an offset, in units of `protocol.steps.Pace`."""
@@ -32,6 +34,7 @@ Topics = dict[Hashable, OffsetDeleteResponseTopic]
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     groups: Groups
     cluster: ClusterCommands
@@ -51,11 +54,14 @@ async def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestCon
             if t.name not in ports.cluster.state.topics:
                 # An unknown topic is in the response even without partitions, as in Kafka.
                 refused.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[]))
+            may_read = ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, t.name)
             for p in t.partitions:
                 answer = OffsetDeleteResponsePartition(
                     partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
                 )
-                is_there = ports.partitions.exists(t.name, p.partition_index)
+                is_there = may_read and ports.partitions.exists(t.name, p.partition_index)
+                if not may_read:
+                    answer.error_code = Code.TOPIC_AUTHORIZATION_FAILED
                 topics = asked if is_there else refused
                 topics.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[])).partitions.append(answer)
                 if is_there:
@@ -89,4 +95,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DELETE GROUP, READ TOPIC"),
+    authorise=needs("DELETE GROUP group_id"),
+    checks_itself=True,
 )

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import topic_id, topic_name
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -31,6 +32,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 CODE_FROM = 2
 GROUPS_FROM = 8
@@ -46,6 +48,7 @@ PARTITION_WORK = 3
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     cluster: ClusterCommands
 
@@ -93,6 +96,9 @@ async def handle(ports: Ports, request: OffsetFetchRequest, context: RequestCont
 async def _group(
     ports: Ports, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
 ) -> OffsetFetchResponseGroup:
+    authorizer = ports.authorizer
+    if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, asked.group_id):
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=Code.GROUP_AUTHORIZATION_FAILED)
     try:
         shard, _ = ports.groups.shard(asked.group_id)
         shard.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
@@ -119,6 +125,13 @@ async def _group(
                 name = topic_name(ports.cluster, topic.topic_id)
             except KafkaError as error:
                 missing = error.code
+        if not missing and not authorizer.allows(
+            context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=asked.topics is not None
+        ):
+            if asked.topics is None:
+                # A client that asks for all topics gets those that it may describe.
+                continue
+            missing = Code.TOPIC_AUTHORIZATION_FAILED
         partitions = []
         for index in topic.partition_indexes:
             partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
@@ -210,4 +223,5 @@ API = Declaration(
     authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
     is_bulky=True,
     is_small=is_small,
+    checks_itself=True,
 )

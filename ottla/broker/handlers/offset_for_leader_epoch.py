@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Protocol
 
+import msgspec
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.each import each
 from ottla.broker.partitions.partitions import Partitions, leader_epoch_end
 from ottla.coordinator.replication.leader import check_leader_epoch
@@ -23,13 +26,33 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
 
 
 async def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+    authorizer = ports.authorizer
+    if authorizer.is_enabled and not authorizer.allows(
+        context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False
+    ):
+        denied = {
+            topic.topic
+            for topic in request.topics
+            if not authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        }
+        if denied:
+            # As in Kafka, the topics that the client may not describe come last.
+            refused = [topic for topic in request.topics if topic.topic in denied]
+            allowed = [topic for topic in request.topics if topic.topic not in denied]
+            response = await handle(ports, msgspec.structs.replace(request, topics=allowed), context)
+            failure = msgspec.structs.replace(request, topics=refused)
+            response.topics += failed(failure, context.version, Code.TOPIC_AUTHORIZATION_FAILED).topics
+            return response
+
     def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:
         topics = [
             OffsetForLeaderTopicResult(topic=t.topic, partitions=list(islice(results, len(t.partitions)))) for t in request.topics
@@ -69,4 +92,5 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DESCRIBE TOPIC, CLUSTER_ACTION CLUSTER"),
+    checks_itself=True,
 )

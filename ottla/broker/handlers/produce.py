@@ -21,13 +21,20 @@ from typing import Protocol
 import msgspec
 
 from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, error_of_refused, join_partitions, verify
 from ottla.broker.handlers.support.checked_batch import CheckedBatch, RefusedBatch, check_batch, is_current
 from ottla.broker.handlers.support.current_leaders import with_produce_endpoints
-from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
+from ottla.broker.handlers.support.produce_refusals import (
+    ACKS,
+    has_transactional_records,
+    refused_partition,
+    transactional_producer_of,
+    whole_refusal,
+)
 from ottla.broker.handlers.support.refused_batch import report_refused
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.limits.inflating import InflatingMemory
@@ -50,6 +57,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
@@ -58,6 +66,7 @@ inflated payload."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     cluster: ClusterCommands
     live_config: LiveConfig
@@ -226,10 +235,19 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
     )
 
 
+def _authorise(authorizer: RequestAuthorizer, request: ProduceRequest, context: RequestContext) -> None:
+    if has_transactional_records(request):
+        if request.transactional_id is None:
+            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+
+
 API = Declaration(
     key=0,
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
     waits_for=WaitsFor.DURABILITY,
+    authorise=_authorise,
+    checks_itself=True,
 )

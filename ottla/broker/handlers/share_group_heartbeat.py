@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.loop.env import Clock
@@ -22,6 +23,7 @@ from ottla.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
@@ -62,9 +64,12 @@ def failed(request: ShareGroupHeartbeatRequest, version: int, code: Code) -> Sha
     return ShareGroupHeartbeatResponse(error_code=code)
 
 
+def _authorise(authorizer: RequestAuthorizer, request: ShareGroupHeartbeatRequest, context: RequestContext) -> None:
+    check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
+    for topic in request.subscribed_topic_names or ():
+        check(authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
 API = Declaration(
-    key=76,
-    handle=handle,
-    failed=failed,
-    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
+    key=76, handle=handle, failed=failed, authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"), authorise=_authorise
 )

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.steps import Pause
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
@@ -57,9 +59,16 @@ def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResp
     return SyncGroupResponse(throttle_time_ms=0, error_code=code)
 
 
+def _authorise(authorizer: RequestAuthorizer, request: SyncGroupRequest, context: RequestContext) -> None:
+    # Kafka checks the protocol before the permission, and the handler refuses the request for it.
+    if context.version < 5 or (request.protocol_type is not None and request.protocol_name is not None):
+        check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
+
+
 API = Declaration(
     key=14,
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ GROUP"),
+    authorise=_authorise,
 )

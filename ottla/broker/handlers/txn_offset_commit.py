@@ -13,7 +13,8 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
@@ -35,6 +36,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.protocol.steps import Pace, Pause, next_turn
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5
@@ -44,6 +46,7 @@ Answers = list[tuple[TopicPartition, TxnOffsetCommitResponsePartition]]
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     groups: Groups
     cluster: ClusterCommands
@@ -95,12 +98,15 @@ def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOf
 
 
 def _name(ports: Ports, context: RequestContext, topic: TxnOffsetCommitRequestTopic) -> str | Code:
-    if context.version < IDS_FROM:
-        return topic.name
-    try:
-        return topic_name(ports.cluster, topic.topic_id)
-    except KafkaError as error:
-        return error.code
+    name = topic.name
+    if context.version >= IDS_FROM:
+        try:
+            name = topic_name(ports.cluster, topic.topic_id)
+        except KafkaError as error:
+            return error.code
+    if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
+        return Code.TOPIC_AUTHORIZATION_FAILED
+    return name
 
 
 async def _commit(
@@ -200,4 +206,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP, READ TOPIC"),
+    authorise=needs("WRITE TRANSACTIONAL_ID transactional_id, READ GROUP group_id"),
+    checks_itself=True,
 )

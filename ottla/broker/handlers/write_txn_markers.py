@@ -12,7 +12,8 @@ from itertools import repeat
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.each import each
 from ottla.broker.loop.env import Timers
@@ -30,6 +31,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import EndTxnMarker
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 MARKER_WORK = 50
 """The cost of one marker, in units of `protocol.steps.Pace`."""
@@ -143,9 +145,15 @@ def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTx
     return _answer(request, repeat(NOT_READY.get(code, code)))
 
 
+def _authorise(authorizer: RequestAuthorizer, request: WriteTxnMarkersRequest, context: RequestContext) -> None:
+    if not authorizer.allows(context, AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
+        check(authorizer, context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+
+
 API = Declaration(
     key=27,
     handle=handle,
     failed=failed,
     authorisation=authorisations("ALTER CLUSTER, CLUSTER_ACTION CLUSTER"),
+    authorise=_authorise,
 )

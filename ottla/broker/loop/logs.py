@@ -12,6 +12,7 @@ import structlog
 
 ROOT = "root"
 LOGGERS = (
+    "authorizer",
     "broker",
     "cluster",
     "config",

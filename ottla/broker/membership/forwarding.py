@@ -12,6 +12,7 @@ from ottla.broker.apis.api import Declared, RequestContext
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
+from ottla.broker.peers.principals import principal_bytes
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
@@ -21,11 +22,9 @@ from ottla.protocol.remedies import name_of
 from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
-FORWARDED = frozenset({19, 20, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
-"""The keys of the APIs that only a controller handles. Of those that Kafka forwards, ACLs and delegation tokens are left out:
-without an authorizer and a secret key every node refuses them with the same error."""
-ANONYMOUS = b"\0\0" + b"\5User" + b"\12ANONYMOUS" + b"\0" + b"\0"
-"""The principal of a client without authentication: DefaultPrincipalData of version 0, after its version number."""
+FORWARDED = frozenset({19, 20, 30, 31, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
+"""The keys of the APIs that only a controller handles. Of those that Kafka forwards, delegation tokens are left out: without a
+secret key every node refuses them with the same error."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
 """Timeout of the controller's response, in ms (request.timeout.ms)."""
@@ -74,7 +73,9 @@ class Forwarding:
         correlation_id, frames = self._next_correlation_id, list[bytes]()
         await in_thread(lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request)))
         envelope = EnvelopeRequest(
-            request_data=frames[0][SIZE_BYTES:], request_principal=ANONYMOUS, client_host_address=_address(context.client_host)
+            request_data=frames[0][SIZE_BYTES:],
+            request_principal=principal_bytes(context.principal),
+            client_host_address=_address(context.client_host),
         )
         answered: Pause[Any] = Pause(is_parked=True)
         self._controller.send(envelope, answered.end, timeout_ms=TIMEOUT_MS)

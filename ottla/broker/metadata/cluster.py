@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NoReturn, Protocol, TypeVar
 
 import structlog
@@ -19,6 +20,7 @@ from ottla.coordinator.result import Result
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.security.acl.bindings import AclBinding, AclBindingFilter
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
@@ -32,6 +34,9 @@ SUPPORTED_FEATURES = {
 
 PARTITIONS_AT_ONCE = 100
 """Commands for more partitions are computed in another thread."""
+
+ACLS_AT_ONCE = 500
+"""Commands that look at more ACLs are computed in another thread."""
 
 T = TypeVar("T")
 
@@ -172,6 +177,20 @@ class ClusterCommands:
     def remove_credential(self, name: str, mechanism: int) -> None:
         """Remove a SCRAM credential of a user. On `KafkaError` nothing has changed."""
         self._execute(self.state.credentials.remove(name, mechanism))
+
+    # ACLs
+
+    async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
+        """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed."""
+        state = self.state
+        command = partial(state.acls.create, acls, self._randomness.random_uuid, state.metadata_version)
+        return self._execute(command()) if len(acls) <= ACLS_AT_ONCE else await self._execute_large(command)
+
+    async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
+        """Delete the ACLs that match filters; returns them, or an error, for each filter. On `KafkaError` nothing has changed."""
+        command = partial(self.state.acls.delete, filters)
+        is_small = len(filters) * len(self.state.acls.by_id) <= ACLS_AT_ONCE
+        return self._execute(command()) if is_small else await self._execute_large(command)
 
     # features and ids
 

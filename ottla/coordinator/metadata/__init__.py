@@ -1,5 +1,6 @@
 """The cluster's metadata as a state machine over the records of `__cluster_metadata` (KRaft's schemas).
 
+- `acls`: the cluster's ACLs, by which an authorizer decides.
 - `broker_registration`: registrations of brokers and controllers, replayed from the metadata log.
 - `client_quotas`: quotas of users, clients and IP addresses. ottla stores and describes them as Kafka does, but does not enforce
   them.

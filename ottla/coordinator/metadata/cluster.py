@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ottla.coordinator.metadata import eligible_replicas
+from ottla.coordinator.metadata.acls import Acls
 from ottla.coordinator.metadata.broker_registration import UNKNOWN_OFFSET, Registrations
 from ottla.coordinator.metadata.client_quotas import ClientQuotas
 from ottla.coordinator.metadata.config_totals import ConfigTotals, characters_of
@@ -89,6 +90,7 @@ class ClusterState:
         self.features: dict[str, int] = {}
         self.client_quotas = ClientQuotas()
         self.credentials = ScramCredentials()
+        self.acls = Acls()
         self.registrations = Registrations()
         self.next_producer_id = 0
         self.server_config = server_config
@@ -190,7 +192,7 @@ class ClusterState:
             records += [p.to_record(topic.topic_id, index, version) for index, p in enumerate(topic.partitions)]
         for (kind, name), configs in self.configs.items():
             records += [self._config(kind, name, key, value) for key, value in configs.items()]
-        records += self.client_quotas.snapshot() + self.credentials.snapshot()
+        records += self.client_quotas.snapshot() + self.credentials.snapshot() + self.acls.snapshot()
         message = producer_ids_record.ProducerIdsRecord(
             broker_id=self.node_id, broker_epoch=0, next_producer_id=self.next_producer_id
         )
@@ -395,6 +397,8 @@ _RARE: dict[int, tuple[str, Callable[[ClusterState, Any, int], None]]] = {
     7: ("fence_broker_record", lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=True)),
     8: ("unfence_broker_record", lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=False)),
     17: ("broker_registration_change_record", lambda state, message, _: state.registrations.replay_change(message)),
+    18: ("access_control_entry_record", lambda state, message, _: state.acls.replay(message)),
+    19: ("remove_access_control_entry_record", lambda state, message, _: state.acls.replay_removal(message)),
     23: ("begin_transaction_record", ClusterState._replay_begin),
     24: ("end_transaction_record", ClusterState._replay_end),
     25: ("abort_transaction_record", ClusterState._replay_abort),

@@ -28,8 +28,6 @@ _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
 
 SKIPPED = {
     10: "delegation_token_record",  # ottla has no delegation tokens.
-    18: "access_control_entry_record",  # ottla has no ACLs.
-    19: "remove_access_control_entry_record",
     20: "no_op_record",  # It only advances the log end offset, to show that the controller is alive.
     21: "zk_migration_state_record",  # The migration from ZooKeeper ended before the first version of ottla.
     26: "remove_delegation_token_record",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.peers.principals import principal_bytes
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
@@ -28,6 +29,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.security.principal import ANONYMOUS
 from ottla.simulation.controller import SimulatedController
 from tests.broker.controller.world import Broker, uuid
 
@@ -193,7 +195,7 @@ def test_configs_are_accepted_only_for_registered_brokers(controller: SimulatedC
 
 
 def forward(controller: SimulatedController, frame: bytes, address: bytes = LOCALHOST) -> Any:
-    request = EnvelopeRequest(request_data=frame, request_principal=b"p", client_host_address=address)
+    request = EnvelopeRequest(request_data=frame, request_principal=principal_bytes(ANONYMOUS), client_host_address=address)
     return controller.connect().call(request)
 
 

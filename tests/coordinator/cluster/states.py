@@ -16,4 +16,5 @@ def seen(state: ClusterState) -> tuple[Any, ...]:
         dict(state.registrations.brokers),
         dict(state.registrations.controllers),
         state.next_producer_id,
+        dict(state.acls.by_id),
     )

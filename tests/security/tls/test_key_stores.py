@@ -103,6 +103,7 @@ def test_other_files_are_no_pkcs12(data: bytes) -> None:
 
 
 def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = pkcs12_store("hush")
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     with pytest.raises(KeyStoreError, match=r"PKCS12 needs the package cryptography; install ottla\[security\], or give PEM"):
-        from_store(pkcs12_store("hush"), "a.p12", "hush", b"secret")
+        from_store(store, "a.p12", "hush", b"secret")

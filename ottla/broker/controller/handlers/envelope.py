@@ -1,8 +1,8 @@
 """Envelope, version 0 (KIP-590): a client's request that a broker forwards, because the controller must handle it.
 
-The broker has already authorised the client. The envelope's response contains the response for the client. The error is
-INVALID_REQUEST for a request that cannot be decoded or forwarded, and UNSUPPORTED_VERSION for an unsupported inner version
-(EnvelopeUtils).
+The broker that sends an envelope needs CLUSTER_ACTION; the principal in it is authorised for the inner request. The envelope's
+response contains the response for the client. The error is INVALID_REQUEST for a request that cannot be decoded or forwarded, and
+UNSUPPORTED_VERSION for an unsupported inner version (EnvelopeUtils).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.network.dispatch import Dispatcher, RequestRefused, UnsupportedApiVersions
+from ottla.broker.peers.principals import principal_of
 from ottla.protocol.codec import DECODE_FAILURES
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.primitives import TooManyElements
 
@@ -33,6 +34,10 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         client_host = str(ip_address(bytes(request.client_host_address)))
     except ValueError:
         raise KafkaError(Code.INVALID_REQUEST) from None
+    try:
+        principal = principal_of(bytes(request.request_principal or b""))
+    except DecodeError:
+        raise KafkaError(Code.PRINCIPAL_DESERIALIZATION_FAILURE) from None
     dispatcher, frame = ports.dispatcher(client_host, context), memoryview(request.request_data)
     try:
         route, correlation_id = dispatcher.route(frame)
@@ -40,6 +45,8 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.UNSUPPORTED_VERSION) from None
     except (RequestRefused, *DECODE_FAILURES):
         raise KafkaError(Code.INVALID_REQUEST) from None
+    # The route belongs to this envelope alone.
+    route.context.principal = principal
     if route.api.key not in FORWARDABLE:
         raise KafkaError(Code.INVALID_REQUEST)
     try:

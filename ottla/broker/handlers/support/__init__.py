@@ -1,10 +1,12 @@
 """Code that several handlers share, and parts of long handlers. No module here declares an API.
 
+- `acl_messages`: converts between ACLs and the elements of the messages of CreateAcls, DeleteAcls and DescribeAcls.
 - `batch_verification`: verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 - `brokers`: the brokers of the cluster, with their addresses on a listener (KRaftMetadataCache).
 - `checked_batch`: checks one batch of a Produce request without appending it: partition, header, CRC and records (LogValidator).
 - `common`: helpers of several handlers: names and ids of topics, authorised operations, error codes by version.
 - `config_changes`: checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
+- `config_permissions`: the permissions on resources with configs.
 - `configs`: the current configs with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper).
 - `current_leaders`: the current leader of a partition, for a Produce or Fetch response of a broker that does not lead it (KIP-951).
 - `each`: helpers for requests with many items: items are handled one after the other, in steps if they are many.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.verification import PRODUCE_CODES, Verification, join_transaction
 from ottla.broker.handlers.support.checked_batch import RefusedBatch
 from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
@@ -34,6 +35,7 @@ PARTITION_WORK = 2
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     clock: Clock
     cluster: ClusterCommands
     partitions: Partitions

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.produce_compression import recompressed, target_of
 from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
 from ottla.broker.limits.inflating import InflatingMemory
@@ -41,6 +42,7 @@ CRC_AT_ONCE_BYTES = 1 << 20
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     partitions: Partitions
     cluster: ClusterCommands
     clock: Clock

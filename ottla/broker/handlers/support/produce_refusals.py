@@ -19,6 +19,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT, read_header
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.validation import RecordsRefused
@@ -55,6 +56,15 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
             if pace.spend(1):
                 await next_turn()
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
+
+
+def has_transactional_records(request: ProduceRequest) -> bool:
+    """Whether any batch of the request is transactional. The batches say which, not the transactional id (CVE-2018-17196)."""
+    return any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
+
+
+def _is_transactional(records: Buffer | None) -> bool:
+    return records is not None and len(records) >= HEADER_BYTES and records[MAGIC_AT] == 2 and bool(records[22] & TRANSACTIONAL_BIT)
 
 
 def transactional_producer_of(

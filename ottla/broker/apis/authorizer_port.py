@@ -1,0 +1,76 @@
+"""The interface of an authorizer for handlers, and the authorizer that allows everything, for brokers without ACLs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, ResourceType, operation_bits
+from ottla.security.principal import KafkaPrincipal
+
+
+class Client(Protocol):
+    """The client that sent a request (`broker.apis.api.RequestContext`)."""
+
+    @property
+    def principal(self) -> KafkaPrincipal: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+
+class RequestAuthorizer(Protocol):
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything may be denied."""
+        ...
+
+    def allows(
+        self,
+        client: Client,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        logs_denied: bool = True,
+    ) -> bool:
+        """Whether the client may perform an operation on one resource.
+
+        With ``logs_denied`` a denial is logged; it is False where the client did not ask for the resource by name.
+        """
+        ...
+
+    def allows_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether the client may perform an operation on at least one resource of a type."""
+        ...
+
+    def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
+        """The operations that the client may perform on a resource, as the bits of a response (KIP-430)."""
+        ...
+
+
+class AllowAll:
+    """The authorizer of a broker without ``authorizer.class.name``."""
+
+    is_enabled = False
+
+    def allows(
+        self,
+        client: Client,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        logs_denied: bool = True,
+    ) -> bool:
+        return True
+
+    def allows_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+        return True
+
+    def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
+        return _ALL_BITS[resource_type]
+
+
+_ALL_BITS = {resource_type: operation_bits(operations) for resource_type, operations in SUPPORTED_OPERATIONS.items()}
+
+ALLOW_ALL = AllowAll()

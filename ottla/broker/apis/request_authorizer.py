@@ -1,0 +1,114 @@
+"""The port through which handlers ask whether a client may do what its request asks for (AuthHelper of Kafka).
+
+Without ``authorizer.class.name`` everything is allowed, at the cost of a call. With it the ACLs of the cluster's metadata decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from ottla.broker.apis.api import Declared
+from ottla.broker.apis.authorisation import Authorise, check
+from ottla.broker.apis.authorizer_port import Client, RequestAuthorizer
+from ottla.broker.config.settings import Settings
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.security.acl.acl_index import AclIndex
+from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, ResourceType, operation_bits
+from ottla.security.acl.hosts import host_address
+from ottla.security.acl.principals import parse_super_users
+from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
+
+log = structlog.get_logger("authorizer")
+
+
+class AclAuthorizer:
+    """Decides by ACLs, and logs what is denied: each kind of denial once, and then its count (``kafka.authorizer.logger``)."""
+
+    is_enabled = True
+
+    def __init__(self, authorizer: StandardAuthorizer, clock: Clock) -> None:
+        self._authorizer = authorizer
+        self._denials = RepeatedErrors(clock, log)
+
+    def allows(
+        self,
+        client: Client,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        logs_denied: bool = True,
+    ) -> bool:
+        decision = self._authorizer.decide(client.principal, host_address(client.client_host), operation, resource_type, name)
+        if logs_denied and not decision.is_allowed:
+            self._log_denied(client, operation, resource_type, name, decision)
+        return decision.is_allowed
+
+    def _log_denied(
+        self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str, decision: Decision
+    ) -> None:
+        principal = str(client.principal)
+        self._denials.failed(
+            "authorization_denied",
+            decision.rule_text,
+            key=(principal, operation, resource_type, name[:249]),
+            level="info",
+            principal=principal,
+            client_host=client.client_host,
+            operation=operation.name,
+            resource_type=resource_type.name,
+            resource=name,
+        )
+
+    def allows_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+        host = host_address(client.client_host)
+        return self._authorizer.authorize_by_resource_type(client.principal, host, operation, resource_type)
+
+    def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
+        return operation_bits(
+            operation
+            for operation in SUPPORTED_OPERATIONS[resource_type]
+            if self.allows(client, operation, resource_type, name, logs_denied=False)
+        )
+
+
+def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuthorizer:
+    """Return the authorizer that the settings configure, which decides by the ACLs of the cluster's metadata."""
+    super_users = parse_super_users(settings.super_users)
+    allows = settings.allow_everyone_if_no_acl_found
+    return AclAuthorizer(StandardAuthorizer(index, super_users, allows_without_acl=allows), clock)
+
+
+def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declared[Any]]:
+    """Return the change of an API's declaration after which requests that lack a permission are refused before they are handled.
+
+    An API whose only permission is one on the cluster needs no more than its declaration. An API whose permissions are neither
+    checked here nor by its handler is only for principals that may do CLUSTER_ACTION, as brokers and super users.
+    """
+
+    def change(api: Declared[Any]) -> Declared[Any]:
+        authorise = api.authorise
+        if authorise is None:
+            if api.checks_itself or not api.authorisation:
+                return api
+            authorise = _cluster_check(api)
+
+        async def checked(services: Any, request: Any, context: Any) -> Any:
+            authorise(authorizer, request, context)
+            return await api.handle(services, request, context)
+
+        return msgspec.structs.replace(api, handle=checked)
+
+    return change
+
+
+def _cluster_check(api: Declared[Any]) -> Authorise:
+    operation, resource_type = api.authorisation[0]
+    if len(api.authorisation) > 1 or resource_type is not ResourceType.CLUSTER:
+        operation = AclOperation.CLUSTER_ACTION
+    return lambda authorizer, request, context: check(authorizer, context, operation, ResourceType.CLUSTER)

@@ -1,0 +1,30 @@
+"""The permissions on resources with configs (ConfigHelper and ControllerApis.authorizeAlterResource of Kafka)."""
+
+from __future__ import annotations
+
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorisation import check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
+from ottla.coordinator.metadata.cluster import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
+from ottla.security.acl.codes import AclOperation, ResourceType
+
+_OF_CLUSTER = (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
+
+
+def check_configs(authorizer: RequestAuthorizer, context: RequestContext, operation: AclOperation, kind: int, name: str) -> None:
+    """Raise the error of a client that may not perform an operation on the configs of a resource.
+
+    A resource of an unknown type passes, because it is refused for its type.
+    """
+    if kind in _OF_CLUSTER:
+        check(authorizer, context, operation, ResourceType.CLUSTER)
+    elif kind == TOPIC_RESOURCE:
+        check(authorizer, context, operation, ResourceType.TOPIC, name)
+    elif kind == GROUP_RESOURCE:
+        check(authorizer, context, operation, ResourceType.GROUP, name)

@@ -1,0 +1,28 @@
+"""The principal of a client in an envelope: DefaultPrincipalData of Kafka, version 0, after its version number."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.primitives import compact_string, read_compact_string
+from ottla.security.principal import KafkaPrincipal
+
+_VERSION = b"\0\0"
+_NO_TOKEN_AND_NO_TAGS = b"\0\0"
+
+
+def principal_bytes(principal: KafkaPrincipal) -> bytes:
+    return _VERSION + compact_string(principal.type) + compact_string(principal.name) + _NO_TOKEN_AND_NO_TAGS
+
+
+def principal_of(raw: bytes) -> KafkaPrincipal:
+    """Raises DecodeError for bytes that are not a principal of version 0."""
+    if raw[:2] != _VERSION:
+        raise DecodeError("not a principal of version 0")
+    try:
+        principal_type, pos = read_compact_string(raw, 2)
+        name, pos = read_compact_string(raw, pos)
+    except (IndexError, ValueError) as error:
+        raise DecodeError("not a principal") from error
+    if len(raw) <= pos:
+        raise DecodeError("not a principal")
+    return KafkaPrincipal(principal_type, name)

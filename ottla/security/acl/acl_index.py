@@ -1,0 +1,216 @@
+"""The ACLs of a cluster, arranged so that the ACLs that apply to one action are found in a few look-ups.
+
+Kafka keeps one sorted set of all ACLs and walks through those of a resource (StandardAuthorizerData). A thousand users with an
+ACL each on one topic would make each check a walk of a thousand steps, which is too slow in Python. So the ACLs are divided by
+permission, resource type, principal and operation, with the operations that they imply, and each part finds the patterns that
+match a name by two look-ups and one binary search.
+
+Where several ACLs match, the one that Kafka's walk reports is reported: the first that denies, or the last that allows. The order
+of the walk is: the longest pattern first, LITERAL before PREFIXED, then by operation, principal and host; last the wildcard
+resource.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TypeAlias
+
+from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.codes import (
+    WILDCARD,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    granted_operations,
+)
+from ottla.security.acl.hosts import host_matches
+from ottla.security.acl.principals import EVERYONE
+from ottla.security.principal import KafkaPrincipal
+
+_in_order = attrgetter("operation", "principal", "host")
+"""The order of ACLs with the same resource pattern and permission (StandardAcl.compareTo)."""
+
+
+PartKey: TypeAlias = tuple[PermissionType, ResourceType, KafkaPrincipal, AclOperation]
+
+
+class AclIndex:
+    """ACLs by the actions that they decide about. Each ACL is in it at most once."""
+
+    __slots__ = ("_by_type", "_parts", "changes")
+
+    def __init__(self) -> None:
+        self.changes = 0
+        """Number of changes so far, by which users of the index notice that what they keep is out of date."""
+        self._parts: dict[PartKey, _Part] = {}
+        self._by_type: dict[ResourceType, _Part] = {}
+        """All ACLs of a resource type, whatever their principal, operation and permission."""
+
+    def add(self, acl: AclBinding) -> None:
+        self.changes += 1
+        for key in _keys(acl):
+            self._parts.setdefault(key, _Part()).add(acl)
+        self._by_type.setdefault(acl.resource_type, _Part()).add(acl)
+
+    def remove(self, acl: AclBinding) -> None:
+        """Remove an ACL that was added."""
+        self.changes += 1
+        for key in _keys(acl):
+            if self._parts[key].remove(acl):
+                del self._parts[key]
+        if self._by_type[acl.resource_type].remove(acl):
+            del self._by_type[acl.resource_type]
+
+    def denying(
+        self, resource_type: ResourceType, name: str, principal: KafkaPrincipal, host: str, operation: AclOperation
+    ) -> AclBinding | None:
+        """Return the first ACL that denies an action, or None."""
+        parts, found = self._parts, None
+        part = parts.get((PermissionType.DENY, resource_type, principal, operation))
+        if part is not None:
+            found = part.first(name, host)
+        part = parts.get((PermissionType.DENY, resource_type, EVERYONE, operation))
+        if part is not None and principal != EVERYONE:
+            other = part.first(name, host)
+            if other is not None and (found is None or _position(other) < _position(found)):
+                return other
+        return found
+
+    def allowing(
+        self, resource_type: ResourceType, name: str, principal: KafkaPrincipal, host: str, operation: AclOperation
+    ) -> AclBinding | None:
+        """Return the last ACL that allows an action, or None."""
+        parts, found = self._parts, None
+        part = parts.get((PermissionType.ALLOW, resource_type, principal, operation))
+        if part is not None:
+            found = part.last(name, host)
+        part = parts.get((PermissionType.ALLOW, resource_type, EVERYONE, operation))
+        if part is not None and principal != EVERYONE:
+            other = part.last(name, host)
+            if other is not None and (found is None or _position(other) > _position(found)):
+                return other
+        return found
+
+    def has_resource(self, resource_type: ResourceType, name: str) -> bool:
+        """Whether any ACL, of whatever principal and operation, applies to a resource."""
+        part = self._by_type.get(resource_type)
+        return part is not None and any(part.matching(name))
+
+    def of_type(self, resource_type: ResourceType) -> Iterator[AclBinding]:
+        """Yield all ACLs for resources of one type."""
+        part = self._by_type.get(resource_type)
+        return iter(()) if part is None else part.all()
+
+
+def _keys(acl: AclBinding) -> list[PartKey]:
+    try:
+        principal = KafkaPrincipal.parse(acl.principal)
+    except ValueError:
+        # Kafka before 4.0 stored such an ACL, and could then not check anything. It applies to no principal.
+        return []
+    operations = granted_operations(acl.operation, acl.permission)
+    return [(acl.permission, acl.resource_type, principal, operation) for operation in operations]
+
+
+def _position(acl: AclBinding) -> tuple[int, int, int, int, str, str]:
+    """Return the position of an ACL in Kafka's walk, among the ACLs that match one resource."""
+    is_wildcard = acl.resource_name == WILDCARD and acl.pattern_type is PatternType.LITERAL
+    # The names that match one resource are its prefixes, so the longer one comes first.
+    return int(is_wildcard), -len(acl.resource_name), acl.pattern_type, acl.operation, acl.principal, acl.host
+
+
+class _Part:
+    """ACLs by the name and type of their resource patterns."""
+
+    __slots__ = ("_literal", "_parents", "_prefixed", "_prefixes")
+
+    def __init__(self) -> None:
+        self._literal: dict[str, list[AclBinding]] = {}
+        self._prefixed: dict[str, list[AclBinding]] = {}
+        self._prefixes: list[str] | None = None
+        """The names of PREFIXED patterns in order, or None after a change; made at the next look-up."""
+        self._parents: list[int] = []
+        """For each of `_prefixes` the position of the longest other that is a prefix of it, or -1."""
+
+    def add(self, acl: AclBinding) -> None:
+        by_name = self._named(acl)
+        if by_name is self._prefixed and acl.resource_name not in by_name:
+            self._prefixes = None
+        insort(by_name.setdefault(acl.resource_name, []), acl, key=_in_order)
+
+    def remove(self, acl: AclBinding) -> bool:
+        """Remove an ACL; returns whether none are left."""
+        by_name = self._named(acl)
+        acls = by_name[acl.resource_name]
+        acls.remove(acl)
+        if not acls:
+            del by_name[acl.resource_name]
+            if by_name is self._prefixed:
+                self._prefixes = None
+        return not self._literal and not self._prefixed
+
+    def _named(self, acl: AclBinding) -> dict[str, list[AclBinding]]:
+        return self._prefixed if acl.pattern_type is PatternType.PREFIXED else self._literal
+
+    def all(self) -> Iterator[AclBinding]:
+        for by_name in (self._literal, self._prefixed):
+            for acls in by_name.values():
+                yield from acls
+
+    def first(self, name: str, host: str) -> AclBinding | None:
+        """Return the first ACL that applies to a resource and a host."""
+        for acls in self.matching(name):
+            for acl in acls:
+                if host_matches(acl.host, host):
+                    return acl
+        return None
+
+    def last(self, name: str, host: str) -> AclBinding | None:
+        """Return the last ACL that applies to a resource and a host."""
+        for acls in reversed(self.matching(name)):
+            for acl in reversed(acls):
+                if host_matches(acl.host, host):
+                    return acl
+        return None
+
+    def matching(self, name: str) -> list[list[AclBinding]]:
+        """Return the ACLs whose pattern matches a name, by pattern, in the order of Kafka's walk."""
+        found = []
+        exact = self._literal.get(name)
+        if exact is not None:
+            found.append(exact)
+        if self._prefixed:
+            self._add_prefixed(found, name)
+        # Kafka's walk takes the wildcard for an ordinary name if the resource's name begins with it.
+        if name[:1] != WILDCARD:
+            wildcard = self._literal.get(WILDCARD)
+            if wildcard is not None:
+                found.append(wildcard)
+        return found
+
+    def _add_prefixed(self, found: list[list[AclBinding]], name: str) -> None:
+        """Add the ACLs of the prefixes of a name, the longest first.
+
+        Every prefix of a name is a prefix of the string that precedes the name in the sorted list, or is that string.
+        """
+        prefixes = self._prefixes
+        if prefixes is None:
+            prefixes = self._sort_prefixes()
+        at = bisect_right(prefixes, name) - 1
+        while at >= 0:
+            if name.startswith(prefixes[at]):
+                found.append(self._prefixed[prefixes[at]])
+            at = self._parents[at]
+
+    def _sort_prefixes(self) -> list[str]:
+        self._prefixes = prefixes = sorted(self._prefixed)
+        self._parents = []
+        for at, name in enumerate(prefixes):
+            parent = at - 1
+            while parent >= 0 and not name.startswith(prefixes[parent]):
+                parent = self._parents[parent]
+            self._parents.append(parent)
+        return prefixes

@@ -1,0 +1,164 @@
+"""Decides whether a principal may perform an action, and names the rule that decided (StandardAuthorizer of Kafka, KIP-801).
+
+A super user may do everything. Otherwise an ACL that denies the action wins over every ACL that allows it. Without an ACL for the
+principal the action is denied, unless ``allow.everyone.if.no.acl.found`` is set and no ACL of any principal applies to the
+resource.
+
+A resource name that begins with a character below ``*``, such as a space, can make Kafka's walk through its ACLs run forever or
+fail. This authorizer decides about such names as about all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.security.acl.acl_index import AclIndex
+from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.codes import WILDCARD, AclOperation, PatternType, PermissionType, ResourceType, pascal_case
+from ottla.security.acl.hosts import host_matches
+from ottla.security.acl.principals import EVERYONE
+from ottla.security.principal import KafkaPrincipal
+
+
+class NamedRule(Enum):
+    """A rule that is not an ACL, with the name that Kafka's audit log gives it."""
+
+    SUPER_USER = "SuperUser"
+    DEFAULT_ALLOW = "DefaultAllow"
+    DEFAULT_DENY = "DefaultDeny"
+
+
+class Action(NamedTuple):
+    """An operation on one resource, for which a client needs a permission (org.apache.kafka.server.authorizer.Action).
+
+    ``reference_count`` is the number of times that the request names the resource. ``logs_allowed``: whether access is granted by
+    an ALLOWED decision; ``logs_denied``: whether the client explicitly asked for the resource, so that a DENIED decision is worth
+    a log line. Both are False where a decision only filters what a response contains.
+    """
+
+    operation: AclOperation
+    resource_type: ResourceType
+    name: str
+    reference_count: int = 1
+    logs_allowed: bool = True
+    logs_denied: bool = True
+
+
+class Decision(NamedTuple):
+    """The result of one check: whether the action is allowed, and the ACL or the other rule that decided."""
+
+    is_allowed: bool
+    rule: AclBinding | NamedRule
+
+    @property
+    def rule_text(self) -> str:
+        """The rule as Kafka's audit log writes it."""
+        return str(self.rule.value) if isinstance(self.rule, NamedRule) else f"MatchingAcl(acl={self.rule})"
+
+
+_SUPER_USER = Decision(True, NamedRule.SUPER_USER)
+_DEFAULT_ALLOW = Decision(True, NamedRule.DEFAULT_ALLOW)
+_DEFAULT_DENY = Decision(False, NamedRule.DEFAULT_DENY)
+
+MAX_KEPT_DECISIONS = 10_000
+"""Number of decisions that are kept, so that clients that ask for ever new names take at most a few megabytes."""
+MAX_KEPT_NAME = 249
+"""Length in characters of the longest resource name whose decision is kept, which is that of the longest topic name."""
+
+_ANY_RESOURCE = "hardcode"
+"""The name that `StandardAuthorizer.authorize_by_resource_type` first checks. It is a constant of Kafka's Authorizer."""
+
+
+class StandardAuthorizer:
+    """Decides by the ACLs of ``index``, which the owner of the cluster's metadata keeps up to date."""
+
+    __slots__ = ("_changes", "_decisions", "_default", "_index", "_super_users")
+
+    def __init__(self, index: AclIndex, super_users: frozenset[KafkaPrincipal], *, allows_without_acl: bool) -> None:
+        """``allows_without_acl``: whether everyone may access resources without ACLs (``allow.everyone.if.no.acl.found``)."""
+        self._index = index
+        self._super_users = super_users
+        self._default = _DEFAULT_ALLOW if allows_without_acl else _DEFAULT_DENY
+        self._decisions: dict[tuple[KafkaPrincipal, str, AclOperation, ResourceType, str], Decision] = {}
+        """Earlier decisions, which hold until an ACL changes: clients ask for the same few resources again and again."""
+        self._changes = index.changes
+
+    def decide(
+        self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Decision:
+        """Decide about one action. ``host`` is the client's address as `hosts.host_address` returns it."""
+        decisions, key = self._decisions, (principal, host, operation, resource_type, name)
+        if self._changes != self._index.changes or len(decisions) >= MAX_KEPT_DECISIONS:
+            self._changes = self._index.changes
+            decisions.clear()
+        decision = decisions.get(key)
+        if decision is None:
+            decision = self._decide(principal, host, operation, resource_type, name)
+            if len(name) <= MAX_KEPT_NAME:
+                decisions[key] = decision
+        return decision
+
+    def _decide(
+        self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Decision:
+        if principal in self._super_users:
+            return _SUPER_USER
+        index = self._index
+        rule = index.denying(resource_type, name, principal, host, operation)
+        if rule is not None:
+            return Decision(False, rule)
+        rule = index.allowing(resource_type, name, principal, host, operation)
+        if rule is not None:
+            return Decision(True, rule)
+        if self._default is _DEFAULT_ALLOW and index.has_resource(resource_type, name):
+            return _DEFAULT_DENY
+        return self._default
+
+    def authorize(self, principal: KafkaPrincipal, host: str, actions: Sequence[Action]) -> list[Decision]:
+        """Decide about several actions of one client, in their order."""
+        return [self.decide(principal, host, action.operation, action.resource_type, action.name) for action in actions]
+
+    def authorize_by_resource_type(
+        self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Whether the principal may perform an operation on at least one resource of a type (KIP-679).
+
+        As in Kafka, an ACL with another operation that implies ``operation`` does not count here, and the first check, of an
+        arbitrary name, lets super users pass whatever is denied.
+        """
+        if self.decide(principal, host, operation, resource_type, _ANY_RESOURCE).is_allowed:
+            return True
+        denied: dict[PatternType, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
+        allowed: dict[PatternType, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
+        principals = (str(principal), str(EVERYONE))
+        for acl in self._index.of_type(resource_type):
+            is_for_operation = acl.operation in (operation, AclOperation.ALL)
+            if is_for_operation and acl.principal in principals and host_matches(acl.host, host):
+                names = denied if acl.permission is PermissionType.DENY else allowed
+                names[acl.pattern_type].add(acl.resource_name)
+        if WILDCARD in denied[PatternType.LITERAL]:
+            return False
+        if WILDCARD in allowed[PatternType.LITERAL]:
+            return True
+        prefixes = denied[PatternType.PREFIXED]
+        return any(
+            not _has_prefix_in(prefixes, name)
+            for pattern_type, names in allowed.items()
+            for name in names
+            if pattern_type is PatternType.PREFIXED or name not in denied[PatternType.LITERAL]
+        )
+
+
+def _has_prefix_in(prefixes: set[str], name: str) -> bool:
+    return bool(prefixes) and any(name[:end] in prefixes for end in range(1, len(name) + 1))
+
+
+def audit_line(principal: KafkaPrincipal, host: str, action: Action, api: str, decision: Decision) -> str:
+    """Return the line that Kafka's ``kafka.authorizer.logger`` writes about a decision."""
+    return (
+        f"Principal = {principal} is {'Allowed' if decision.is_allowed else 'Denied'} operation = {action.operation.name}"
+        f" from host = {host} on resource = {pascal_case(action.resource_type)}:LITERAL:{action.name} for request = {api}"
+        f" with resourceRefCount = {action.reference_count} based on rule {decision.rule_text}"
+    )

@@ -1,0 +1,24 @@
+"""The principal of a client in an envelope has the bytes that Kafka's brokers send."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.peers.principals import principal_bytes, principal_of
+from ottla.protocol.errors import DecodeError
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+
+
+def test_principal_has_kafkas_bytes() -> None:
+    assert principal_bytes(ANONYMOUS) == b"\0\0" + b"\5User" + b"\12ANONYMOUS" + b"\0" + b"\0"
+
+
+@pytest.mark.parametrize("principal", [ANONYMOUS, KafkaPrincipal("User", "CN=é,OU=x"), KafkaPrincipal("", "")])
+def test_principal_is_read_again(principal: KafkaPrincipal) -> None:
+    assert principal_of(principal_bytes(principal)) == principal
+
+
+@pytest.mark.parametrize("raw", [b"", b"p", b"\0\1" + principal_bytes(ANONYMOUS)[2:], principal_bytes(ANONYMOUS)[:9]])
+def test_malformed_principal_is_refused(raw: bytes) -> None:
+    with pytest.raises(DecodeError):
+        principal_of(raw)

@@ -1,0 +1,162 @@
+"""The authorizer's rules: super users, DENY before ALLOW, wildcards, implied operations, and the default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.security.acl.acl_index import AclIndex
+from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.acl.standard_authorizer import Action, NamedRule, StandardAuthorizer, audit_line
+from ottla.security.principal import KafkaPrincipal
+from tests.security.acl.acls import ALICE, BOB, HOST, acl, authorizer
+from tests.support.counting import LineMeter
+
+
+def decides(acls: list[AclBinding], operation: str, name: str, principal: KafkaPrincipal = ALICE, host: str = HOST) -> bool:
+    return authorizer(acls).decide(principal, host, AclOperation[operation], ResourceType.TOPIC, name).is_allowed
+
+
+def test_without_acl_everything_is_denied() -> None:
+    decision = authorizer([]).decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "a")
+    assert decision == (False, NamedRule.DEFAULT_DENY)
+
+
+def test_super_user_passes_although_an_acl_denies() -> None:
+    decision = authorizer([acl("a", "READ", permission="DENY")], [ALICE]).decide(
+        ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "a"
+    )
+    assert decision == (True, NamedRule.SUPER_USER)
+
+
+def test_deny_wins_over_allow() -> None:
+    acls = [acl("orders", "READ"), acl("ord", "ALL", permission="DENY", pattern="PREFIXED")]
+    assert decides(acls[:1], "READ", "orders")
+    assert not decides(acls, "READ", "orders")
+    assert authorizer(acls).decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "orders").rule == acls[1]
+
+
+@pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALL"])
+def test_allowed_operation_implies_describe(operation: str) -> None:
+    assert decides([acl("a", operation)], "DESCRIBE", "a")
+
+
+def test_allowed_alter_configs_implies_describe_configs() -> None:
+    assert decides([acl("a", "ALTER_CONFIGS")], "DESCRIBE_CONFIGS", "a")
+    assert not decides([acl("a", "ALTER_CONFIGS")], "DESCRIBE", "a")
+
+
+def test_denied_read_does_not_deny_describe() -> None:
+    acls = [acl("a", "DESCRIBE"), acl("a", "READ", permission="DENY")]
+    assert decides(acls, "DESCRIBE", "a")
+    assert not decides(acls, "READ", "a")
+
+
+def test_wildcard_resource_principal_and_host_apply_to_all() -> None:
+    assert decides([acl("*", "READ", principal="User:*")], "READ", "any", KafkaPrincipal("Role", "any"))
+    assert not decides([acl("*", "READ", principal="User:bob")], "READ", "any")
+
+
+def test_wildcard_resource_does_not_apply_to_names_that_begin_with_it() -> None:
+    # StandardAuthorizerData takes "*" for a literal name that is a prefix of the resource's name, and skips it.
+    assert not decides([acl("*", "READ")], "READ", "*any")
+    assert decides([acl("*", "READ")], "READ", "*")
+
+
+def test_prefix_applies_to_longer_names_only() -> None:
+    acls = [acl("team-", "READ", pattern="PREFIXED"), acl("team-a-", "WRITE", pattern="PREFIXED"), acl("team-b", "CREATE")]
+    assert decides(acls, "READ", "team-a-orders")
+    assert decides(acls, "WRITE", "team-a-orders")
+    assert not decides(acls, "WRITE", "team-b")
+    assert not decides(acls, "READ", "team")
+
+
+def test_prefix_is_found_next_to_longer_prefixes() -> None:
+    acls = [acl(name, "READ", pattern="PREFIXED") for name in ("a", "ab", "abca", "abcb", "b")]
+    index = authorizer(acls)
+    for name, expected in (("abcz", "a"), ("abc", "a"), ("az", "a"), ("b", "b")):
+        rule = index.decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, name).rule
+        assert isinstance(rule, AclBinding)
+        assert rule.resource_name == expected, name
+
+
+def test_acl_for_a_host_does_not_apply_to_another() -> None:
+    acls = [acl("a", "READ", host="10.0.0.0/8"), acl("a", "READ", host="192.168.1.9")]
+    assert decides(acls, "READ", "a", host="10.20.30.40")
+    assert decides(acls, "READ", "a", host="192.168.1.9")
+    assert not decides(acls, "READ", "a", host="192.168.1.8")
+
+
+def test_default_allows_only_resources_without_acls() -> None:
+    lenient = authorizer([acl("a", "READ", principal="User:bob")], allows=True)
+    decided = [lenient.decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, name) for name in ("a", "b")]
+    assert decided == [(False, NamedRule.DEFAULT_DENY), (True, NamedRule.DEFAULT_ALLOW)]
+
+
+def test_decision_changes_with_the_acls() -> None:
+    index = AclIndex()
+    strict = StandardAuthorizer(index, frozenset(), allows_without_acl=False)
+    allowed: Callable[[], bool] = lambda: strict.decide(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "abc").is_allowed  # noqa: E731
+    rule, other = acl("ab", "READ", pattern="PREFIXED"), acl("a", "READ", pattern="PREFIXED")
+    seen = [allowed()]
+    for change, changed in ((index.add, other), (index.add, rule), (index.remove, other), (index.remove, rule)):
+        change(changed)
+        seen.append(allowed())
+    assert seen == [False, True, True, True, False]
+    assert not index.has_resource(ResourceType.TOPIC, "abc")
+
+
+def test_malformed_principal_applies_to_no_client() -> None:
+    assert not decides([acl("a", "READ", principal="alice")], "READ", "a")
+
+
+def test_one_resource_of_a_type_is_enough_unless_it_is_denied() -> None:
+    def allows(*acls: AclBinding) -> bool:
+        return authorizer(acls).authorize_by_resource_type(ALICE, HOST, AclOperation.WRITE, ResourceType.TOPIC)
+
+    deny = {"permission": "DENY"}
+    assert allows(acl("a", "WRITE"))
+    assert not allows(acl("a", "WRITE"), acl("a", "ALL", **deny))
+    assert not allows(acl("abc", "WRITE"), acl("a", "WRITE", pattern="PREFIXED", **deny))
+    assert allows(acl("abc", "WRITE", pattern="PREFIXED"), acl("abcd", "WRITE", pattern="PREFIXED", **deny))
+    assert not allows(acl("a", "WRITE"), acl("*", "WRITE", **deny))
+    assert not allows(acl("a", "READ"), acl("a", "WRITE", principal="User:bob"), acl("a", "WRITE", resource_type="GROUP"))
+
+
+def test_decisions_keep_the_order_of_the_actions() -> None:
+    actions = [Action(AclOperation.READ, ResourceType.TOPIC, "a"), Action(AclOperation.WRITE, ResourceType.TOPIC, "a")]
+    assert [d.is_allowed for d in authorizer([acl("a", "READ")]).authorize(ALICE, HOST, actions)] == [True, False]
+
+
+def test_audit_line_is_worded_as_by_kafka() -> None:
+    rule = acl("txn-", "WRITE", pattern="PREFIXED", resource_type="TRANSACTIONAL_ID")
+    action = Action(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "txn-1")
+    decision = authorizer([rule]).authorize(ALICE, HOST, [action])[0]
+    assert audit_line(ALICE, HOST, action, "END_TXN", decision) == (
+        "Principal = User:alice is Allowed operation = WRITE from host = 192.168.1.7 on resource = TransactionalId:LITERAL:txn-1"
+        " for request = END_TXN with resourceRefCount = 1 based on rule MatchingAcl(acl=StandardAcl[resourceType=TRANSACTIONAL_ID,"
+        " resourceName=txn-, patternType=PREFIXED, principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW])"
+    )
+    denied = authorizer([]).authorize(BOB, HOST, [action])[0]
+    assert audit_line(BOB, HOST, action, "END_TXN", denied).endswith("with resourceRefCount = 1 based on rule DefaultDeny")
+
+
+def check_lines(principals: int, name: str) -> tuple[float, float]:
+    """Return the lines of Python that a first and a repeated check of one topic run, with an ACL for each of so many principals."""
+    checked = authorizer(acl("orders", "READ", principal=f"User:u{number}") for number in range(principals))
+    costs = []
+    for _ in range(2):
+        meter = LineMeter()
+        meter.run(lambda: checked.decide(KafkaPrincipal("User", "u7"), HOST, AclOperation.READ, ResourceType.TOPIC, name))
+        costs.append(meter.longest)
+    return costs[0], costs[1]
+
+
+@pytest.mark.parametrize("name", ["orders", "unknown"])
+def test_check_does_not_become_dearer_with_more_acls(name: str) -> None:
+    first, repeated = check_lines(1_000, name)
+    assert (first, repeated) == check_lines(10, name)
+    assert first <= 70
+    assert repeated <= 13
