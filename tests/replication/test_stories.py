@@ -53,7 +53,7 @@ def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, 
     async def at_once(*_: object) -> None:
         """Do not wait for the replicas."""
 
-    patched.setattr(produce, "_replicated", at_once)
+    patched.setattr(produce, "_wait_for_replicas", at_once)
     return {}
 
 
