@@ -14,7 +14,7 @@ from ottla.cli.output import NOTHING, show_json, show_pairs, show_table
 from ottla.process import interrupt_on_ctrl_c
 
 if TYPE_CHECKING:
-    from ottla.client.description import Controller
+    from ottla.client.admin.description import Controller
 
 REBUILD_HELP = """Create the directory of a controller that lost its disk, from the directories of its stopped brokers.
 
@@ -81,7 +81,7 @@ def grow(data_dir: str, brokers: int, replication_factor: int, as_json: bool) ->
 
 
 def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
-    from ottla.client.description import describe
+    from ottla.client.admin.description import describe
 
     with cluster_at(bootstrap, timeout_s) as cluster:
         described = describe(cluster.brokers)

@@ -30,7 +30,7 @@ def _resource(name: str, kind: str) -> str:
 @click.option("--all", "shows_all", is_flag=True, help="Include configurations that are at their default.")
 @asks
 def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    from ottla.client.topics import ConfigKind, get_configs
+    from ottla.client.admin.topics import ConfigKind, get_configs
 
     with cluster_at(bootstrap, timeout_s) as cluster:
         configs = get_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind))
@@ -62,7 +62,7 @@ def set_(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client.topics import ConfigKind, set_configs
+    from ottla.client.admin.topics import ConfigKind, set_configs
 
     values: dict[str, str | None] = {**dict(assignments), **dict.fromkeys(unset)}
     if not values:

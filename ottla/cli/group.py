@@ -14,7 +14,7 @@ from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
     from ottla.client import ClientError, KafkaClient
-    from ottla.client.groups import GroupDescription
+    from ottla.client.admin.groups import GroupDescription
 
 
 @click.group("group", cls=CommandGroup, help="List and describe groups of all types, and set their offsets.")
@@ -25,7 +25,7 @@ def command() -> None:
 @command.command("list", help=f"List the groups of all coordinators. {LISTED_IN_PART}")
 @asks
 def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    from ottla.client import groups
+    from ottla.client.admin import groups
 
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -85,7 +85,7 @@ def describe(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> Non
 
 
 def _lag_text(described: GroupDescription) -> str:
-    from ottla.client.positions import total_lag
+    from ottla.client.admin.positions import total_lag
     from ottla.client.wording import counted
 
     total = total_lag(described.positions)
@@ -165,7 +165,7 @@ def reset(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client import groups
+    from ottla.client.admin import groups
 
     with cluster_at(bootstrap, timeout_s) as cluster:
         listing = next((listing for listing in cluster.groups() if listing.group_id == group), None)
@@ -198,7 +198,7 @@ def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> I
 
 def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the new offset of each partition. As in Kafka's tool, an offset outside the log becomes the log's start or end."""
-    from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+    from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 
     targets: dict[tuple[str, int], int] = {}
     for topic in sorted({topic for topic, _ in wanted}):

@@ -11,7 +11,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.options import Checked
 
 if TYPE_CHECKING:
-    from ottla.client.brokers import BrokerConnections
+    from ottla.client.cluster import BrokerConnections
 
 MAX_OFFSET = (1 << 63) - 1
 
@@ -25,7 +25,7 @@ class Position:
 
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
         """Return the offset of the position in each partition. For a time after all records it is the end of the partition."""
-        from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+        from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 
         indexes = list(indexes)
         if self.kind == "offset":

@@ -41,8 +41,8 @@ def command(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client.producing import TopicProducer
-    from ottla.client.records import NewRecord
+    from ottla.client.records.producing import TopicProducer
+    from ottla.client.records.record import NewRecord
 
     if values and file is not None:
         raise click.UsageError("--value and FILE exclude each other; give one of them")

@@ -11,7 +11,7 @@ from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_a
 from ottla.cli.output import note, progress, show_json, show_line, show_pairs, show_table
 
 if TYPE_CHECKING:
-    from ottla.client.topics import Config, TopicDescription
+    from ottla.client.admin.topics import Config, TopicDescription
 
 
 @click.group("topic", cls=CommandGroup, help="Create, list, describe and delete topics, and elect leaders.")
@@ -44,7 +44,7 @@ def create(
     as_json: bool,
 ) -> None:
     from ottla.client import KafkaAnswered
-    from ottla.client.topics import BROKER_DEFAULT
+    from ottla.client.admin.topics import BROKER_DEFAULT
     from ottla.protocol.errors import Code
 
     is_new = True
@@ -138,7 +138,7 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
 )
 @asks
 def elect(partitions: tuple[tuple[str, int], ...], unclean: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    from ottla.client.leadership import described, elect_leader
+    from ottla.client.admin.leadership import described, elect_leader
 
     leaders = []
     with cluster_at(bootstrap, timeout_s) as cluster:

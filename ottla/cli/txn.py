@@ -24,7 +24,7 @@ from ottla.client.durations import duration_text
 
 if TYPE_CHECKING:
     from ottla.client import ClientError
-    from ottla.client.transactions import HangingTransaction, TransactionDescription
+    from ottla.client.admin.transactions import HangingTransaction, TransactionDescription
 
 LAZY: Final[dict[str, Lazy]] = {
     "why": Lazy("txn_why", "explain what holds read_committed consumers, and what to do"),
@@ -55,7 +55,7 @@ def command() -> None:
 )
 @asks
 def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    from ottla.client import transactions
+    from ottla.client.admin import transactions
 
     silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -123,7 +123,7 @@ def describe(
 
 
 def _open_for(transaction: TransactionDescription, now_ms: int) -> str:
-    from ottla.client.reasons import open_text
+    from ottla.client.explain.reasons import open_text
 
     if transaction.start_ms is None:
         return NOTHING
@@ -153,7 +153,7 @@ def abort(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    from ottla.client import transactions
+    from ottla.client.admin import transactions
 
     is_hanging = partition is not None or start_offset is not None
     if (transactional_id is None) == (not is_hanging) or (partition is None) != (start_offset is None):
@@ -224,7 +224,7 @@ def find_hanging(
     token: str | None,
     ready_file: Path | None,
 ) -> None:
-    from ottla.client import transactions
+    from ottla.client.admin import transactions
 
     hanging: list[HangingTransaction] = []
     with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):

@@ -9,7 +9,7 @@ from ottla.cli.commands import Refused
 from ottla.control.timeline import holder_text
 
 if TYPE_CHECKING:
-    from ottla.client.diagnosis import StableOffset
+    from ottla.client.explain.diagnosis import StableOffset
     from ottla.control.remote import Remote
 
 UNKNOWN = "unknown transactional id"

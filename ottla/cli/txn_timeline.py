@@ -13,7 +13,7 @@ from ottla.cli.options import PATH, asks
 from ottla.cli.output import printable, show_json, show_table, time_text
 
 if TYPE_CHECKING:
-    from ottla.client.timeline import Event
+    from ottla.client.explain.timeline import Event
 
 MAX_EVENTS: Final = 200
 """Default number of the newest events that are shown."""
@@ -56,7 +56,7 @@ def command(
     ready_file: Path | None,
 ) -> None:
     from ottla.cli.txn_history import history
-    from ottla.client.timeline import timeline
+    from ottla.client.explain.timeline import timeline
     from ottla.control.timeline import merged
 
     if mermaid and as_json:

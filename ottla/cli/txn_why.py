@@ -13,7 +13,7 @@ from ottla.cli.options import TOPIC_OR_PARTITION, asks
 from ottla.cli.output import show_json, show_line
 
 if TYPE_CHECKING:
-    from ottla.client.diagnosis import StableOffset
+    from ottla.client.explain.diagnosis import StableOffset
 
 
 @click.command("why", help="Explain up to which offset read_committed consumers can read a topic, what holds them, and what to do.")
@@ -30,8 +30,8 @@ def command(
     ready_file: Path | None,
 ) -> None:
     from ottla.cli.txn_history import holders
-    from ottla.client.diagnosis import stable_offsets
-    from ottla.client.reasons import why_held
+    from ottla.client.explain.diagnosis import stable_offsets
+    from ottla.client.explain.reasons import why_held
 
     name, index = topic
     with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):

@@ -20,9 +20,9 @@ def command(
 ) -> None:
     from ottla.cli.txn_history import holders
     from ottla.cli.txn_why import document
-    from ottla.client.diagnosis import waiting_group
-    from ottla.client.positions import total_lag
-    from ottla.client.reasons import why_group_waits
+    from ottla.client.admin.positions import total_lag
+    from ottla.client.explain.diagnosis import waiting_group
+    from ottla.client.explain.reasons import why_group_waits
 
     with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
         waiting = waiting_group(cluster.brokers, group)

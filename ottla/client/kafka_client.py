@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from ottla.client.brokers import TIMEOUT_S, BrokerConnections
-from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
+from ottla.client.admin.groups import GroupDescription, GroupListing, list_groups
+from ottla.client.admin.groups import describe as describe_group
+from ottla.client.admin.groups import lag as lag_of
+from ottla.client.admin.topics import BROKER_DEFAULT, TopicDescription, TopicListing, list_topics
+from ottla.client.admin.topics import create as create_topic
+from ottla.client.admin.topics import delete as delete_topic
+from ottla.client.admin.topics import describe as describe_topic
+from ottla.client.admin.transactions import TransactionDescription, TransactionListing, list_transactions
+from ottla.client.admin.transactions import describe as describe_transaction
+from ottla.client.cluster import TIMEOUT_S, BrokerConnections
 from ottla.client.errors import ClientError
-from ottla.client.groups import GroupDescription, GroupListing, list_groups
-from ottla.client.groups import describe as describe_group
-from ottla.client.groups import lag as lag_of
-from ottla.client.producing import produce
-from ottla.client.reading import MAX_RECORDS, Isolation, Positions, read, stream
-from ottla.client.records import ConsumedRecord, NewRecord
-from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing, list_topics
-from ottla.client.topics import create as create_topic
-from ottla.client.topics import delete as delete_topic
-from ottla.client.topics import describe as describe_topic
-from ottla.client.transactions import TransactionDescription, TransactionListing, list_transactions
-from ottla.client.transactions import describe as describe_transaction
+from ottla.client.records.producing import produce
+from ottla.client.records.reading import MAX_RECORDS, Isolation, Positions, read, stream
+from ottla.client.records.record import ConsumedRecord, NewRecord
+from ottla.client.wire.connection import CLIENT_ID, Connect, SocketTransport
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -146,7 +146,7 @@ class KafkaClient:
         return describe_group(self.brokers, group)
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """Return the lag of a group by topic and partition; see `ottla.client.groups.lag`."""
+        """Return the lag of a group by topic and partition; see `ottla.client.admin.groups.lag`."""
         return lag_of(self.brokers, group)
 
     # transactions

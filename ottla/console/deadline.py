@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from ottla.addresses import Address
-from ottla.client.connection import SocketTransport
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
+from ottla.client.wire.connection import SocketTransport
 from ottla.control.faults.matching import CONSOLE_CLIENT_ID
 from ottla.control.pages import Reach
 

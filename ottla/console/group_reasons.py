@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ottla.broker.view.groups import GroupDetail, Hold
 from ottla.broker.view.groups import GroupPosition as ViewedPosition
 from ottla.broker.view.members import GroupMember as ViewedMember
-from ottla.client import reasons
-from ottla.client.diagnosis import StableOffset, WaitingGroup
-from ottla.client.groups import GroupDescription, GroupMember
-from ottla.client.positions import GroupPosition
-from ottla.client.transactions import OpenTransaction, TransactionDescription
+from ottla.client.admin.groups import GroupDescription, GroupMember
+from ottla.client.admin.positions import GroupPosition
+from ottla.client.admin.transactions import OpenTransaction, TransactionDescription
+from ottla.client.explain import reasons
+from ottla.client.explain.diagnosis import StableOffset, WaitingGroup
 from ottla.client.wording import counted
 
 

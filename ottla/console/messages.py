@@ -6,10 +6,10 @@ from codecs import getincrementaldecoder
 from itertools import islice
 from typing import Any, Final
 
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.errors import BatchTooLarge
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
-from ottla.client.reading import ISOLATIONS, Isolation
-from ottla.client.records import ConsumedRecord
+from ottla.client.records.reading import ISOLATIONS, Isolation
+from ottla.client.records.record import ConsumedRecord
 from ottla.console.page_request import Asked
 from ottla.console.topics import partition_of
 from ottla.control.command import CommandRefused

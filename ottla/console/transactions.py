@@ -9,7 +9,7 @@ import msgspec
 
 from ottla.broker.view.transactions import TransactionDescription
 from ottla.client.durations import elapsed_ms
-from ottla.client.timeline import Event, Timeline, TimelineLimits, newest_timeline
+from ottla.client.explain.timeline import Event, Timeline, TimelineLimits, newest_timeline
 from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 from ottla.control.command import CommandRefused

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.client.event_order import in_order
-from ottla.client.timeline import Event
+from ottla.client.explain.event_order import in_order
+from ottla.client.explain.timeline import Event
 from ottla.client.wording import counted
 
 REASONS = {

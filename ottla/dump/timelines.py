@@ -7,8 +7,8 @@ from contextlib import suppress
 from itertools import islice
 
 from ottla.client.errors import ClientError
-from ottla.client.records import ConsumedRecord, decoded
-from ottla.client.timeline import MAX_DATA_RECORDS, Event, Logged, events, logged
+from ottla.client.explain.timeline import MAX_DATA_RECORDS, Event, Logged, events, logged
+from ottla.client.records.record import ConsumedRecord, decoded
 from ottla.operations.directory_audit import logs_of
 from ottla.operations.segments import sound_batches
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.client.real_time import monotonic_s
 
 if TYPE_CHECKING:
+    from ottla.client.admin.transactions import TransactionDescription
     from ottla.client.kafka_client import KafkaClient
-    from ottla.client.reading import Isolation
-    from ottla.client.records import ConsumedRecord
-    from ottla.client.transactions import TransactionDescription
+    from ottla.client.records.reading import Isolation
+    from ottla.client.records.record import ConsumedRecord
     from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 T = TypeVar("T")
@@ -77,14 +77,14 @@ class Questions:
         return sorted(self._partition(topic, partition).isr_nodes)
 
     def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
-        from ottla.client.leadership import described
+        from ottla.client.admin.leadership import described
 
         with self.cluster() as cluster:
             return described(cluster.brokers, topic, partition)
 
     def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
         """Return the id of the broker that coordinates a transactional id or a group."""
-        from ottla.client.brokers import GROUP, TRANSACTION
+        from ottla.client.cluster import GROUP, TRANSACTION
 
         if (transactional_id is None) is (group is None):
             raise ValueError("give one of transactional_id= and group=")
@@ -95,7 +95,7 @@ class Questions:
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make an in-sync replica the leader of a partition."""
-        from ottla.client.leadership import move_leader
+        from ottla.client.admin.leadership import move_leader
 
         with self.cluster() as cluster:
             move_leader(cluster.brokers, topic, partition, to)

@@ -29,9 +29,9 @@ from ottla.testing.broker_process import (
 from ottla.testing.cluster_queries import Questions, wait_for
 
 if TYPE_CHECKING:
-    from ottla.client.reading import Isolation
-    from ottla.client.records import ConsumedRecord
-    from ottla.client.transactions import TransactionDescription
+    from ottla.client.admin.transactions import TransactionDescription
+    from ottla.client.records.reading import Isolation
+    from ottla.client.records.record import ConsumedRecord
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ import pytest
 from ottla.testing.session_brokers import MACHINE, MANUAL, BrokerRequest, SessionBrokers, SessionClusters
 
 if TYPE_CHECKING:
-    from ottla.client.records import ConsumedRecord
+    from ottla.client.records.record import ConsumedRecord
     from ottla.testing.cluster_handle import Cluster
     from ottla.testing.handle import Broker
 

@@ -25,7 +25,7 @@ def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None
     from ottla.cli.txn_history import history
     from ottla.cli.txn_timeline import lines as shown
     from ottla.client import ClientError, KafkaClient
-    from ottla.client.timeline import Event, timeline
+    from ottla.client.explain.timeline import Event, timeline
     from ottla.control.faults.matching import HANDLE_CLIENT_ID
     from ottla.control.remote import ControlError
     from ottla.control.timeline import merged

@@ -18,10 +18,10 @@ from ottla.cli.commands import Refused
 from ottla.cli.output import note, show_json, show_line
 from ottla.cli.produce import _split
 from ottla.cli.txn_timeline import diagram
-from ottla.client.reasons import why_held
-from ottla.client.timeline import Event
+from ottla.client.explain.reasons import why_held
+from ottla.client.explain.timeline import Event
 from ottla.testing import report as reported
-from tests.client.test_reasons import NOW_MS, held, holder, transaction
+from tests.client.explain.test_reasons import NOW_MS, held, holder, transaction
 
 ESCAPES = "\x1b]0;mine\x07\x9b31m\u202e"
 NO_TEXT = "\udcff\udcfe"
@@ -81,8 +81,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
         NO_TEXT.encode()
 
     monkeypatch.setattr("ottla.client.kafka_client.KafkaClient.create_topic", ask)
-    monkeypatch.setattr("ottla.client.brokers.BrokerConnections.partitions", ask)
-    monkeypatch.setattr("ottla.client.producing.TopicProducer.__init__", ask)
+    monkeypatch.setattr("ottla.client.cluster.BrokerConnections.partitions", ask)
+    monkeypatch.setattr("ottla.client.records.producing.TopicProducer.__init__", ask)
     return "127.0.0.1:1"
 
 
@@ -192,7 +192,7 @@ def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     event = Event(0, "init", "taken", "x", (1, 0))
     monkeypatch.setattr("ottla.client.KafkaClient", Known)
-    monkeypatch.setattr("ottla.client.timeline.timeline", lambda *_: [event])
+    monkeypatch.setattr("ottla.client.explain.timeline.timeline", lambda *_: [event])
     lines = reported.transactions_since("x:1", 0, cast(Any, ControlEndpoint()))
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)

@@ -9,8 +9,8 @@ import pytest
 
 from ottla.cli import main
 from ottla.cli.output import MAX_NAME_CHARACTERS
-from ottla.client.groups import GroupListing
-from ottla.client.transactions import TransactionListing
+from ottla.client.admin.groups import GroupListing
+from ottla.client.admin.transactions import TransactionListing
 
 LONG = "x" * 10_000
 
@@ -27,8 +27,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     def listed(value: Any) -> Any:
         return lambda *_, **__: value
 
-    monkeypatch.setattr("ottla.client.groups.list_groups", listed(groups))
-    monkeypatch.setattr("ottla.client.transactions.list_transactions", listed(ids))
+    monkeypatch.setattr("ottla.client.admin.groups.list_groups", listed(groups))
+    monkeypatch.setattr("ottla.client.admin.transactions.list_transactions", listed(ids))
 
 
 @pytest.mark.parametrize(("kind", "key"), [("group", "group"), ("txn", "transactional_id")])

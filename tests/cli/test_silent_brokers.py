@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ottla.cli import main
+from ottla.client.admin.groups import GroupListing
+from ottla.client.admin.transactions import TransactionListing
 from ottla.client.errors import ClientError, Unreachable
-from ottla.client.groups import GroupListing
-from ottla.client.transactions import TransactionListing
 
 GROUP = GroupListing(group_id="g", group_type="classic", state="Empty", protocol_type="consumer", coordinator=1)
 ID = TransactionListing(transactional_id="t", coordinator=1, producer_id=7, state="Empty")
@@ -34,7 +34,7 @@ def test_silent_broker_is_reported_next_to_the_results_of_others(
         silent.append(Unreachable("broker 2 does not answer"))
         return [listing] if found else []
 
-    monkeypatch.setattr(f"ottla.client.{ask}", listed)
+    monkeypatch.setattr(f"ottla.client.admin.{ask}", listed)
     assert main([kind, "list", *flags]) == 2
     out, err = capsys.readouterr()
     assert err == "ottla: broker 2 does not answer; its groups and transactional ids are not listed\n"

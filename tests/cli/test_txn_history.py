@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.cli.txn_timeline import diagram
-from ottla.client.reasons import why_held
-from ottla.client.timeline import Event
+from ottla.client.explain.reasons import why_held
+from ottla.client.explain.timeline import Event
 from ottla.control.timeline import holder_text, merged
-from tests.client.test_reasons import NOW_MS, held, holder, transaction
+from tests.client.explain.test_reasons import NOW_MS, held, holder, transaction
 
 CLIENT = {"client_id": "c", "client_host": "127.0.0.1"}
 LOGGED = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.addresses import Address
-from ottla.client.brokers import BrokerConnections
+from ottla.client.cluster import BrokerConnections
 from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

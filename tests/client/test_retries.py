@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client import topics
+from ottla.client.admin import topics
+from ottla.client.admin.groups import list_groups
+from ottla.client.admin.offsets import EARLIEST, list_offsets
+from ottla.client.admin.transactions import describe, list_transactions
 from ottla.client.errors import ClientError, KafkaAnswered, Unreachable
-from ottla.client.groups import list_groups
-from ottla.client.offsets import EARLIEST, list_offsets
-from ottla.client.transactions import describe, list_transactions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState

@@ -12,8 +12,8 @@ import pytest
 from ottla.broker.hooks.transaction_history import Happened, Kind
 from ottla.broker.view.partitions import EMPTY, LogState
 from ottla.broker.view.topics import TopicListing
+from ottla.client.explain.timeline import TimelineLimits
 from ottla.client.kafka_client import KafkaClient
-from ottla.client.timeline import TimelineLimits
 from ottla.console import messages as messages_page
 from ottla.console import transactions as transactions_page
 from ottla.console.messages import MESSAGES_SHOWN, messages
@@ -21,9 +21,9 @@ from ottla.console.transactions import transaction
 from ottla.control.command import CommandRefused
 from ottla.control.history import EventHistory
 from ottla.protocol.topic_partition import TopicPartition
+from tests.client.explain.test_timeline import Cluster
+from tests.client.records.test_reading import OnePartition, batch
 from tests.client.scripted import ScriptedCluster
-from tests.client.test_reading import OnePartition, batch
-from tests.client.test_timeline import Cluster
 from tests.console.asking import asked_with
 
 

@@ -11,8 +11,8 @@ import pytest
 from ottla.broker.view.groups import GroupDetail, GroupPosition
 from ottla.broker.view.members import GroupMember
 from ottla.broker.view.transactions import TransactionDescription
-from ottla.client.records import ConsumedRecord
-from ottla.client.timeline import Event, Timeline
+from ottla.client.explain.timeline import Event, Timeline
+from ottla.client.records.record import ConsumedRecord
 from ottla.console import groups as groups_page
 from ottla.console import site
 from ottla.console import transactions as transactions_page

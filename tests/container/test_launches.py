@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ottla.client import KafkaClient
-from ottla.client.description import describe
+from ottla.client.admin.description import describe
 from tests.container.committing import commit
 from tests.container.launches import CLUSTER_ID, LAUNCHES, Launch, Where
 from tests.container.running import Container, unshare

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client import records
+from ottla.client.records import record as records
 from ottla.dump.files import entries
 from ottla.dump.timelines import timeline
 from ottla.protocol.records import CONTROL_BIT, GZIP, TRANSACTIONAL_BIT, BatchHeader, pack_batch, read_header

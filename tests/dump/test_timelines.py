@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.timeline import Event
+from ottla.client.explain.timeline import Event
 from ottla.dump.timelines import timeline
 from ottla.storage.identity import DirectoryError
 from ottla.storage.real_filesystem import RealFilesystem

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.client.records import decode_batch
+from ottla.client.records.record import decode_batch
 from ottla.protocol import gzip_members, lz4_frames
 from ottla.protocol.deflating import Deflated
 from ottla.protocol.errors import Code, KafkaError

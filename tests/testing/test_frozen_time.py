@@ -60,7 +60,7 @@ def test_wait_for_a_fault_times_out_under_a_frozen_clock() -> None:
 
 
 def test_client_ignores_a_frozen_clock() -> None:
-    from ottla.client.brokers import BrokerConnections
+    from ottla.client.cluster import BrokerConnections
 
     before_s = BrokerConnections("127.0.0.1:1")._clock()
     threading.Event().wait(0.001)

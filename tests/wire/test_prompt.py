@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from ottla import Broker
 from ottla.cli import main
 from ottla.client import KafkaAnswered, KafkaClient, NewRecord
-from ottla.client.brokers import GROUP
+from ottla.client.cluster import GROUP
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

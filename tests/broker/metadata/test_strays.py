@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.handlers.describe_log_dirs import CLUSTER_CLIENT_ID, HEALTH_CLIENT_ID
 from ottla.broker.metrics.exposition import collect
 from ottla.cli import health_check, options
-from ottla.client import strays
+from ottla.client.admin import strays
 from ottla.operations.stray_reports import LINE_PREFIX, STRAYS_NAMED
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import METADATA_TOPIC

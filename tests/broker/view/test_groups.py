@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from ottla.broker.view.groups import GroupDetail, group, groups, lags
-from ottla.client import diagnosis
-from ottla.client import groups as client_groups
-from ottla.client.positions import total_lag
+from ottla.client.admin import groups as client_groups
+from ottla.client.admin.positions import total_lag
+from ottla.client.explain import diagnosis
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import run
 from tests.broker.view.viewed_world import ViewedWorld

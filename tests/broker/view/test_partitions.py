@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.view.partitions import ABORTED_SHOWN, details, holder, log_detail, log_states, totals
 from ottla.broker.view.topics import TopicListing, sizes, topic, topics
-from ottla.client.topics import list_topics
+from ottla.client.admin.topics import list_topics
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import run
 from tests.broker.view.viewed_world import ViewedWorld, steps_of

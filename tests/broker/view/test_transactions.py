@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker.view.transactions import described, transaction, transactions
-from ottla.client import transactions as client_transactions
+from ottla.client.admin import transactions as client_transactions
 from ottla.protocol.steps import run
 from tests.broker.view.viewed_world import ViewedWorld
 

@@ -18,8 +18,8 @@ from typing import Any
 from confluent_kafka import Producer
 
 from ottla.broker.handlers.find_coordinator import SHARE_KEY_TYPE
-from ottla.client.brokers import GROUP as GROUP_KEY
-from ottla.client.brokers import BrokerConnections
+from ottla.client.cluster import GROUP as GROUP_KEY
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_share_group_offsets import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.client.brokers import BrokerConnections, BrokerNode, nodes_of
+from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla.client import groups, transactions
-from ottla.client.brokers import BrokerConnections
+from ottla.client.admin import groups, transactions
+from ottla.client.admin.groups import GroupDescription
+from ottla.client.admin.offsets import LATEST, list_offsets
+from ottla.client.admin.positions import GroupPosition
+from ottla.client.admin.transactions import OPEN_STATES, OpenTransaction, TransactionDescription
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import UnknownTopic
-from ottla.client.groups import GroupDescription
-from ottla.client.offsets import LATEST, list_offsets
-from ottla.client.positions import GroupPosition
-from ottla.client.transactions import OPEN_STATES, OpenTransaction, TransactionDescription
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla.client.brokers import BrokerConnections, BrokerNode
+from ottla.client.cluster import BrokerConnections, BrokerNode
 from ottla.client.errors import ClientError
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 

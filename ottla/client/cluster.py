@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 
 from ottla.addresses import Address, bootstrap_addresses, joined_address
 from ottla.arguments import BadArgument
-from ottla.client.connection import CLIENT_ID, BrokerConnection, Connect, SocketTransport
 from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
 from ottla.client.real_time import monotonic_s
+from ottla.client.wire.connection import CLIENT_ID, BrokerConnection, Connect, SocketTransport
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic

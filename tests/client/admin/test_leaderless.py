@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.leaderless import LeaderlessPartition, leaderless
-from ottla.client.leadership import elect_leader
+from ottla.client.admin.leaderless import LeaderlessPartition, leaderless
+from ottla.client.admin.leadership import elect_leader
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,

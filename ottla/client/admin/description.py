@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.client.brokers import BrokerConnections, BrokerNode, nodes_of
+from ottla.client.admin.leaderless import LeaderlessPartition, leaderless
+from ottla.client.admin.strays import Stray, strays
+from ottla.client.cluster import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnsupportedRequest, check
-from ottla.client.leaderless import LeaderlessPartition, leaderless
-from ottla.client.strays import Stray, strays
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData

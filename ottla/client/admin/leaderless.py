@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from ottla.client.brokers import BrokerConnections
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import UnsupportedRequest, check
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -8,10 +8,10 @@ from enum import IntEnum
 from shlex import quote
 from typing import Final
 
-from ottla.client.brokers import BrokerConnections
-from ottla.client.connection import BrokerConnection
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ottla.client import reading
-from ottla.client.brokers import BrokerConnections
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import BatchTooLarge, KafkaAnswered, TooMuch, UnknownTopic
-from ottla.client.event_order import in_order
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
-from ottla.client.records import ConsumedRecord
+from ottla.client.explain.event_order import in_order
+from ottla.client.records import reading
+from ottla.client.records.record import ConsumedRecord
 from ottla.client.wording import counted
 from ottla.protocol.codec import decode_record
 from ottla.protocol.errors import Code, DecodeError

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.client.brokers import TRANSACTION, BrokerConnections, BrokerNode
-from ottla.client.connection import BrokerConnection
+from ottla.client.admin.offsets import by_leader
+from ottla.client.cluster import TRANSACTION, BrokerConnections, BrokerNode
 from ottla.client.errors import ClientError, KafkaAnswered, check
-from ottla.client.offsets import by_leader
+from ottla.client.wire.connection import BrokerConnection
 from ottla.client.wording import command_for
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest

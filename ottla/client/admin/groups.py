@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from ottla.client.brokers import GROUP, BrokerConnections, BrokerNode
-from ottla.client.connection import BrokerConnection
+from ottla.client.admin.positions import GroupPosition, by_topic, positions_of
+from ottla.client.cluster import GROUP, BrokerConnections, BrokerNode
 from ottla.client.errors import ClientError, KafkaAnswered, check
-from ottla.client.positions import GroupPosition, by_topic, positions_of
+from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError
 from ottla.protocol.messages import consumer_protocol_assignment

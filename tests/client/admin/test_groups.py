@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ottla.client import groups
+from ottla.client.admin import groups
+from ottla.client.admin.offsets import LATEST
+from ottla.client.admin.positions import GroupPosition
 from ottla.client.errors import KafkaAnswered
-from ottla.client.offsets import LATEST
-from ottla.client.positions import GroupPosition
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import consumer_group_describe, share_group_describe, streams_group_describe
 from ottla.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.client.brokers import BrokerConnections
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.real_time import now_ms
-from ottla.client.records import NewRecord, encode_batch, encoded_size_bytes
+from ottla.client.records.record import NewRecord, encode_batch, encoded_size_bytes
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client import transactions
+from ottla.client.admin import transactions
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.event_order import STEPS, in_order
-from ottla.client.timeline import Event
+from ottla.client.explain.event_order import STEPS, in_order
+from ottla.client.explain.timeline import Event
 
 REQUESTS = ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn"]
 LOGGED = ["init", "begin", "add", "data", "decide", "marker", "complete", "expire"]

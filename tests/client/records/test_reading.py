@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client import reading
-from ottla.client import records as client_records
 from ottla.client.errors import ClientError, KafkaAnswered, TooMuch
-from ottla.client.producing import murmur2, produce
-from ottla.client.records import NewRecord, decode_batch, encode_batch
+from ottla.client.records import reading
+from ottla.client.records import record as client_records
+from ottla.client.records.producing import murmur2, produce
+from ottla.client.records.record import NewRecord, decode_batch, encode_batch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -177,7 +177,7 @@ def test_compressed_batches_are_read(compression: int) -> None:
 
 
 def test_decompression_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.client.records.MAX_INFLATED_BYTES", 1_000)
+    monkeypatch.setattr("ottla.client.records.record.MAX_INFLATED_BYTES", 1_000)
     with pytest.raises(TooMuch, match="inflates to more than"):
         OnePartition(log=[batch(0, bytes(10_000), compression=1)], end=1).read("all")
 
@@ -214,7 +214,7 @@ def test_keys_are_partitioned_like_by_the_java_producer() -> None:
 
 
 def test_batches_have_sequences_and_duplicates_count_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.client.producing.BATCH_RECORDS", 2)
+    monkeypatch.setattr("ottla.client.records.producing.BATCH_RECORDS", 2)
     sequences: list[int] = []
     codes = iter((0, Code.DUPLICATE_SEQUENCE_NUMBER, 0))
 
@@ -241,8 +241,8 @@ def test_batch_beyond_the_record_limit_is_refused(monkeypatch: pytest.MonkeyPatc
     """A batch of a few KiB may decompress to millions of records, and each record becomes an object in memory."""
     encoded = encode_batch([NewRecord(b"")] * 3, 5_000)
     ((_, header),) = batches(encoded)
-    monkeypatch.setattr("ottla.client.records.MAX_BATCH_RECORDS", 3)
+    monkeypatch.setattr("ottla.client.records.record.MAX_BATCH_RECORDS", 3)
     assert len(decode_batch("t", 0, encoded, header)) == 3
-    monkeypatch.setattr("ottla.client.records.MAX_BATCH_RECORDS", 2)
+    monkeypatch.setattr("ottla.client.records.record.MAX_BATCH_RECORDS", 2)
     with pytest.raises(TooMuch, match="the batch at offset 0 of t-0 has more than 2 records"):
         decode_batch("t", 0, encoded, header)

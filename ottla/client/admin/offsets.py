@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.client.brokers import BrokerConnections
-from ottla.client.connection import BrokerConnection
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import check
+from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 

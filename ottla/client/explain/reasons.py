@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.client.diagnosis import StableOffset, WaitingGroup
+from ottla.client.admin.groups import CLASSIC
+from ottla.client.admin.positions import GroupPosition, total_lag
+from ottla.client.admin.transactions import TransactionDescription
 from ottla.client.durations import duration_text, elapsed_ms
-from ottla.client.groups import CLASSIC
-from ottla.client.positions import GroupPosition, total_lag
-from ottla.client.transactions import TransactionDescription
+from ottla.client.explain.diagnosis import StableOffset, WaitingGroup
 from ottla.client.wording import command_for, counted
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ottla.client.brokers import GROUP, BrokerConnections
+from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.cluster import GROUP, BrokerConnections
 from ottla.client.errors import KafkaAnswered, UnknownTopic, check
-from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,

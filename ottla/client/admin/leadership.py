@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.brokers import BrokerConnections
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import KafkaAnswered, UnknownTopic, check
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_partition_reassignments import (

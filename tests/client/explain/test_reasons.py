@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.diagnosis import StableOffset, WaitingGroup
+from ottla.client.admin.groups import GroupDescription, GroupMember
+from ottla.client.admin.positions import GroupPosition
+from ottla.client.admin.transactions import OpenTransaction, TransactionDescription
 from ottla.client.durations import SKEW_MS, elapsed_ms
-from ottla.client.groups import GroupDescription, GroupMember
-from ottla.client.positions import GroupPosition
-from ottla.client.reasons import ABORT_INTERVAL_MS, MAX_PARTITIONS_NAMED, open_text, why_group_waits, why_held
-from ottla.client.transactions import OpenTransaction, TransactionDescription
+from ottla.client.explain.diagnosis import StableOffset, WaitingGroup
+from ottla.client.explain.reasons import ABORT_INTERVAL_MS, MAX_PARTITIONS_NAMED, open_text, why_group_waits, why_held
 
 NOW_MS = 1_000_000
 

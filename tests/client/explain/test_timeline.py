@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ottla.cli.txn_timeline import diagram
-from ottla.client.brokers import BrokerConnections
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import KafkaAnswered, Unreachable
-from ottla.client.records import ConsumedRecord
-from ottla.client.timeline import Event, Logged, TimelineLimits, events, logged, newest_timeline, timeline
+from ottla.client.explain.timeline import Event, Logged, TimelineLimits, events, logged, newest_timeline, timeline
+from ottla.client.records.record import ConsumedRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, key_record, to_record
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.description import Controller, describe
-from ottla.client.strays import Stray
+from ottla.client.admin.description import Controller, describe
+from ottla.client.admin.strays import Stray
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult

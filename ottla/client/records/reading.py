@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
-from ottla.client.brokers import BrokerConnections
+from ottla.client.admin.offsets import EARLIEST, LATEST, by_leader, list_offsets
+from ottla.client.cluster import BrokerConnections
 from ottla.client.errors import ClientError, TooMuch, check
-from ottla.client.offsets import EARLIEST, LATEST, by_leader, list_offsets
-from ottla.client.records import ConsumedRecord, decode_batch, decoded, is_abort_marker
+from ottla.client.records.record import ConsumedRecord, decode_batch, decoded, is_abort_marker
 from ottla.protocol.errors import Code
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
