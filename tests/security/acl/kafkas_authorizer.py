@@ -40,4 +40,4 @@ def _as_json(question: Question) -> dict[str, Any]:
 
 
 def _check(check: Check) -> list[Any]:
-    return [*check.principal, check.host, check.operation, check.resource_type, check.name]
+    return [check.principal.type, check.principal.name, check.host, check.operation, check.resource_type, check.name]
