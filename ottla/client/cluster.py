@@ -5,21 +5,26 @@ Leaders, coordinators and the controller are looked up for each attempt, because
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.addresses import Address, bootstrap_addresses, joined_address
 from ottla.arguments import BadArgument
 from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
 from ottla.client.real_time import monotonic_s
-from ottla.client.wire.connection import CLIENT_ID, BrokerConnection, Connect, SocketTransport
+from ottla.client.wire.connection import CLIENT_ID, BrokerConnection
+from ottla.client.wire.transport import Connect, SocketTransport
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ottla.protocol.remedies import RETRIABLE
+
+if TYPE_CHECKING:
+    from ottla.client.security.client_config import Connecting
 
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
@@ -49,6 +54,9 @@ class BrokerNode:
 class BrokerConnections:
     """Keeps a connection to each broker that was used. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
 
+    ``connecting`` has the settings of TLS and SASL. ``oldest`` is that of `BrokerConnection`. ``longest_pause_s`` limits the pause
+    between two attempts. With ``waits`` a cluster that has not answered yet is tried until the timeout, too.
+
     Raises `ClientError` for a bootstrap that is not a list of addresses.
     """
 
@@ -58,7 +66,11 @@ class BrokerConnections:
         *,
         timeout_s: float = TIMEOUT_S,
         client_id: str = CLIENT_ID,
-        connect: Connect = SocketTransport,
+        connect: Connect | None = None,
+        connecting: Connecting | None = None,
+        oldest: Mapping[str, int] = {},
+        longest_pause_s: float = LONGEST_PAUSE_S,
+        waits: bool = False,
         clock: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -69,13 +81,23 @@ class BrokerConnections:
         self.bootstrap = bootstrap
         self.timeout_s = timeout_s
         self._client_id = client_id
-        self._connect = connect
+        self._connect = connect or functools.partial(SocketTransport, connecting=connecting)
+        self.connecting = connecting
+        self._oldest = oldest
+        self._longest_pause_s = longest_pause_s
+        self._waits = waits
         self._clock = clock
         self._pause = pause
         self._connections: dict[Address, BrokerConnection] = {}
+        self._coordinators: dict[tuple[int, str], BrokerNode] = {}
+        """By type and key; cleared when a request fails."""
+        self._leaders: dict[str, dict[int, BrokerNode]] = {}
+        """By topic and partition, as `leader_nodes` has returned them."""
         self._has_answered = False
 
     def close(self) -> None:
+        """Close all connections. They are opened again when they are needed."""
+        self._coordinators.clear()
         for address in list(self._connections):
             self._drop(address)
 
@@ -91,6 +113,25 @@ class BrokerConnections:
             raise
         self._has_answered = True
         return answer
+
+    def ask_until_final(
+        self,
+        where: Callable[[], BrokerConnection],
+        request: Any,
+        code_of: Callable[[Any], int],
+        what: str,
+    ) -> Any:
+        """Send a request until its response is final, as `until_final`. Raises `KafkaAnswered` for an error code.
+
+        ``where`` is called for each attempt, because leaders and coordinators move.
+        """
+
+        def attempt() -> Any:
+            answer = self.ask(where(), request)
+            check(what, code_of(answer))
+            return answer
+
+        return self.until_final(what, attempt)
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
         """Call ``attempt`` until it succeeds, retrying retriable errors and those of ``also`` until the timeout.
@@ -108,13 +149,15 @@ class BrokerConnections:
                 if refused.number not in passing or self._clock() >= deadline:
                     raise
             except TimeoutError:
-                raise TimedOut(f"{what}: no answer within {self.timeout_s:g} s") from None
+                if not self._waits or self._clock() >= deadline:
+                    raise TimedOut(f"{what}: no answer within {self.timeout_s:g} s") from None
             except OSError as error:
-                if not self._has_answered or self._clock() >= deadline:
+                if not (self._has_answered or self._waits) or self._clock() >= deadline:
                     reason = error.strerror or str(error)
                     raise Unreachable(f"{what}: {self._where(error)} does not answer ({reason}){self._hint()}") from None
+            self._coordinators.clear()
             self._pause(max(0.0, min(pause_s, deadline - self._clock())))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, self._longest_pause_s)
 
     def of_all(
         self, what: str, ask: Callable[[BrokerNode, BrokerConnection], list[T]], silent: list[ClientError] | None = None
@@ -151,10 +194,12 @@ class BrokerConnections:
         for connection in self._connections.values():
             return connection
         last: OSError | None = None
-        for address in self._bootstrap:
+        for _ in range(len(self._bootstrap)):
             try:
-                return self._connected(address)
+                return self._connected(self._bootstrap[0])
             except OSError as error:
+                # The other addresses are tried first from now on, because it takes time to notice a dead broker.
+                self._bootstrap.append(self._bootstrap.pop(0))
                 last = error
         assert last is not None
         # The error names no address, because it does not matter which one was the last.
@@ -183,6 +228,19 @@ class BrokerConnections:
     ) -> dict[int, BrokerConnection]:
         """Return the leaders by partition, of all partitions or of ``indexes``, with ``skips_missing`` of those that exist. Raises
         as `leader`."""
+        return {index: self.node(node) for index, node in self._leading(topic, indexes, skips_missing=skips_missing).items()}
+
+    def leader_nodes(self, topic: str) -> dict[int, BrokerNode]:
+        """Return the leaders of all partitions, without a connection to each. Retries as `until_final`; raises as `leader`."""
+        self._leaders[topic] = self.until_final(f"looking for topic {topic!r}", lambda: self._leading(topic))
+        return self._leaders[topic]
+
+    def known_leader_nodes(self, topic: str, partition: int) -> dict[int, BrokerNode]:
+        """Return what `leader_nodes` has returned before, if that included the partition, else call it."""
+        known = self._leaders.get(topic, {})
+        return known if partition in known else self.leader_nodes(topic)
+
+    def _leading(self, topic: str, indexes: Iterable[int] | None = None, *, skips_missing: bool = False) -> dict[int, BrokerNode]:
         metadata = self.metadata([topic])
         nodes = nodes_of(metadata)
         partitions = {p.partition_index: p for p in self.topic_of(metadata, topic).partitions}
@@ -197,12 +255,15 @@ class BrokerConnections:
             node = nodes.get(partitions[index].leader_id)
             if node is None:
                 raise KafkaAnswered(f"partition {topic}-{index}", Code.LEADER_NOT_AVAILABLE)
-            leaders[index] = self.node(node)
+            leaders[index] = node
         return leaders
 
     def coordinator(self, kind: int, key: str) -> BrokerConnection:
         """Return the coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
-        return self.node(self._coordinator(kind, key))
+        node = self._coordinators.get((kind, key))
+        if node is None:
+            node = self._coordinators[kind, key] = self._coordinator(kind, key)
+        return self.node(node)
 
     def coordinator_id(self, kind: int, key: str) -> int:
         """The node id of `coordinator`."""
@@ -231,6 +292,10 @@ class BrokerConnections:
         metadata = self.until_final("asking for the brokers", lambda: self.metadata([]))
         return [node for _, node in sorted(nodes_of(metadata).items())]
 
+    def features(self) -> dict[str, int]:
+        """Return the finalized features of the cluster and their levels, as a broker has reported them."""
+        return self.until_final("asking for features", lambda: self.anyone().features)
+
     def cluster_id(self) -> str | None:
         """Return the cluster id; None if the brokers are too old to have one."""
         return self.until_final("asking for the cluster's id", lambda: self.metadata([])).cluster_id
@@ -258,7 +323,7 @@ class BrokerConnections:
         if connection is None:
             transport = self._connect(address, self.timeout_s)
             try:
-                connection = BrokerConnection(address, transport, self._client_id)
+                connection = BrokerConnection(address, transport, self._client_id, connecting=self.connecting, oldest=self._oldest)
             except BaseException:
                 transport.close()
                 raise

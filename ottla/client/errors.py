@@ -50,11 +50,16 @@ class KafkaAnswered(ClientError):
     """
 
     def __init__(self, what: str, number: int, message: str | None = None) -> None:
+        self.what = what
         self.number = number
         self.code = code_of(number)
         self.message = clipped(message) if message else None
         detail = f"{name_of(number)} ({' '.join(self.message.split())})" if self.message else name_of(number)
         super().__init__(f"{what}: {detail}")
+
+    def __reduce__(self) -> tuple[type[KafkaAnswered], tuple[str, int, str | None]]:
+        # An error in a task of Spark is pickled for the driver.
+        return type(self), (self.what, self.number, self.message)
 
 
 class UnknownTopic(KafkaAnswered):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ottla.client.admin.groups import GroupDescription, GroupListing, list_groups
 from ottla.client.admin.groups import describe as describe_group
@@ -20,13 +20,17 @@ from ottla.client.errors import ClientError
 from ottla.client.records.producing import produce
 from ottla.client.records.reading import MAX_RECORDS, Isolation, Positions, read, stream
 from ottla.client.records.record import ConsumedRecord, NewRecord
-from ottla.client.wire.connection import CLIENT_ID, Connect, SocketTransport
+from ottla.client.wire.connection import CLIENT_ID
+from ottla.client.wire.transport import Connect
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.topic_partition import TopicPartition
 
+if TYPE_CHECKING:
+    from ottla.client.security.client_config import Connecting
+
 
 class KafkaClient:
-    """A Kafka cluster, ottla or Apache Kafka. Connections are opened when needed.
+    """A Kafka cluster, ottla or Apache Kafka. Connections are opened when needed, with the TLS and SASL settings in ``connecting``.
 
     Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` for an error code of the
     broker.
@@ -38,9 +42,12 @@ class KafkaClient:
         timeout_s: float = TIMEOUT_S,
         *,
         client_id: str = CLIENT_ID,
-        connect: Connect = SocketTransport,
+        connect: Connect | None = None,
+        connecting: Connecting | None = None,
     ) -> None:
-        self.brokers = BrokerConnections(bootstrap, timeout_s=timeout_s, client_id=client_id, connect=connect)
+        self.brokers = BrokerConnections(
+            bootstrap, timeout_s=timeout_s, client_id=client_id, connect=connect, connecting=connecting
+        )
 
     def close(self) -> None:
         self.brokers.close()

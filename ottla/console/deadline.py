@@ -11,7 +11,7 @@ from typing import Final
 from ottla.addresses import Address
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
-from ottla.client.wire.connection import SocketTransport
+from ottla.client.wire.transport import SocketTransport
 from ottla.control.faults.matching import CONSOLE_CLIENT_ID
 from ottla.control.pages import Reach
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.client.admin.offsets import ranges
+from ottla.client.security.client_config import Connecting
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import BatchHeader
 from ottla.spark.cluster.batch_fetcher import fetched
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 
 
 class LedgerEntry(msgspec.Struct):
@@ -44,9 +45,9 @@ class Ledger(msgspec.Struct):
 
 def ledger(bootstrap: str, topic: str, partition: int) -> Ledger:
     """Fetch the whole partition, including aborted and open transactions. Raises `PipelineError`."""
-    cluster = ClusterClient(Connecting(bootstrap))
+    cluster = cluster_client(Connecting(bootstrap))
     try:
-        start, end = cluster.ranges(topic)[partition]
+        start, end = ranges(cluster, topic)[partition]
         partition_ledger = Ledger(topic, partition, start, end)
         is_open: dict[int, LedgerEntry] = {}
         at = start

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
-from ottla.spark.cluster.client_config import Connecting
 from ottla.spark.schemas.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -102,14 +102,15 @@ def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
 
 def run_stream(name: str, options: StreamSettings) -> int:
     """Run a streaming job and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
+    from ottla.client.admin.offsets import ranges
     from ottla.pipeline.jobs import shop, totals
-    from ottla.spark.cluster.wire import ClusterClient
+    from ottla.spark.cluster.client import cluster_client
 
     job = {"shop": shop.job, "totals": totals.job}[name](options.terms.topics)
     settings = _stream_options(options)
     with stopping_signals(*ENDING):
-        with closing(ClusterClient(Connecting(options.place.bootstrap))) as cluster:
-            total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
+        with closing(cluster_client(Connecting(options.place.bootstrap))) as cluster:
+            total = sum(end - start for start, end in ranges(cluster, job.source, committed=True).values())
         spark = _session(options.place, job.name)
         # From here on a transaction may be open.
         with noted_signals(*ENDING) as signals:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import ottla.spark
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.progress import Reports
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
 from ottla.spark.checkpoint.checkpoint import Checkpoint
 from ottla.spark.cluster.batch_limits import PRODUCERS_LIMIT_BYTES, largest_batches
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.schemas.formats import JSON, Format
 from ottla.spark.sink.metrics import BatchReport
@@ -90,17 +90,17 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
 
 def check_topics(bootstrap: str, *topics: str) -> None:
     """Check that the topics exist. Raises `PipelineError`."""
-    cluster = ClusterClient(Connecting(bootstrap))
+    cluster = cluster_client(Connecting(bootstrap))
     try:
         for topic in topics:
-            cluster.leaders(topic)
+            cluster.leader_nodes(topic)
     finally:
         cluster.close()
 
 
 def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
     """Read max.message.bytes of each topic that the job writes to. Raises `PipelineError` if it is too small."""
-    cluster = ClusterClient(Connecting(options.bootstrap))
+    cluster = cluster_client(Connecting(options.bootstrap))
     try:
         limits = largest_batches(cluster, job.targets)
     finally:

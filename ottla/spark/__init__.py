@@ -5,6 +5,7 @@
 - `worker`: prepares a Python worker of Spark for the tasks of this package, so that each task costs milliseconds.
 """
 
+from ottla.client.security.client_config import Secret
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.progress.resume import committed_offsets
 from ottla.spark.sink.foreach_batch import ExactlyOnceSink, arranged, sink
@@ -19,6 +20,7 @@ __all__ = [
     "ExactlyOnceSink",
     "Fenced",
     "PipelineError",
+    "Secret",
     "SinkMetrics",
     "StreamProgress",
     "arranged",

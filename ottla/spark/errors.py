@@ -1,14 +1,31 @@
-"""The errors of a pipeline. Each text is one line for a person: what happened and what to do."""
+"""The errors of a pipeline. Each text is one line for a person: what happened and what to do.
+
+They are those of the client, with the names under which `ottla.spark` has them: `PipelineError` ends the job, `BrokerRefused` is an
+error code that a retry does not fix, and with `NotServed` the broker is too old or too new for a request.
+"""
 
 from __future__ import annotations
 
-from ottla.protocol.remedies import ABORTABLE, FENCED, name_of
+from ottla.client.errors import ClientError as PipelineError
+from ottla.client.errors import KafkaAnswered as BrokerRefused
+from ottla.client.errors import NotKafka, TimedOut, UnknownTopic, Unreachable
+from ottla.client.errors import UnsupportedRequest as NotServed
+from ottla.protocol.remedies import ABORTABLE, FENCED
+
+__all__ = [
+    "BrokerRefused",
+    "Fenced",
+    "IdExpired",
+    "MustAbort",
+    "NotServed",
+    "PipelineError",
+    "cause_of",
+    "label_of",
+    "raised_in_task",
+    "refusal",
+]
 
 _LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "may have been lost")
-
-
-class PipelineError(Exception):
-    """An error that ends the job. The text is for a person."""
 
 
 class Fenced(PipelineError):
@@ -42,36 +59,25 @@ class IdExpired(MustAbort):
         )
 
 
-class BrokerRefused(PipelineError):
-    """The broker answered with an error that a retry does not fix."""
-
-    def __init__(self, what: str, code: int, message: str | None = None) -> None:
-        said = " ".join((message or "").split())
-        super().__init__(f"{what}: the broker returned {name_of(code)}" + (f" ({said})" if said else ""))
-        self.arguments = (what, code, message)
-
-    @property
-    def code(self) -> int:
-        return self.arguments[1]
-
-    def __reduce__(self) -> tuple[type[BrokerRefused], tuple[str, int, str | None]]:
-        return BrokerRefused, self.arguments
-
-
-class NotServed(PipelineError):
-    """The broker does not support a version of a request that ottla supports."""
-
-
-def refusal(transactional_id: str, what: str, code: int, message: str | None = None) -> Exception:
-    """Return the error of a transactional producer for an error code that is not retriable: `Fenced`, `MustAbort` or
-    `BrokerRefused`."""
-    if code in FENCED:
+def refusal(transactional_id: str, refused: BrokerRefused) -> Exception:
+    """Return the error of a transactional producer for an error code that is not retriable: `Fenced`, `MustAbort` or ``refused``
+    itself."""
+    if refused.number in FENCED:
         return Fenced(transactional_id)
-    refused = BrokerRefused(what, code, message)
-    return MustAbort(str(refused)) if code in ABORTABLE else refused
+    return MustAbort(str(refused)) if refused.number in ABORTABLE else refused
 
 
-_TRAVELLING: tuple[type[Exception], ...] = (Fenced, BrokerRefused, PipelineError, MustAbort)
+_TRAVELLING: tuple[type[Exception], ...] = (
+    Fenced,
+    UnknownTopic,
+    BrokerRefused,
+    NotKafka,
+    TimedOut,
+    Unreachable,
+    NotServed,
+    PipelineError,
+    MustAbort,
+)
 
 
 def label_of(error: Exception) -> str:

@@ -8,8 +8,8 @@ from ottla.addresses import Address, broker_address, client_address, joined_addr
 from ottla.arguments import BadArgument
 from ottla.broker.config.settings import connection_limits
 from ottla.broker.network.listener import parse_endpoints
+from ottla.client.security.client_config import addresses
 from ottla.container.image import prepared
-from ottla.spark.cluster.client_config import addresses
 from ottla.spark.errors import PipelineError
 
 ADDRESSES = [

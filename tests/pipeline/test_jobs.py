@@ -18,6 +18,7 @@ pytest.importorskip("pyspark")
 from pyspark.testing import assertDataFrameEqual
 
 from ottla import Broker
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Generated, Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
 from ottla.pipeline.jobs import generate as generating
@@ -25,8 +26,7 @@ from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms
 from ottla.pipeline.stream import Job, Running, StreamOptions, source_options
 from ottla.pipeline.topics import create, fill
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.formats import AVRO
 from ottla.spark.sink.exactly_once import BatchReport
@@ -120,7 +120,7 @@ def check_a_checkpoint_that_was_set_back(spark: Any, broker: Broker, before: Pat
 
 
 def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
+    with pytest.raises(PipelineError, match="unknown topic 'nowhere'"):
         run(spark, broker, Job("x", PURCHASES, ("nowhere",), shop.transform), tmp_path / "x")
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         run(spark, broker, shop.JOB, tmp_path / "fresh")
@@ -307,7 +307,7 @@ def test_driver_presumed_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Pa
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
     first._query.processAllAvailable()
-    SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop").begin()
+    SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "shop").begin()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="another pipeline uses 'shop' and has fenced this one"):
         first.finish()

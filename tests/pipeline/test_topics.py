@@ -8,10 +8,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla import Broker
+from ottla.client.admin.offsets import ranges
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.topics import create, fill
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 
 pytestmark = pytest.mark.wire
@@ -27,7 +28,7 @@ def test_purchases_with_old_timestamps_are_kept(tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         (description,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "purchases")]).values()
         assert description.result(60)["retention.ms"].value == "-1"
-        assert sum(end - start for start, end in ClusterClient(Connecting(broker.bootstrap)).ranges("purchases").values()) == 100
+        assert sum(end - start for start, end in ranges(cluster_client(Connecting(broker.bootstrap)), "purchases").values()) == 100
 
 
 def test_unreachable_broker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import trustme
 
-from tests.spark.certificates import pem_of, store
+from tests.client.security.certificates import pem_of, store
 from tools.kafka import ApacheKafka, free_port
 
 LOGIN = "org.apache.kafka.common.security"

@@ -41,7 +41,7 @@ class ClusterDescription:
 
 def describe(brokers: BrokerConnections) -> ClusterDescription:
     metadata = brokers.until_final("asking for the cluster", lambda: brokers.metadata([]))
-    features = brokers.until_final("asking for the features", lambda: brokers.anyone().features)
+    features = brokers.features()
     nodes, fenced = brokers.until_final("asking for the brokers", lambda: _brokers(brokers, nodes_of(metadata)))
     without_leader = leaderless(brokers)
     return ClusterDescription(

@@ -56,6 +56,14 @@ def list_offsets(
     return offsets
 
 
+def ranges(brokers: BrokerConnections, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
+    """Return the log start and the log end offset of each partition. With ``committed`` the end is the last stable offset."""
+    indexes = brokers.partitions(topic)
+    starts = list_offsets(brokers, topic, indexes, EARLIEST)
+    ends = list_offsets(brokers, topic, indexes, LATEST, committed=committed)
+    return {index: (starts[index], ends[index]) for index in indexes}
+
+
 def by_leader(leaders: dict[int, BrokerConnection]) -> list[tuple[BrokerConnection, list[int]]]:
     """Group partitions by connection, so that each leader gets one request."""
     groups: dict[int, tuple[BrokerConnection, list[int]]] = {}

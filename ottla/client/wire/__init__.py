@@ -1,4 +1,5 @@
 """Connections to brokers.
 
-- `connection`: a connection to one broker: one request at a time, in the newest version that both sides support.
+- `connection`: a connection to one broker: versions, correlation ids, several requests in flight, and authentication.
+- `transport`: how a connection sends and receives bytes: TCP, with TLS if that is configured.
 """

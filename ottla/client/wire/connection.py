@@ -1,93 +1,113 @@
-"""A connection to one broker: one request at a time, in the newest version that both sides support.
+"""A connection to one broker: versions, correlation ids, several requests in flight, and authentication.
 
 ApiVersions is the first request. A broker that does not support its newest version responds in version 0 with the supported ones
-(KIP-511), and gets a second request.
+(KIP-511), and gets a second request. A request is sent in the newest version that both sides support.
 """
 
 from __future__ import annotations
 
-import contextlib
-import socket
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.addresses import Address, joined_address
-from ottla.client.errors import NotKafka, TimedOut, UnsupportedRequest
-from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_response_frame, request_frame
-from ottla.protocol.errors import Code, DecodeError
+from ottla.client.errors import ClientError, NotKafka, TimedOut, UnsupportedRequest
+from ottla.client.real_time import monotonic_s
+from ottla.client.wire.transport import Transport
+from ottla.protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, api, decode_response_frame, request_frame
+from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.remedies import name_of
+
+if TYPE_CHECKING:
+    from ottla.client.security.client_config import Connecting
 
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
 """Largest response in bytes. Fetch requests less, but a single batch may be larger."""
-NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9}
+MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
+"""Largest response, in bytes, before the broker's versions are known and the client is authenticated."""
+NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
 """The last versions that identify topics by name instead of id (KIP-516, KIP-848). People use names, and these versions suffice."""
+OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
+"""The first versions with isolation levels, without automatic creation of topics, and with SaslAuthenticate."""
+RENEW_AT: Final = 0.85
+"""Fraction of a session's lifetime after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
 _TLS_ALERT: Final = 0x15
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
-class Transport(Protocol):
-    """Sends and receives bytes. Methods raise OSError when the connection breaks, TimeoutError after the timeout."""
-
-    def send(self, data: bytes) -> None: ...
-
-    def receive(self, size: int) -> bytes:
-        """Read exactly ``size`` bytes."""
-        ...
-
-    def close(self) -> None: ...
-
-
-Connect = Callable[[Address, float], Transport]
-"""Opens a transport to an address. The second argument is the timeout of each read, in seconds. Raises OSError."""
-
-
-class SocketTransport:
-    """A plain TCP connection."""
-
-    def __init__(self, address: Address, timeout_s: float) -> None:
-        try:
-            self._socket = socket.create_connection(address, timeout_s)
-        except UnicodeError:
-            raise OSError(f"{address[0]!r} is not a host name") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._in = self._socket.makefile("rb")
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def receive(self, size: int) -> bytes:
-        data = self._in.read(size)
-        if len(data) < size:
-            raise ConnectionResetError("the broker closed the connection")
-        return data
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._in.close()
-            self._socket.close()
-
-
 class BrokerConnection:
-    """A connection to one broker. Raises OSError when the transport breaks, and cannot be used afterwards."""
+    """A connection to one broker. Raises OSError when the transport breaks, and cannot be used afterwards.
 
-    def __init__(self, address: Address, transport: Transport, client_id: str = CLIENT_ID) -> None:
+    Raises `ClientError` if the server is not Kafka or rejects the client, which a retry does not fix. With ``connecting`` the
+    client authenticates if that has credentials, and a failure before the first response is explained by the listener's protocol.
+    ``oldest`` has the first version, by name, of requests that need a newer version than the others.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        transport: Transport,
+        client_id: str = CLIENT_ID,
+        *,
+        connecting: Connecting | None = None,
+        oldest: Mapping[str, int] = {},
+    ) -> None:
         self.address = address
         self._transport = transport
         self._client_id = client_id
+        self._connecting = connecting
+        self._oldest = {**OLDEST, **oldest}
         self._sent = 0
+        self._expected: deque[int] = deque()
+        """Correlation ids of requests without a response."""
+        self._read_early: deque[bytes] = deque()
+        """Responses that were read before `receive` asked for them."""
+        self._limit_bytes = MAX_STRANGERS_ANSWER_BYTES
+        self._is_known = False
+        """Whether the broker has answered another request than ApiVersions and those of authentication. Only that shows that both
+        use the same protocol, because a listener answers ApiVersions before authentication."""
+        self._renew_at_s: float | None = None
+        self._ends_at_s = 0.0
         self.features: dict[str, int] = {}
         """Finalized features of the cluster and their levels; empty if the broker has none."""
-        self._versions = self._ask_versions()
+        self._versions: dict[int, tuple[int, int]] = {}
+        try:
+            self._versions = self._ask_versions()
+            if connecting is not None and connecting.sasl is not None:
+                self._authenticate(connecting)
+        except (OSError, NotKafka) as error:
+            raise self._explained(error) from None
+        self._limit_bytes = MAX_ANSWER_BYTES
 
     def call(self, request: Any, at_most: int | None = None) -> Any:
         """Send a request and return the response. Raises `UnsupportedRequest` if the sides share no version, `NotKafka` for an
         invalid response."""
+        return self.receive(self.send(request, at_most))
+
+    def send(self, request: Any, at_most: int | None = None) -> tuple[int, int]:
+        """Send a request without waiting. Returns the argument for `receive`. Raises `UnsupportedRequest`."""
         key, version = self._choose(request, at_most)
-        return self._decode(key, version, self._exchange(key, version, request))
+        if self._renew_at_s is not None and monotonic_s() >= self._renew_at_s:
+            self._renew()
+        try:
+            self._send(key, version, request)
+        except OSError as error:
+            raise self._explained(error) from None
+        return key, version
+
+    def receive(self, sent: tuple[int, int]) -> Any:
+        """Return the response to the oldest request without one. Raises `NotKafka` for an invalid response."""
+        try:
+            frame = self._read_early.popleft() if self._read_early else self._read()
+        except (OSError, NotKafka) as error:
+            raise self._explained(error) from None
+        self._is_known = self._is_known or sent[0] != API_VERSIONS_KEY
+        return self._decode(sent, frame)
 
     def version(self, request: Any) -> int:
         """Return the version in which a request would be sent. Raises `UnsupportedRequest`."""
@@ -101,55 +121,95 @@ class BrokerConnection:
         key = _KEYS[name]
         entry = APIS[key]
         oldest, newest = self._versions.get(key, (0, -1))
+        wanted = max(entry.min_version, self._oldest.get(name, 0))
         version = min(entry.max_version, newest, NEWEST_BY_NAME.get(name, newest), newest if at_most is None else at_most)
-        if version < max(oldest, entry.min_version):
+        if version < max(oldest, wanted):
             where = joined_address(self.address)
             offered = f"the broker has versions {oldest} to {newest}" if newest >= 0 else "the broker does not have this API"
-            raise UnsupportedRequest(f"{name} is not supported at {where}: {offered}")
+            needed = f"{name} {wanted}" if name in self._oldest else name
+            raise UnsupportedRequest(f"{needed} is not supported at {where}: {offered}")
         return key, version
 
-    def _exchange(self, key: int, version: int, request: Any) -> bytes:
-        """Return the frame of the response, without its size. Raises `NotKafka`, OSError."""
+    def _send(self, key: int, version: int, request: Any) -> None:
         self._sent += 1
         self._transport.send(request_frame(key, version, self._sent, self._client_id, request))
+        self._expected.append(self._sent)
+
+    def _read(self) -> bytes:
+        """Return the frame of the next response, without its size. Raises `NotKafka`, OSError."""
         head = self._transport.receive(4)
         size = int.from_bytes(head, "big")
-        if not 4 <= size <= MAX_ANSWER_BYTES:
-            hint = "; it requires TLS, which this client does not support" if head[0] == _TLS_ALERT else ""
-            raise NotKafka(f"the server at {joined_address(self.address)} is not Kafka{hint}")
+        where = f"the server at {joined_address(self.address)}"
+        if not 4 <= size <= self._limit_bytes:
+            hint = "; it requires TLS: give security.protocol=SSL or SASL_SSL" if head[0] == _TLS_ALERT else ""
+            raise NotKafka(f"{where} is not Kafka{hint}")
         frame = self._transport.receive(size)
-        if int.from_bytes(frame[:4], "big") != self._sent:
-            raise NotKafka(f"the server at {joined_address(self.address)} is not Kafka: its response belongs to no request")
+        if int.from_bytes(frame[:4], "big") != self._expected.popleft():
+            raise NotKafka(f"{where} is not Kafka: its response belongs to no request")
         return frame
 
-    def _decode(self, key: int, version: int, frame: bytes) -> Any:
+    def _decode(self, sent: tuple[int, int], frame: bytes) -> Any:
         try:
-            return decode_response_frame(key, version, frame)[1]
-        except DecodeError as error:
+            return decode_response_frame(*sent, frame)[1]
+        except DECODE_FAILURES as error:
             where = joined_address(self.address)
-            raise NotKafka(f"the response to {api(key).name} {version} from {where} cannot be decoded: {error}") from error
+            raise NotKafka(f"the response to {api(sent[0]).name} {sent[1]} from {where} cannot be decoded: {error}") from error
+
+    def _exchange(self, key: int, version: int, request: Any) -> bytes:
+        self._send(key, version, request)
+        return self._read()
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         request = ApiVersionsRequest(client_software_name="ottla", client_software_version=SOFTWARE_VERSION)
         version = APIS[API_VERSIONS_KEY].max_version
+        where = joined_address(self.address)
         try:
             frame = self._exchange(API_VERSIONS_KEY, version, request)
             if frame[4:6] == _UNSUPPORTED:
-                known = {a.api_key: a.max_version for a in self._decode(API_VERSIONS_KEY, 0, frame).api_keys}
+                known = {a.api_key: a.max_version for a in self._decode((API_VERSIONS_KEY, 0), frame).api_keys}
                 version = min(version - 1, known.get(API_VERSIONS_KEY, 0))
                 frame = self._exchange(API_VERSIONS_KEY, version, request)
         except TimeoutError:
-            where = joined_address(self.address)
             raise TimedOut(
                 f"{where} accepts connections but does not answer; check that a healthy Kafka broker listens there"
             ) from None
         except ConnectionResetError:
-            where = joined_address(self.address)
+            if self._connecting is not None:
+                raise
             raise NotKafka(
                 f"{where} closed the connection at the first request; it is not Kafka, or requires TLS or SASL"
             ) from None
-        answer: ApiVersionsResponse = self._decode(API_VERSIONS_KEY, version, frame)
+        answer: ApiVersionsResponse = self._decode((API_VERSIONS_KEY, version), frame)
         if answer.error_code:
-            raise NotKafka(f"{joined_address(self.address)} refused ApiVersions with error {answer.error_code}")
+            raise NotKafka(f"{where} refused ApiVersions with {name_of(answer.error_code)}")
         self.features = {f.name: f.max_version_level for f in answer.finalized_features}
         return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}
+
+    def _explained(self, error: OSError | ClientError) -> Exception:
+        """Return an error that explains why the broker does not accept this client, if the listener's protocol is the reason."""
+        if self._is_known or self._connecting is None:
+            return error
+        from ottla.client.security.listener_probe import explained
+
+        return explained(error, self.address, self._connecting)
+
+    def _renew(self) -> None:
+        """Authenticate again before the session ends (KIP-368), after reading the pending responses."""
+        if monotonic_s() >= self._ends_at_s:
+            raise ConnectionError("the session has ended while the connection was idle")
+        while self._expected:
+            self._read_early.append(self._read())
+        assert self._connecting is not None
+        self._authenticate(self._connecting)
+
+    def _authenticate(self, connecting: Connecting) -> None:
+        from ottla.client.security.authentication import authenticate
+
+        def exchange(request: Any) -> Any:
+            sent = self._choose(request, None)
+            return self._decode(sent, self._exchange(*sent, request))
+
+        began_s = monotonic_s()
+        life_s = authenticate(exchange, connecting, self.address)
+        self._renew_at_s = began_s + life_s * RENEW_AT if life_s > 0 else None
+        self._ends_at_s = began_s + life_s

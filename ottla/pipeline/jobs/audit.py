@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.dead_letters import SOURCE, source
 from ottla.pipeline.jobs import export, totals
 from ottla.pipeline.jobs.shop import handled, is_sound
@@ -15,8 +16,7 @@ from ottla.pipeline.ledger import Ledger, ledger, torn
 from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASES, SHIPMENT, TOTAL, Terms
 from ottla.pipeline.stream import source_options
 from ottla.spark.cluster.batch_limits import largest_batches
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.formats import JSON, Format
 from ottla.spark.worker import prepare
@@ -104,7 +104,7 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audit:
 
 
 def _limits(options: AuditOptions) -> dict[str, int]:
-    cluster = ClusterClient(Connecting(options.bootstrap))
+    cluster = cluster_client(Connecting(options.bootstrap))
     try:
         return largest_batches(cluster, (options.terms.topics.invoices, options.terms.topics.shipments))
     finally:
@@ -113,8 +113,8 @@ def _limits(options: AuditOptions) -> dict[str, int]:
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
     """Return the ledger of each partition. Tasks read them, because a large topic has many batches."""
-    cluster = ClusterClient(Connecting(bootstrap))
-    partitions = sorted(cluster.leaders(topic))
+    cluster = cluster_client(Connecting(bootstrap))
+    partitions = sorted(cluster.leader_nodes(topic))
     cluster.close()
     rows = spark.sparkContext.parallelize(partitions, len(partitions)).map(_ledger_of(bootstrap, topic))
     return [msgspec.msgpack.decode(row, type=Ledger) for row in rows.collect()]

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ottla.client.admin.offsets import ranges
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.stream import source_options
 from ottla.protocol.uuids import uuid_text
-from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import topic_ids
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.marks import commit_ends, read_ends
 from ottla.spark.rows.rows import RECORD
@@ -203,7 +204,7 @@ class _Noted:
         self._ends: dict[str, int] = {}
         if options.group is None:
             return
-        with closing(ClusterClient(Connecting(options.bootstrap))) as cluster:
+        with closing(cluster_client(Connecting(options.bootstrap))) as cluster:
             committed = read_ends(cluster, options.group).get(options.topic, {})
         for index, offset in committed.items():
             if offset > planned_ends.get(int(index), 0):
@@ -218,7 +219,7 @@ class _Noted:
             return
         for part in parts:
             self._ends |= {str(index): last for index, (_, last) in part.ranges.items()}
-        with closing(ClusterClient(Connecting(self._options.bootstrap))) as cluster:
+        with closing(cluster_client(Connecting(self._options.bootstrap))) as cluster:
             commit_ends(cluster, self._options.group, {self._options.topic: self._ends})
 
 
@@ -256,7 +257,7 @@ def _name(part: ExportPart) -> str:
 def _topic_id(options: ExportOptions) -> str | None:
     """Return the topic's id as Kafka writes it; None if neither the broker nor the directory has one."""
     if options.data_dir is None:
-        with closing(ClusterClient(Connecting(options.bootstrap))) as cluster:
+        with closing(cluster_client(Connecting(options.bootstrap))) as cluster:
             topic_id = topic_ids(cluster, [options.topic]).get(options.topic)
         return None if topic_id is None else uuid_text(bytes.fromhex(topic_id))
     from ottla.spark.segments.directory import Directories
@@ -279,9 +280,9 @@ def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str
 def _ranges(options: ExportOptions) -> dict[int, Range]:
     """Return the committed offsets of each partition."""
     if options.data_dir is None:
-        cluster = ClusterClient(Connecting(options.bootstrap))
+        cluster = cluster_client(Connecting(options.bootstrap))
         try:
-            return cluster.ranges(options.topic, committed=True)
+            return ranges(cluster, options.topic, committed=True)
         finally:
             cluster.close()
     from ottla.spark.segments.directory import Directories

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ottla.client.cluster import BrokerConnections
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import BrokerRefused, NotServed
 
 DEFAULT_LIMIT_BYTES = 1_048_588
@@ -24,7 +24,7 @@ _TOPIC = 2
 _LIMIT = "max.message.bytes"
 
 
-def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
+def largest_batches(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, int]:
     """Read the max.message.bytes of each topic; Kafka's default if this client is not authorized to. Raises `PipelineError`."""
     wanted = [DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[_LIMIT]) for topic in topics]
 
@@ -32,7 +32,9 @@ def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, 
         return next((int(result.error_code) for result in answer.results if result.error_code), 0)
 
     try:
-        answer = cluster.ask(cluster.anyone, DescribeConfigsRequest(resources=wanted), code_of, "asking for the topics' limits")
+        answer = cluster.ask_until_final(
+            cluster.anyone, DescribeConfigsRequest(resources=wanted), code_of, "asking for the topics' limits"
+        )
     except BrokerRefused as refused:
         if refused.code == Code.TOPIC_AUTHORIZATION_FAILED:
             return dict.fromkeys(topics, DEFAULT_LIMIT_BYTES)
@@ -41,7 +43,7 @@ def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, 
     return {topic: int(said[topic].get(_LIMIT) or DEFAULT_LIMIT_BYTES) for topic in topics}
 
 
-def small_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
+def small_batches(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, int]:
     """Return the size limit of batches, in bytes, for topics that accept less than `BATCH_BYTES`; empty if unknown."""
     if not topics:
         return {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from ottla.spark.cluster.client_config import OAUTHBEARER, Connecting, Pem, Sasl, Tls
-from ottla.spark.cluster.tokens import token_of
+from ottla.client.security.client_config import OAUTHBEARER, Connecting, Pem, Sasl, Tls
+from ottla.client.security.tokens import token_of
 
 ASSUMED_LIFE_S: Final = 300.0
 """Assumed lifetime, in seconds, of a token without an expiry, because librdkafka requires one."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ottla.client.cluster import BrokerConnections
 from ottla.spark.cluster.topics import topic_ids
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
 
 
 class InputTopics:
     """The topics of one stream, on the cluster that it writes to. Brokers before 2.8 have no ids, so nothing is compared."""
 
-    def __init__(self, cluster: ClusterClient, ids: Mapping[str, str] = {}) -> None:
+    def __init__(self, cluster: BrokerConnections, ids: Mapping[str, str] = {}) -> None:
         self._cluster = cluster
         self.ids: dict[str, str] = dict(ids)
         """In hexadecimal, by topic of the last `check`."""

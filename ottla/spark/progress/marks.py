@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.client.cluster import GROUP, BrokerConnections
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -18,7 +19,6 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.cluster.wire import GROUP, ClusterClient
 from ottla.spark.errors import PipelineError
 
 NO_BATCH: Final = -1
@@ -116,7 +116,7 @@ def first_error(topics: Iterable[Any]) -> int:
     return next((int(code) for code in codes if code), 0)
 
 
-def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
+def read_mark(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> Mark | None:
     """Read the record that was committed last. With ``is_stable`` the call waits until no commit is pending. Raises
     `PipelineError`."""
     standing = read_standing(cluster, group, is_stable=is_stable)
@@ -131,7 +131,7 @@ class CommittedMark(msgspec.Struct, frozen=True):
     ends: Ends
 
 
-def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> CommittedMark | None:
+def read_standing(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
     """As `read_mark`, with the record's topic and the group's offsets; None if there is none. Raises `PipelineError`."""
     # confluent-kafka also commits the zero byte at the end of a C string.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
@@ -144,7 +144,7 @@ def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True)
     return CommittedMark(mark, next(topic for topic, _, text in fetched if text and parse_mark(text, group) == mark), ends)
 
 
-def read_ends(cluster: ClusterClient, group: str) -> Ends:
+def read_ends(cluster: BrokerConnections, group: str) -> Ends:
     """Read the offsets of a group. Raises `PipelineError`."""
     ends: Ends = {}
     for topic, partition in _fetched(cluster, group, is_stable=True):
@@ -152,13 +152,13 @@ def read_ends(cluster: ClusterClient, group: str) -> Ends:
     return ends
 
 
-def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
+def commit_ends(cluster: BrokerConnections, group: str, ends: Ends) -> None:
     """Commit offsets without metadata; see `commit_plainly`."""
     commit = {topic: {int(index): (offset, "") for index, offset in partitions.items()} for topic, partitions in ends.items()}
     commit_plainly(cluster, group, commit, f"committing to group {group!r}")
 
 
-def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapping[int, tuple[int, str]]], what: str) -> None:
+def commit_plainly(cluster: BrokerConnections, group: str, commit: Mapping[str, Mapping[int, tuple[int, str]]], what: str) -> None:
     """Commit offsets and metadata of a group without members, outside of transactions. Raises `PipelineError`."""
     topics = [
         OffsetCommitRequestTopic(
@@ -171,10 +171,10 @@ def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapp
         for topic, partitions in commit.items()
     ]
     request = OffsetCommitRequest(group_id=group, topics=topics)
-    cluster.ask(lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), what)
+    cluster.ask_until_final(lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), what)
 
 
-def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
+def _fetched(cluster: BrokerConnections, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
     """Return the topics and partitions that have an offset. Raises `PipelineError`."""
     # Brokers before 3.0 take one group per request (KIP-709). The version decides which of both fields is sent.
     groups = [OffsetFetchRequestGroup(group, topics=None)]
@@ -186,5 +186,7 @@ def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tup
     def code_of(answer: Any) -> int:
         return int(said(answer).error_code) or first_error(said(answer).topics)
 
-    answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
+    answer = cluster.ask_until_final(
+        lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch"
+    )
     return [(topic.name, p) for topic in said(answer).topics for p in topic.partitions if p.committed_offset >= 0]

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.client.admin.offsets import ranges
+from ottla.client.cluster import BrokerConnections
 from ottla.protocol.errors import Code
 from ottla.protocol.markers import read_marker
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -21,8 +23,8 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import build_batch, read_records
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster.batch_fetcher import fetched
+from ottla.spark.cluster.client import PAUSE_S
 from ottla.spark.cluster.topics import existing
-from ottla.spark.cluster.wire import PAUSE_S, ClusterClient
 from ottla.spark.errors import BrokerRefused, NotServed, PipelineError
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.marks import Ends, Mark, group_of, newer, read_mark
@@ -74,7 +76,7 @@ class ProgressTopic:
 
     def __init__(
         self,
-        cluster: ClusterClient,
+        cluster: BrokerConnections,
         topic: str,
         transactional_id: str,
         inputs: InputTopics | None = None,
@@ -109,7 +111,7 @@ class ProgressTopic:
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_TIMEOUT_MS)
         try:
-            self._cluster.ask(self._cluster.anyone, request, _code_of_creation, f"creating topic {self.topic!r}")
+            self._cluster.ask_until_final(self._cluster.anyone, request, _code_of_creation, f"creating topic {self.topic!r}")
         except (BrokerRefused, NotServed) as refused:
             raise PipelineError(
                 f"the progress topic {self.topic!r} does not exist, and cannot be created ({refused}): create it with one partition"
@@ -133,7 +135,9 @@ class ProgressTopic:
 
         try:
             request = DescribeConfigsRequest(resources=[resource])
-            answer = self._cluster.ask(self._cluster.anyone, request, code_of, f"asking for the cleanup.policy of {self.topic!r}")
+            answer = self._cluster.ask_until_final(
+                self._cluster.anyone, request, code_of, f"asking for the cleanup.policy of {self.topic!r}"
+            )
         except BrokerRefused as refused:
             if refused.code in _NOT_ALLOWED:
                 return None
@@ -160,7 +164,7 @@ class ProgressTopic:
         records."""
         undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
         last: dict[bytes, ProgressRecord | None] = {}
-        start, end = self._cluster.ranges(self.topic)[PARTITION]
+        start, end = ranges(self._cluster, self.topic)[PARTITION]
         for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
             if header.is_control:
                 marker = read_marker(raw, header)
@@ -213,10 +217,12 @@ class ProgressTopic:
             return 0 if code in _WRITTEN else code
 
         where = f"writing progress to {self.topic!r}"
-        self._cluster.ask(lambda: self._cluster.leaders(self.topic)[PARTITION], request, code_of, where)
+        self._cluster.ask_until_final(lambda: self._cluster.leader(self.topic, PARTITION), request, code_of, where)
 
 
-def last_mark(cluster: ClusterClient, transactional_id: str, log: ProgressTopic | None, *, is_stable: bool = True) -> Mark | None:
+def last_mark(
+    cluster: BrokerConnections, transactional_id: str, log: ProgressTopic | None, *, is_stable: bool = True
+) -> Mark | None:
     """Return the newer of the records in ``log``, if given, and in the group. Raises `PipelineError`.
 
     Versions without a progress topic committed progress to the group alone; for frames the group has the record of one name.

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ottla.spark.cluster.client_config import Connecting
+from ottla.client.security.client_config import Connecting
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import existing
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.marks import NO_BATCH, group_of, newer, read_ends, read_mark
@@ -31,7 +31,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
     """
     connecting = Connecting(cluster) if isinstance(cluster, str) else Connecting.parse(cluster)
     group = group_of(transactional_id)
-    with contextlib.closing(ClusterClient(connecting)) as client:
+    with contextlib.closing(cluster_client(connecting)) as client:
         in_group = read_mark(client, group)
         has_log = progress_topic is not None and progress_topic in existing(client, (progress_topic,))
         kept = ProgressTopic(client, str(progress_topic), transactional_id).read() if has_log else None

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.spark.cluster.client_config import Secret
-from ottla.spark.cluster.http_client import ask, check_url
+from ottla.client.security.client_config import Secret
+from ottla.client.security.http_client import ask, check_url
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ottla.addresses import Address
+from ottla.client.cluster import BrokerConnections, BrokerNode
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.cluster.wire import PAUSE_S, ClusterClient
-from ottla.spark.errors import MustAbort, PipelineError, refusal
+from ottla.spark.cluster.client import PAUSE_S
+from ottla.spark.errors import BrokerRefused, MustAbort, PipelineError, refusal
 from ottla.spark.rows.encoding import Encoded
 from ottla.spark.sink.transaction import SharedProducer
 
@@ -52,19 +52,19 @@ class _InFlight(msgspec.Struct):
 class Sender:
     """Keeps one connection to each leader. Raises `PipelineError` and `MustAbort`."""
 
-    def __init__(self, cluster: ClusterClient, producer: SharedProducer) -> None:
+    def __init__(self, cluster: BrokerConnections, producer: SharedProducer) -> None:
         self._cluster = cluster
         self._producer = producer
-        self._leaders: dict[str, dict[int, Address]] = {}
-        self._in_flight: dict[Address, deque[_InFlight]] = {}
+        self._leaders: dict[str, dict[int, BrokerNode]] = {}
+        self._in_flight: dict[BrokerNode, deque[_InFlight]] = {}
         self._doubts: dict[tuple[TopicPartition, int], _Doubt] = {}
         """By partition and sequence: the batches that were sent more than once."""
 
-    def leader(self, topic: str, partition: int) -> Address:
+    def leader(self, topic: str, partition: int) -> BrokerNode:
         if partition not in self._leaders.get(topic, {}):
             # A connection carries one request at a time here, so all responses are read before the metadata is requested.
             self.settle()
-            self._leaders[topic] = self._cluster.known_leaders(topic, partition)
+            self._leaders[topic] = self._cluster.known_leader_nodes(topic, partition)
         leader = self._leaders[topic].get(partition)
         if leader is None:
             raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {len(self._leaders[topic])}")
@@ -73,11 +73,11 @@ class Sender:
     def send(self, batches: Iterable[tuple[TopicPartition, Encoded]]) -> None:
         """Send batches. Those of one partition must be in the order of their sequences."""
         for request in _requests(batches):
-            for address, of_leader in self._by_leader(request):
-                while len(self._in_flight.get(address, ())) >= MAX_IN_FLIGHT:
-                    self._receive(address)
+            for node, of_leader in self._by_leader(request):
+                while len(self._in_flight.get(node, ())) >= MAX_IN_FLIGHT:
+                    self._receive(node)
                 try:
-                    self._send_to(address, of_leader)
+                    self._send_to(node, of_leader)
                 except OSError as error:
                     self._again(str(error), of_leader)
 
@@ -89,13 +89,13 @@ class Sender:
     def close(self) -> None:
         self._cluster.close()
 
-    def _by_leader(self, batches: Batches) -> list[tuple[Address, Batches]]:
-        by_leader: dict[Address, Batches] = {}
+    def _by_leader(self, batches: Batches) -> list[tuple[BrokerNode, Batches]]:
+        by_leader: dict[BrokerNode, Batches] = {}
         for where, batch in batches.items():
             by_leader.setdefault(self.leader(*where), {})[where] = batch
         return list(by_leader.items())
 
-    def _send_to(self, address: Address, batches: Batches) -> None:
+    def _send_to(self, node: BrokerNode, batches: Batches) -> None:
         """Send one request. Raises OSError."""
         topics: dict[str, list[PartitionProduceData]] = {}
         for (topic, partition), batch in batches.items():
@@ -106,14 +106,14 @@ class Sender:
             timeout_ms=REQUEST_TIMEOUT_MS,
             topic_data=[TopicProduceData(topic, partition_data=data) for topic, data in topics.items()],
         )
-        sent = self._cluster.connection(address).send(request)
-        self._in_flight.setdefault(address, deque()).append(_InFlight(sent, dict(batches)))
+        sent = self._cluster.node(node).send(request)
+        self._in_flight.setdefault(node, deque()).append(_InFlight(sent, dict(batches)))
 
-    def _receive(self, address: Address) -> None:
+    def _receive(self, node: BrokerNode) -> None:
         """Read the response to the oldest request to a broker."""
-        flight = self._in_flight[address][0]
+        flight = self._in_flight[node][0]
         try:
-            answer = self._cluster.connection(address).receive(flight.sent)
+            answer = self._cluster.node(node).receive(flight.sent)
         except OSError as error:
             self._again(str(error))
             return
@@ -123,9 +123,9 @@ class Sender:
         if flight.batches:
             self._again("the response does not contain every batch")
             return
-        self._in_flight[address].popleft()
-        if not self._in_flight[address]:
-            del self._in_flight[address]
+        self._in_flight[node].popleft()
+        if not self._in_flight[node]:
+            del self._in_flight[node]
 
     def _note(self, where: TopicPartition, answer: object, flight: _InFlight) -> None:
         """Handle the response for a batch. The batch stays in doubt unless the response says that it is in the log."""
@@ -148,8 +148,8 @@ class Sender:
         elif code in _PASSING:
             self._doubt(where, batch, name_of(code))
         else:
-            what = f"writing to {where[0]}-{where[1]}"
-            raise refusal(self._producer.transactional_id, what, code, getattr(answer, "error_message", None))
+            refused = BrokerRefused(f"writing to {where[0]}-{where[1]}", code, getattr(answer, "error_message", None))
+            raise refusal(self._producer.transactional_id, refused)
 
     def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
         """Return the doubt about a batch. Its deadline counts from the first failure."""
@@ -180,10 +180,10 @@ class Sender:
             time.sleep(PAUSE_S)
             try:
                 for topic in {where[0] for where, _ in doubtful}:
-                    self._leaders[topic] = self._cluster.leaders(topic)
+                    self._leaders[topic] = self._cluster.leader_nodes(topic)
                 for request in _requests(doubtful):
-                    for address, of_leader in self._by_leader(request):
-                        self._send_to(address, of_leader)
+                    for node, of_leader in self._by_leader(request):
+                        self._send_to(node, of_leader)
             except OSError as error:
                 why = str(error)
                 for where, batch in doubtful:

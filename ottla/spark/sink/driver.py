@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from ottla.client.cluster import BrokerConnections
 from ottla.spark.cluster.batch_limits import BATCH_BYTES, small_batches
 from ottla.spark.cluster.stock_client import settings_of
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.progress.marks import Mark, commit_of, group_of
 from ottla.spark.progress.progress_topic import PARTITION, ProgressTopic, last_mark
@@ -48,7 +48,7 @@ class DriverTransaction:
     """A `BatchTransaction` in the driver only. A producer of librdkafka can initialize its id only once, so each `begin` creates a
     producer."""
 
-    def __init__(self, cluster: ClusterClient, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
+    def __init__(self, cluster: BrokerConnections, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
         self._cluster = cluster
         self._options = options
         self._progress = progress

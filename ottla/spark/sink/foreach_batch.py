@@ -14,8 +14,8 @@ import msgspec
 
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.checkpoint.query import RunningQuery, check_number
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.input_topics import InputTopics
@@ -74,7 +74,7 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     from ottla.spark.rows.spark_partitioner import brought_together
 
     parsed = parse_options(options)
-    with contextlib.closing(ClusterClient(parsed.connecting)) as cluster:
+    with contextlib.closing(cluster_client(parsed.connecting)) as cluster:
         return brought_together(outgoing(frame, parsed.topic), partition_counts(cluster, parsed.topics))
 
 
@@ -91,7 +91,7 @@ class ExactlyOnceSink:
         on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
     ) -> None:
         self._options = options
-        self._cluster = ClusterClient(options.connecting)
+        self._cluster = cluster_client(options.connecting)
         self._key = (self._cluster.bootstrap, options.transactional_id)
         self._inputs = InputTopics(self._cluster)
         self._progress: ProgressTopic | None = None

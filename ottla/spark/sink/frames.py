@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ottla.client.cluster import BrokerConnections
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.marks import group_of, read_mark
@@ -46,7 +47,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
         )
     transactional_id = parsed.transactional_id
     with contextlib.ExitStack() as cleanup:
-        cluster = cleanup.enter_context(contextlib.closing(ClusterClient(parsed.connecting)))
+        cluster = cleanup.enter_context(contextlib.closing(cluster_client(parsed.connecting)))
         cleanup.enter_context(NOTES.writing((cluster.bootstrap, transactional_id), f"frame {number} of {name!r}"))
         check_settings(frame.sparkSession)
         progress = ProgressTopic(cluster, parsed.progress_topic, transactional_id, frames=name)
@@ -70,7 +71,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
     return report
 
 
-def _check_no_stream(cluster: ClusterClient, transactional_id: str) -> None:
+def _check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
     """Check the group, which has the progress of a stream without a record in the progress topic. Raises `PipelineError`."""
     mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
     if mark is not None and _STREAM.fullmatch(mark.query):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.client.cluster import BrokerConnections
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of, newer, read_standing
 from ottla.spark.progress.progress_topic import ProgressTopic
@@ -20,7 +20,7 @@ from ottla.spark.sink.transaction import ONGOING, state_of
 
 
 def claim(
-    cluster: ClusterClient,
+    cluster: BrokerConnections,
     transactional_id: str,
     query: str,
     batch: int,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.client.cluster import BrokerConnections
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.progress.marks import group_of, read_standing
 from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
@@ -45,7 +45,7 @@ class Renewing:
                 return
 
 
-def renewed(cluster: ClusterClient, transactional_id: str, stream: ExactlyOnce[Any], tasks: Tasks[Any]) -> bool:
+def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOnce[Any], tasks: Tasks[Any]) -> bool:
     """Renew a stream's progress record if it is still in the group unchanged. Returns False to stop renewing.
 
     Missing offsets are not restored: a recreated topic is recognised by its offsets, which are deleted with the old topic.

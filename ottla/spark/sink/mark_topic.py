@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ottla.client.cluster import BrokerConnections
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.topics import existing
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.marks import CommittedMark, group_of, read_standing
 from ottla.spark.sink.options import SinkOptions
@@ -23,7 +23,7 @@ class MarkPlace:
     """Chooses the topic for one transactional id. ``choose`` must be called first; its result is valid until the next call. Raises
     `PipelineError`."""
 
-    def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
+    def __init__(self, cluster: BrokerConnections, options: SinkOptions) -> None:
         self._cluster = cluster
         self._options = options
         self._at = ""

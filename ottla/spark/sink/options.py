@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.client.security.client_config import OF_CONNECTIONS, PREFIX, Connecting
 from ottla.protocol.records import COMPRESSIONS
-from ottla.spark.cluster.client_config import OF_CONNECTIONS, PREFIX, Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.progress_topic import DEFAULT_TOPIC
 from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ottla.client.cluster import BrokerConnections
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.query import RunningQuery
 from ottla.spark.cluster.batch_limits import small_batches
-from ottla.spark.cluster.client_config import Connecting
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import MustAbort, PipelineError, label_of, raised_in_task
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.encoding import NULL_HEADER
@@ -43,7 +43,7 @@ class RowWriter:
     of the transaction, and returns the written partitions. Raises `PipelineError` and `MustAbort`.
     """
 
-    def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
+    def __init__(self, cluster: BrokerConnections, options: SinkOptions) -> None:
         self._cluster = cluster
         self._options = options
         self._outgoing = Outgoing(options.topic)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from ottla.client.cluster import BrokerConnections
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.checkpoint.checkpoint_files import input_in, last_batch_in, query_in
 from ottla.spark.cluster.batch_limits import small_batches
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.progress_topic import ProgressTopic
@@ -75,7 +76,7 @@ class StreamWriter(_ArrowWriter):
 
     def _begin_transaction(self) -> SharedProducer:
         options = self._options
-        with contextlib.closing(ClusterClient(options.connecting)) as cluster:
+        with contextlib.closing(cluster_client(options.connecting)) as cluster:
             inputs = InputTopics(cluster)
             progress = _progress(cluster, options, inputs)
             if progress is not None:
@@ -95,7 +96,7 @@ class StreamWriter(_ArrowWriter):
             self._began_s = time.time()
             return transaction.producer
 
-    def _ends(self, cluster: ClusterClient, batch: int) -> InputEnds:
+    def _ends(self, cluster: BrokerConnections, batch: int) -> InputEnds:
         place, ends = MarkPlace(cluster, self._options), input_in(self._checkpoint, batch)
         place.choose(ends)
         return place.of(ends, batch)
@@ -131,7 +132,7 @@ class StreamWriter(_ArrowWriter):
         try:
             written = [part for message in told for part in message.written]
             check_alone(written, "let ottla.spark.arranged bring the rows of a partition together")
-            with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+            with contextlib.closing(cluster_client(self._options.connecting)) as cluster:
                 options = self._options
                 inputs = InputTopics(cluster, told[0].ids if told else {})
                 progress = _progress(cluster, options, inputs)
@@ -156,11 +157,11 @@ class StreamWriter(_ArrowWriter):
         """Abort the transaction. If that fails, the transaction times out or the next batch aborts it."""
         if producer is None:
             return
-        with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+        with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(cluster_client(self._options.connecting)) as cluster:
             SharedTransaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
 
 
-def _progress(cluster: ClusterClient, options: SinkOptions, inputs: InputTopics) -> ProgressTopic | None:
+def _progress(cluster: BrokerConnections, options: SinkOptions, inputs: InputTopics) -> ProgressTopic | None:
     if options.progress_topic is None:
         return None
     return ProgressTopic(cluster, options.progress_topic, options.transactional_id, inputs)

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ottla.client.cluster import BrokerConnections
+from ottla.client.security.client_config import Connecting
 from ottla.protocol.records import COMPRESSIONS
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster.batch_limits import BATCH_BYTES
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.rows.encoding import Encoded, PartitionRows, ProducerIdentity, encode
 from ottla.spark.rows.partitioner import check_topic
@@ -51,13 +52,13 @@ class TaskWriter:
         producer: SharedProducer,
         codec: str = "lz4",
         batch_bytes: Mapping[str, int] = {},
-        cluster: ClusterClient | None = None,
+        cluster: BrokerConnections | None = None,
     ) -> None:
         """``batch_bytes`` has the limits of topics that accept only smaller batches (`batch_limits.small_batches`). ``cluster`` is
         a client that stays open after `finish`; without one the task has its own connections."""
         self._batch_bytes = dict(batch_bytes)
         self._is_shared = cluster is not None
-        self.sender = Sender(cluster or ClusterClient(connecting), producer)
+        self.sender = Sender(cluster or cluster_client(connecting), producer)
         self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
         self._totals: dict[TopicPartition, _Total] = {}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ottla.client.cluster import GROUP, TRANSACTION, BrokerConnections
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -21,7 +22,6 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.cluster.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.spark.errors import BrokerRefused, NotServed, PipelineError, refusal
 from ottla.spark.progress.marks import Mark, commit_of, first_error, group_of
 from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
@@ -41,14 +41,14 @@ class SharedProducer(msgspec.Struct, frozen=True):
     epoch: int
 
 
-def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
+def state_of(cluster: BrokerConnections, transactional_id: str) -> str | None:
     """Return the state of the id's transaction, by Kafka's names (TransactionState); None if the cluster does not know the id.
 
     Empty if unknown, because the broker is older than 3.0 or the client is not authorized. Raises `PipelineError`.
     """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
-        answer = cluster.ask(
+        answer = cluster.ask_until_final(
             lambda: cluster.coordinator(TRANSACTION, transactional_id),
             request,
             lambda answer: answer.transaction_states[0].error_code,
@@ -61,7 +61,7 @@ def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
     return str(answer.transaction_states[0].transaction_state)
 
 
-def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
+def has_expired(cluster: BrokerConnections, transactional_id: str) -> bool:
     """Whether the cluster has expired the id. Raises `PipelineError`."""
     return state_of(cluster, transactional_id) is None
 
@@ -71,7 +71,7 @@ class SharedTransaction:
 
     def __init__(
         self,
-        cluster: ClusterClient,
+        cluster: BrokerConnections,
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         producer: SharedProducer | None = None,
@@ -95,7 +95,7 @@ class SharedTransaction:
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def _take_over(self) -> None:
-        version = self._cluster.transaction_version()
+        version = self._cluster.features().get("transaction.version", 0)
         if version < WANTED_VERSION:
             raise PipelineError(
                 f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
@@ -118,7 +118,7 @@ class SharedTransaction:
             try:
                 self._progress.write(self.producer.producer_id, self.producer.epoch, mark, ends)
             except BrokerRefused as refused:
-                raise refusal(self.transactional_id, *refused.arguments) from None
+                raise refusal(self.transactional_id, refused) from None
 
     def _commit(self, commit: Mapping[str, Mapping[int, tuple[int, str]]]) -> None:
         topics = [
@@ -158,11 +158,11 @@ class SharedTransaction:
 
     def _ask(self, kind: int, key: str, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
         try:
-            return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
+            return self._cluster.ask_until_final(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
         except BrokerRefused as refused:
             if refused.code == Code.INVALID_TRANSACTION_TIMEOUT:
                 raise PipelineError(
                     f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
                     " give a smaller transaction.timeout.ms"
                 ) from None
-            raise refusal(self.transactional_id, *refused.arguments) from None
+            raise refusal(self.transactional_id, refused) from None

@@ -13,11 +13,12 @@ import threading
 import time
 from typing import Any
 
+from ottla.client.admin.offsets import ranges
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.stream import Running, StreamOptions, read
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.session.session import session
 from ottla.spark.sink import small_batches as gathering
 from ottla.spark.sink.row_writing import RowWriter
@@ -40,10 +41,10 @@ def die_once_written(bootstrap: str) -> None:
     """Die as soon as a record is appended to the invoices."""
 
     def watch() -> None:
-        cluster = ClusterClient(Connecting(bootstrap))
+        cluster = cluster_client(Connecting(bootstrap))
 
         def ends() -> int:
-            return sum(end for _, end in cluster.ranges(INVOICES).values())
+            return sum(end for _, end in ranges(cluster, INVOICES).values())
 
         before = ends()
         ready.set()

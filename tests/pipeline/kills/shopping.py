@@ -16,12 +16,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.ledger import ledger
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from tests.pipeline.kills.driver import STARTED
 from tests.support import quick_java
 
@@ -108,9 +108,9 @@ class Shopping:
         sound = Counter({json.loads(row.value)["id"]: 1 for row in made if row.is_sound})
         assert self.agreed_outputs() == sound
         assert sorted(self.values(DEAD_LETTERS)) == sorted(row.value for row in made if not row.is_sound)
-        cluster = ClusterClient(Connecting(self.bootstrap))
+        cluster = cluster_client(Connecting(self.bootstrap))
         for topic in (INVOICES, SHIPMENTS, DEAD_LETTERS):
-            for partition in cluster.leaders(topic):
+            for partition in cluster.leader_nodes(topic):
                 partition_ledger = ledger(self.bootstrap, topic, partition)
                 assert [e for e in partition_ledger.entries if not e.outcome] == []
                 assert partition_ledger.unexplained == 0

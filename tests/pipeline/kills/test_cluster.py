@@ -13,10 +13,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla import Broker
+from ottla.client.admin.offsets import ranges
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 from tests.support import quick_java
@@ -75,10 +76,10 @@ def kill_executors_and_workers(
         environment = {**quick_java.of_a_cluster(settings), "SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
         shopping = Shopping(bootstrap, tmp_path / "checkpoint", WORKLOAD, environment=environment)
         shopping.open()
-        wire = ClusterClient(Connecting(bootstrap))
+        wire = cluster_client(Connecting(bootstrap))
 
         def written() -> int:
-            return sum(end for _, end in wire.ranges(INVOICES).values())
+            return sum(end for _, end in ranges(wire, INVOICES).values())
 
         with shopping.start() as life:
             for victims in (executors, python_workers):

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.schemas import INVOICES, PURCHASES
 from ottla.pipeline.topics import create, fill
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.sink.transaction import ONGOING, state_of
 from tests.support import quick_java
 
@@ -149,7 +149,7 @@ def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Sign
         assert job.returncode == 128 + number, out
         assert f"stopped by {number.name}; no transaction is left open" in out
         assert "Traceback" not in out
-        with contextlib.closing(ClusterClient(Connecting(broker.bootstrap))) as cluster:
+        with contextlib.closing(cluster_client(Connecting(broker.bootstrap))) as cluster:
             assert state_of(cluster, "shop") not in ONGOING
 
 

@@ -18,10 +18,11 @@ import pyspark
 
 import ottla.cli.submit
 from ottla import Broker
+from ottla.client.admin.offsets import ranges
+from ottla.client.security.client_config import Connecting
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.versions import packages_for
 from tests.pipeline.kills.cluster import Cluster, executors, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
@@ -45,10 +46,10 @@ def test_killed_spark_submit_job_resumes(tmp_path: Path) -> None:
         command += ["shop", "--bootstrap", broker.bootstrap, "--checkpoint", str(shopping.checkpoint), "--batch-records", "1000"]
         own = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         environment = {**os.environ, **quick_java.environment(), **own}
-        wire = ClusterClient(Connecting(broker.bootstrap))
+        wire = cluster_client(Connecting(broker.bootstrap))
 
         def written() -> int:
-            return sum(end for _, end in wire.ranges(INVOICES).values())
+            return sum(end for _, end in ranges(wire, INVOICES).values())
 
         def live(kill: Callable[[subprocess.Popen[bytes]], None] | None) -> int:
             """Run the job until it ends, and return its exit code. ``kill`` is called when the job has written something."""

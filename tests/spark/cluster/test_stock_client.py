@@ -8,9 +8,9 @@ import pytest
 import trustme
 from confluent_kafka import Consumer
 
-from ottla.spark.cluster.client_config import Connecting
+from ottla.client.security.client_config import Connecting
 from ottla.spark.cluster.stock_client import settings_of
-from tests.spark.certificates import pem_of
+from tests.client.security.certificates import pem_of
 
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"}
 

@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.progress.marks import Ends, Mark
 from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
@@ -43,7 +43,7 @@ class Stream:
     """A stream with batches of one record, written by tasks or by the driver. ``name`` is its transactional id and its topic."""
 
     def __init__(self, bootstrap: str, name: str, by_driver: bool = False) -> None:
-        self.cluster = ClusterClient(Connecting(bootstrap))
+        self.cluster = cluster_client(Connecting(bootstrap))
         self.progress = ProgressTopic(self.cluster, TOPIC, name)
         self.progress.open()
         self.name, self._by_driver = name, by_driver
@@ -147,7 +147,7 @@ def test_progress_topic_without_compaction_is_refused(broker: Broker, policy: st
     name = f"fleeting-{len(policy)}"
     broker.create_topic(name, partitions=1, configs={"cleanup.policy": policy})
     with pytest.raises(PipelineError, match=rf"'{name}' \(progress\.topic\) has cleanup\.policy={policy}, which would delete"):
-        ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), name, "me").open()
+        ProgressTopic(cluster_client(Connecting(broker.bootstrap)), name, "me").open()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str,
     broker.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
         client.produce(topic, [record])
-    progress = ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), topic, "me")
+    progress = ProgressTopic(cluster_client(Connecting(broker.bootstrap)), topic, "me")
     progress.open()
     with pytest.raises(PipelineError, match=rf"'{topic}' \(progress\.topic\) is used for something else: the batch at offset 0"):
         progress.read()
@@ -175,14 +175,14 @@ def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
     broker.create_topic("retired", partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
         client.produce("retired", [NewRecord(None, key=b"another")])
-    progress = ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "retired", "me")
+    progress = ProgressTopic(cluster_client(Connecting(broker.bootstrap)), "retired", "me")
     progress.open()
     assert progress.read() is None
 
 
 def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None:
     with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* with progress\.topic=none"):
-        ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "no/name", "me").open()
+        ProgressTopic(cluster_client(Connecting(broker.bootstrap)), "no/name", "me").open()
 
 
 def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:

@@ -14,7 +14,7 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.spark.cluster.client_config import Secret
+from ottla.client.security.client_config import Secret
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
 from ottla.spark.schemas.registry import HEAD_BYTES, MAGIC, Decoder, Registry, RegistryClient, client_of, subject_of

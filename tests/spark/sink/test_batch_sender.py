@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client.cluster import BrokerNode
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.spark.errors import BrokerRefused, Fenced, MustAbort, PipelineError
@@ -15,7 +16,7 @@ from ottla.spark.sink import batch_sender as sending
 from ottla.spark.sink.batch_sender import Sender
 from ottla.spark.sink.transaction import SharedProducer
 
-LEADER = ("broker", 9092)
+LEADER = BrokerNode(node_id=1, host="broker", port=9092)
 
 
 class Leader:
@@ -27,14 +28,14 @@ class Leader:
         self.timeout_s = 30.0
         self._asked: deque[Any] = deque()
 
-    def connection(self, address: object) -> Leader:
+    def node(self, node: BrokerNode) -> Leader:
         return self
 
-    def leaders(self, topic: str) -> dict[int, tuple[str, int]]:
+    def leader_nodes(self, topic: str) -> dict[int, BrokerNode]:
         return {0: LEADER, 1: LEADER}
 
-    def known_leaders(self, topic: str, partition: int) -> dict[int, tuple[str, int]]:
-        return self.leaders(topic)
+    def known_leader_nodes(self, topic: str, partition: int) -> dict[int, BrokerNode]:
+        return self.leader_nodes(topic)
 
     def send(self, request: Any) -> tuple[int, int]:
         self._asked.append(request)
@@ -129,11 +130,11 @@ def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
     ("code", "kind", "line"),
     [
         (Code.PRODUCER_FENCED, Fenced, "another pipeline uses 'shop'"),
-        (Code.TRANSACTION_ABORTABLE, MustAbort, "writing to t-0: the broker returned TRANSACTION_ABORTABLE"),
+        (Code.TRANSACTION_ABORTABLE, MustAbort, "writing to t-0: TRANSACTION_ABORTABLE"),
         (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, MustAbort, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (Code.TOPIC_AUTHORIZATION_FAILED, BrokerRefused, "TOPIC_AUTHORIZATION_FAILED"),
         (Code.MESSAGE_TOO_LARGE, PipelineError, "a record of 1 bytes is larger than topic 't' allows"),
-        (32_000, BrokerRefused, "the broker returned error 32000"),
+        (32_000, BrokerRefused, "error 32000"),
     ],
 )
 def test_final_errors_are_raised_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.stock_client import settings_of
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import Fenced, IdExpired, MustAbort, PipelineError
 from ottla.spark.progress.marks import Mark
 from ottla.spark.segments.reading import COLUMNS
@@ -53,7 +53,7 @@ def world(broker: Broker) -> Iterator[World]:
 
 
 def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[SharedProducer]:
-    return ExactlyOnce(SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), transactional_id), "run")
+    return ExactlyOnce(SharedTransaction(cluster_client(Connecting(broker.bootstrap)), transactional_id), "run")
 
 
 def ends(batch: int) -> InputEnds:
@@ -256,7 +256,7 @@ def test_expired_transactional_id_is_initialized_again() -> None:
         assert sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1)).records == 2 * PARTITIONS * 10
         # Another producer owns the transactional id now, and it must not be fenced.
         broker.clock.advance("8d")
-        second = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop")
+        second = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "shop")
         second.begin()
         with pytest.raises(Fenced):
             sink.write("q", 2, tasks_of(broker, 2, rows=10), ends(2))
@@ -264,15 +264,15 @@ def test_expired_transactional_id_is_initialized_again() -> None:
 
 
 def test_errors_name_cause_and_remedy(broker: Broker, world: World) -> None:
-    with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
+    with pytest.raises(PipelineError, match="unknown topic 'nowhere'"):
         TaskWriter(Connecting(broker.bootstrap), SharedProducer("x", 1, 0)).sender.leader("nowhere", 0)
-    with pytest.raises(PipelineError, match="'here' is not host:port"):
-        ClusterClient(Connecting("here"))
-    quick = ClusterClient(Connecting("127.0.0.1:1"), timeout_s=0.2)
-    with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
+    with pytest.raises(PipelineError, match="'here' is not HOST:PORT"):
+        cluster_client(Connecting("here"))
+    quick = cluster_client(Connecting("127.0.0.1:1"), timeout_s=0.2)
+    with pytest.raises(PipelineError, match=r"127\.0\.0\.1:1 does not answer"):
         SharedTransaction(quick, "x").begin()
     with pytest.raises(PipelineError, match=r"transaction\.max\.timeout\.ms"):
-        SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "x", timeout_ms=1 << 30).begin()
+        SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "x", timeout_ms=1 << 30).begin()
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))
@@ -304,7 +304,7 @@ def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[Dr
     def start() -> ExactlyOnce[DriverTransaction]:
         where = Connecting(broker.bootstrap)
         options = SinkOptions(connecting=where, transactional_id="shop", compression="gzip")
-        opened.append(DriverTransaction(ClusterClient(where), options))
+        opened.append(DriverTransaction(cluster_client(where), options))
         return ExactlyOnce(opened[-1], "run")
 
     yield start
@@ -373,7 +373,7 @@ def test_closed_driver_writer_leaves_no_thread(driven: Callable[[], ExactlyOnce[
 
     where = Connecting(broker.bootstrap)
     before = threads()
-    transaction = DriverTransaction(ClusterClient(where), SinkOptions(connecting=where, transactional_id="x"))
+    transaction = DriverTransaction(cluster_client(where), SinkOptions(connecting=where, transactional_id="x"))
     transaction.begin()
     assert threads() > before
     transaction.close()

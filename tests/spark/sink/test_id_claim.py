@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from ottla import Broker
+from ottla.client.cluster import BrokerConnections
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.marks import NO_BATCH, Mark, group_of, read_mark
 from ottla.spark.progress.resume import committed_offsets
@@ -33,8 +34,8 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def cluster(broker: Broker) -> Iterator[ClusterClient]:
-    cluster = ClusterClient(Connecting(broker.bootstrap))
+def cluster(broker: Broker) -> Iterator[BrokerConnections]:
+    cluster = cluster_client(Connecting(broker.bootstrap))
     yield cluster
     cluster.close()
 
@@ -42,7 +43,7 @@ def cluster(broker: Broker) -> Iterator[ClusterClient]:
 class Stream:
     """A stream with the checkpoint id ``query`` and the transactional id ``name``."""
 
-    def __init__(self, cluster: ClusterClient, name: str, query: str, timeout_ms: int = 60_000) -> None:
+    def __init__(self, cluster: BrokerConnections, name: str, query: str, timeout_ms: int = 60_000) -> None:
         self.cluster, self.name, self.query = cluster, name, query
         self.sink = ExactlyOnce(SharedTransaction(cluster, name, timeout_ms), "run")
 
@@ -63,7 +64,7 @@ class Stream:
         self.tasks(self.sink._transaction.producer)
 
 
-def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: ClusterClient) -> None:
+def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: BrokerConnections) -> None:
     first, second = Stream(cluster, "a", "q1"), Stream(cluster, "a", "q2")
     first.start()
     first.leave_open()
@@ -75,7 +76,7 @@ def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: Clu
         second.start()
 
 
-def test_stream_killed_in_its_first_batch_continues(cluster: ClusterClient) -> None:
+def test_stream_killed_in_its_first_batch_continues(cluster: BrokerConnections) -> None:
     Stream(cluster, "b", "q1").start()
     killed = Stream(cluster, "b", "q1")
     killed.start()
@@ -85,7 +86,7 @@ def test_stream_killed_in_its_first_batch_continues(cluster: ClusterClient) -> N
     again.write()
 
 
-def test_stream_without_writes_does_not_block_others(cluster: ClusterClient, broker: Broker) -> None:
+def test_stream_without_writes_does_not_block_others(cluster: BrokerConnections, broker: Broker) -> None:
     Stream(cluster, "c", "q1").start()
     with pytest.raises(PipelineError, match="nothing was committed as 'c'"):
         committed_offsets(broker.bootstrap, "c")
@@ -95,7 +96,7 @@ def test_stream_without_writes_does_not_block_others(cluster: ClusterClient, bro
     assert second.sink.start() == Mark("q2", 0, "run", offsets=2)
 
 
-def test_open_transaction_blocks_other_streams_until_its_timeout(cluster: ClusterClient, broker: Broker) -> None:
+def test_open_transaction_blocks_other_streams_until_its_timeout(cluster: BrokerConnections, broker: Broker) -> None:
     killed = Stream(cluster, "d", "q1", timeout_ms=10_000)
     killed.start()
     killed.leave_open()
@@ -107,7 +108,7 @@ def test_open_transaction_blocks_other_streams_until_its_timeout(cluster: Cluste
     second.write()
 
 
-def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: ClusterClient) -> None:
+def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: BrokerConnections) -> None:
     plain = Stream(cluster, "e", "q1")
     plain.sink.start()
     plain.leave_open()
@@ -117,7 +118,7 @@ def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: ClusterClient) 
     assert state_of(cluster, "never") is None
 
 
-def test_claim_does_not_count_as_committed_progress(cluster: ClusterClient) -> None:
+def test_claim_does_not_count_as_committed_progress(cluster: BrokerConnections) -> None:
     stream = Stream(cluster, "f", "q1")
     stream.start()
     assert stream.sink.start() == Mark("q1", NO_BATCH, "run", offsets=0)
@@ -125,7 +126,7 @@ def test_claim_does_not_count_as_committed_progress(cluster: ClusterClient) -> N
         stream.write(3)
 
 
-def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: ClusterClient) -> None:
+def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: BrokerConnections) -> None:
     """A claim states that nothing was committed before. That is unknown unless the batch is certainly new."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim(cluster, name, "q1", 2, "run", ENDS)

@@ -10,9 +10,9 @@ import pytest
 
 from ottla import Broker
 from ottla.client import KafkaClient
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.progress.marks import group_of, read_standing
 from ottla.spark.sink.driver import DriverTransaction
@@ -38,7 +38,7 @@ class Stream:
 
     def __init__(self, broker: Broker, name: str, *, by_driver: bool = False) -> None:
         self.name, self.by_driver = name, by_driver
-        self.cluster = ClusterClient(Connecting(broker.bootstrap))
+        self.cluster = cluster_client(Connecting(broker.bootstrap))
         transaction: Any = SharedTransaction(self.cluster, name)
         if by_driver:
             transaction = DriverTransaction(self.cluster, SinkOptions(connecting=self.cluster.connecting, transactional_id=name))

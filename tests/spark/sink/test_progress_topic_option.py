@@ -10,9 +10,9 @@ import pytest
 
 from ottla import Broker
 from ottla.client import KafkaClient
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.input_topics import InputTopics
 from ottla.spark.progress.marks import group_of, read_mark, read_standing
@@ -48,7 +48,7 @@ class Stream:
     def __init__(self, broker: Broker, name: str, **options: str) -> None:
         given = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": name, "progress.topic": "none"}
         self.options: SinkOptions = parse_options(given | {k.replace("_", "."): v for k, v in options.items()})
-        self.cluster = ClusterClient(Connecting(broker.bootstrap))
+        self.cluster = cluster_client(Connecting(broker.bootstrap))
         self.place = MarkPlace(self.cluster, self.options)
         self.inputs = InputTopics(self.cluster)
         topic = self.options.progress_topic

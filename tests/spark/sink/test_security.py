@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
 
+from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
-from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.stock_client import settings_of
 from ottla.spark.cluster.topics import partition_counts
-from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sink.driver import DriverTransaction
@@ -79,7 +79,7 @@ def test_tasks_write_in_a_shared_transaction(secured: Secured, way: str) -> None
         return writer.finish()
 
     ends = InputEnds("x", {("out", 0): 0})
-    with closing(ClusterClient(connecting)) as cluster:
+    with closing(cluster_client(connecting)) as cluster:
         stream = ExactlyOnce(SharedTransaction(cluster, name), "run")
         stream.start()
         assert stream.write("q", 0, tasks, ends).records == ROWS
@@ -93,7 +93,7 @@ def test_driver_writes_in_its_own_transaction(secured: Secured, way: str) -> Non
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]
     options = SinkOptions(connecting=connecting, transactional_id=name)
-    with closing(ClusterClient(connecting)) as cluster, closing(DriverTransaction(cluster, options)) as transaction:
+    with closing(cluster_client(connecting)) as cluster, closing(DriverTransaction(cluster, options)) as transaction:
         counts = partition_counts(cluster, ("out",))
         stream = ExactlyOnce(transaction, "run")
         stream.start()
@@ -119,8 +119,8 @@ def _jaas(module: str, password: str) -> str:
 
 @pytest.mark.parametrize(("options", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_refused_authentication_is_explained(secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str) -> None:
-    client = ClusterClient(Connecting.parse(options(secured)), timeout_s=60)
+    client = cluster_client(Connecting.parse(options(secured)), timeout_s=60)
     with closing(client) as cluster, pytest.raises(PipelineError) as refused:
-        cluster.leaders("out")
+        cluster.leader_nodes("out")
     assert says in str(refused.value)
     assert "wrong" not in str(refused.value)

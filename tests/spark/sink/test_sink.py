@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.client.security.client_config import Connecting
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.marks import Mark, commit_of, commit_plainly, group_of
@@ -370,7 +370,7 @@ def test_batch_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
 def test_frames_of_an_older_version_are_recognized_by_their_group(spark: Any, numbers: Numbers, writer: str) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": f"older-{writer}", "topic": "single"}
     frame = spark.createDataFrame([("1",)], "value STRING")
-    cluster = ClusterClient(Connecting(numbers.broker.bootstrap))
+    cluster = cluster_client(Connecting(numbers.broker.bootstrap))
     mark = Mark("day", 1, "run", at="single", offsets=0)
     commit_plainly(cluster, group_of(f"older-{writer}"), commit_of(mark, {("single", 0): 1}), "committing")
     assert ottla.spark.write_once(frame, given | {"writer": writer}, "day", 1).is_replay

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from ottla import Broker
+from ottla.client.security.client_config import Connecting
+from ottla.client.wire.connection import BrokerConnection
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.spark.cluster.batch_limits import small_batches
-from ottla.spark.cluster.client_config import Connecting
-from ottla.spark.cluster.connection import BrokerConnection
-from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.rows.encoding import Encoded
 from ottla.spark.segments.reading import COLUMNS
@@ -57,14 +57,14 @@ def test_many_partitions_share_a_connection_and_requests(monkeypatch: pytest.Mon
     sent: list[tuple[BrokerConnection, Any]] = []
     send = BrokerConnection.send
 
-    def noted(self: BrokerConnection, request: Any) -> tuple[int, int]:
+    def noted(self: BrokerConnection, request: Any, at_most: int | None = None) -> tuple[int, int]:
         sent.append((self, request))
         return send(self, request)
 
     with Broker() as broker:
         for topic in ("out", "log"):
             broker.create_topic(topic, partitions=PARTITIONS)
-        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "many")
+        transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "many")
         transaction.begin()
         monkeypatch.setattr(BrokerConnection, "send", noted)
         writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer)
@@ -85,7 +85,7 @@ def test_many_partitions_share_a_connection_and_requests(monkeypatch: pytest.Mon
 def test_rows_without_a_valid_partition_are_refused() -> None:
     with Broker() as broker:
         broker.create_topic("out", partitions=2)
-        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "refused")
+        transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "refused")
         transaction.begin()
         for topics, places, says in (
             (["out", None], [0, None], "a row has no topic"),
@@ -105,7 +105,7 @@ def test_rows_without_a_valid_partition_are_refused() -> None:
 def test_record_of_5_mb_is_written_when_the_broker_accepts_it() -> None:
     with Broker() as broker:
         broker.create_topic("large", partitions=1, configs={"max.message.bytes": "6000000"})
-        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "large")
+        transaction = SharedTransaction(cluster_client(Connecting(broker.bootstrap)), "large")
         transaction.begin()
         writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "none")
         values = [b"small", b"x" * 5_000_000, b"small"]
@@ -125,7 +125,7 @@ def test_batches_respect_the_topic_limit(writer: str) -> None:
     with Broker() as broker:
         broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
         broker.create_topic("large", partitions=1)
-        cluster = ClusterClient(Connecting(broker.bootstrap))
+        cluster = cluster_client(Connecting(broker.bootstrap))
         limits = small_batches(cluster, ["small", "large"])
         assert limits.keys() == {"small"}
         assert 3_500 < limits["small"] < 4_000

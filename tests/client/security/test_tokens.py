@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from ottla.spark.cluster.client_config import Sasl, Secret, Token, TokenEndpoint
-from ottla.spark.cluster.tokens import EndpointTokens, expiry_of, token_of
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import Sasl, Secret, Token, TokenEndpoint
+from ottla.client.security.tokens import EndpointTokens, expiry_of, token_of
 
-HERE = "tests.spark.cluster.test_tokens"
+HERE = "tests.client.security.test_tokens"
 
 
 def web_token(claims: object) -> str:
@@ -68,7 +68,7 @@ def raising() -> str:
     ],
 )
 def test_invalid_result_of_a_token_function_is_refused(function: Any, line: str) -> None:
-    with pytest.raises(PipelineError, match=line) as refused:
+    with pytest.raises(ClientError, match=line) as refused:
         of(function)
     assert str(refused.value).startswith("kafka.sasl.oauthbearer.token.function: ")
     assert "hush" not in str(refused.value)
@@ -130,11 +130,11 @@ def test_token_is_refreshed_before_it_expires() -> None:
     ],
 )
 def test_token_endpoint_without_a_token_is_reported(answer: tuple[int, bytes], line: str) -> None:
-    with endpoint(lambda form, authorization: answer) as where, pytest.raises(PipelineError, match=line) as refused:
+    with endpoint(lambda form, authorization: answer) as where, pytest.raises(ClientError, match=line) as refused:
         of(where)
     assert "hush" not in str(refused.value)
 
 
 def test_unreachable_token_endpoint_is_reported() -> None:
-    with pytest.raises(PipelineError, match="does not answer"):
+    with pytest.raises(ClientError, match="does not answer"):
         of(TokenEndpoint("http://127.0.0.1:1/", "me", Secret("x")))

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from ottla.addresses import Address
-from ottla.spark.cluster.client_config import PREFIX, TLS_VERSIONS, Pem, Secret, Tls, conversion
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import TLS_VERSIONS, Pem, Secret, Tls, conversion
 
 MAX_PEM_BYTES: Final = 16 << 20
 """Upper bound on a PEM file, in bytes. A bundle of all certificates that browsers trust has a quarter of a megabyte."""
@@ -31,7 +31,6 @@ _NO_CHECK_TIME: Final = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which Python has no name."""
 _OTHER_HOST: Final = frozenset({62, 64})
 """OpenSSL's codes X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
-_PASSWORD: Final = f"{PREFIX}ssl.key.password"
 
 
 class _Contents(msgspec.Struct, frozen=True):
@@ -44,24 +43,25 @@ class _Contents(msgspec.Struct, frozen=True):
     checks_hostname: bool
     versions: tuple[str, ...]
     key_option: str
+    prefix: str
 
 
 def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
-    """Wrap a socket in TLS. Raises `PipelineError` for an error that a retry does not fix, and OSError for others."""
+    """Wrap a socket in TLS. Raises `ClientError` for an error that a retry does not fix, and OSError for others."""
     context = context_of(tls)
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
     except ssl.SSLCertVerificationError as error:
-        raise PipelineError(_distrust(error, address)) from None
+        raise ClientError(_distrust(error, tls, address)) from None
     except ssl.SSLError as error:
         refusal = refusal_of(error, tls, address)
         if refusal is None:
             raise
-        raise PipelineError(refusal) from None
+        raise ClientError(refusal) from None
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Return the TLS context. Raises `PipelineError` for files that are missing or not PEM."""
+    """Return the TLS context. Raises `ClientError` for files that are missing or not PEM."""
     contents = _Contents(
         _read(tls.trusted),
         _read(tls.certificate),
@@ -70,6 +70,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
         tls.checks_hostname,
         tls.versions,
         "" if tls.key is None else tls.key.option,
+        tls.prefix,
     )
     return _context(contents, "" if tls.trusted is None else tls.trusted.option)
 
@@ -84,11 +85,11 @@ def _read(pem: Pem | None) -> Secret | None:
             with Path(pem.location).open("rb") as file:
                 data = file.read(MAX_PEM_BYTES)
         except OSError as error:
-            raise PipelineError(f"{pem.option}: {pem.location} cannot be read on this machine ({error.strerror})") from None
+            raise ClientError(f"{pem.option}: {pem.location} cannot be read on this machine ({error.strerror})") from None
     if _BEGIN not in data:
         kind = "is a JKS store" if data.startswith(_JKS) else "is a PKCS12 store" if data.startswith(b"0") else "is not PEM"
         where = pem.location or "what is given"
-        raise PipelineError(f"{pem.option}: {where} {kind}, but must be PEM: {conversion(pem.location)}")
+        raise ClientError(f"{pem.option}: {where} {kind}, but must be PEM: {conversion(pem.location)}")
     return Secret(data.decode("ascii", "ignore"))
 
 
@@ -106,7 +107,7 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=contents.trusted.text)
         except (ssl.SSLError, ValueError):
-            raise PipelineError(f"{trusted_option} has no certificate that can be read") from None
+            raise ClientError(f"{trusted_option} has no certificate that can be read") from None
     if contents.certificate is not None:
         _show(context, contents)
     return context
@@ -128,9 +129,9 @@ def _show(context: ssl.SSLContext, contents: _Contents) -> None:
             context.load_cert_chain(certificate, key, password)
     except (ssl.SSLError, ValueError):
         if is_asked:
-            said = f"{_PASSWORD} is not that of" if contents.password is not None else f"{_PASSWORD} is missing for"
-            raise PipelineError(f"{said} {contents.key_option}") from None
-        raise PipelineError(f"{contents.key_option}: certificate and key cannot be read, or do not belong together") from None
+            said = "is missing for" if contents.password is None else "is not that of"
+            raise ClientError(f"{contents.prefix}ssl.key.password {said} {contents.key_option}") from None
+        raise ClientError(f"{contents.key_option}: certificate and key cannot be read, or do not belong together") from None
 
 
 @contextlib.contextmanager
@@ -151,15 +152,15 @@ def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
     where = f"the broker at {address[0]}:{address[1]}"
     is_alert = "ALERT" in reason
     if is_alert and tls.certificate is None and ("CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason):
-        return f"{where} requires a client certificate ({reason}): give {PREFIX}ssl.keystore.location"
+        return f"{where} requires a client certificate ({reason}): give {tls.prefix}ssl.keystore.location"
     if is_alert and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-        return f"{where} does not accept the client's certificate ({reason}): see {PREFIX}ssl.keystore.location"
+        return f"{where} does not accept the client's certificate ({reason}): see {tls.prefix}ssl.keystore.location"
     if "PROTOCOL_VERSION" in reason or "UNSUPPORTED_PROTOCOL" in reason:
-        return f"{where} supports other versions of TLS ({reason}): see {PREFIX}ssl.enabled.protocols"
+        return f"{where} supports other versions of TLS ({reason}): see {tls.prefix}ssl.enabled.protocols"
     return None
 
 
-def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
+def _distrust(error: ssl.SSLCertVerificationError, tls: Tls, address: Address) -> str:
     host, port = address
     certificate = shown_certificate(address)
     if error.verify_code in _OTHER_HOST:
@@ -167,13 +168,13 @@ def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
         return (
             f"the broker at {host}:{port} presented a certificate of another host ({names or 'unknown'}): connect with a name"
             " that it"
-            f" has, or see {PREFIX}ssl.endpoint.identification.algorithm"
+            f" has, or see {tls.prefix}ssl.endpoint.identification.algorithm"
         )
     shown = f" of {_name(certificate['subject'])} by {_name(certificate.get('issuer'))}" if certificate.get("subject") else ""
     expiry = f", valid until {certificate['notAfter']}" if certificate.get("notAfter") else ""
     return (
         f"the broker at {host}:{port} presented a certificate{shown}{expiry} that is not trusted ({error.verify_message}): see"
-        f" {PREFIX}ssl.truststore.location"
+        f" {tls.prefix}ssl.truststore.location"
     )
 
 

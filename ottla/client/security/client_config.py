@@ -1,7 +1,8 @@
-"""Parses the address of a cluster and the client's credentials from Spark's ``kafka.*`` options, which have Kafka's property names.
+"""Parses the address of a cluster and the client's credentials from options with Kafka's property names.
 
-The same options work for Spark's own Kafka source and for the sink, unless they name Java classes: certificate stores are PEM
-(KIP-651), and a token comes from a function. No ``repr`` shows a secret, and errors name an option but not its value.
+In Spark these names have the prefix ``kafka.``. The same options work for Spark's own Kafka source and for the sink, unless they
+name Java classes: certificate stores are PEM (KIP-651), and a token comes from a function. No ``repr`` shows a secret, and errors
+name an option but not its value.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import msgspec
 
 from ottla.addresses import MAX_PORT, Address, broker_address
 from ottla.arguments import BadArgument
-from ottla.spark.cluster.http_client import check_url
-from ottla.spark.cluster.jaas import JaasError, LoginModule, parse_jaas
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
+from ottla.client.security.http_client import check_url
+from ottla.client.security.jaas import JaasError, LoginModule, parse_jaas
 
 PREFIX: Final = "kafka."
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -87,8 +88,8 @@ WITHOUT_EFFECT: Final = frozenset(
 NOT_TAKEN: Final = MappingProxyType(
     {
         "ssl.truststore.password": "a PEM store has no password",
-        "ssl.keystore.password": "a PEM store has none but that of its key, kafka.ssl.key.password",
-        "ssl.cipher.suites": "it has Java's names of cipher suites; give kafka.ssl.enabled.protocols, or leave them to OpenSSL",
+        "ssl.keystore.password": "a PEM store has none but that of its key, ssl.key.password",
+        "ssl.cipher.suites": "it has Java's names of cipher suites; give ssl.enabled.protocols, or leave them to OpenSSL",
         "ssl.provider": "it names a class of Java",
         "ssl.engine.factory.class": "it names a class of Java",
         "security.providers": "it names a class of Java",
@@ -100,8 +101,6 @@ NOT_TAKEN: Final = MappingProxyType(
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
 """Similarity from which an unknown name counts as a misspelling. Less similar names may be options of a producer."""
-
-_CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -131,6 +130,7 @@ class Tls(msgspec.Struct, frozen=True):
     key_password: Secret | None = None
     checks_hostname: bool = True
     versions: tuple[str, ...] = TLS_VERSIONS
+    prefix: str = PREFIX
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -152,10 +152,11 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
     client_id: str
     client_secret: Secret
     scope: str = ""
+    prefix: str = PREFIX
 
     def __post_init__(self) -> None:
-        """Raise `PipelineError`."""
-        check_url(f"{PREFIX}{ENDPOINT}", self.url, _CLIENT)
+        """Raise `ClientError`."""
+        check_url(f"{self.prefix}{ENDPOINT}", self.url, f"clientId and clientSecret in {self.prefix}{JAAS}")
 
 
 class Sasl(msgspec.Struct, frozen=True):
@@ -165,43 +166,46 @@ class Sasl(msgspec.Struct, frozen=True):
     username: str = ""
     password: Secret = Secret("")
     token: TokenFunction | TokenEndpoint | str | None = None
+    prefix: str = PREFIX
 
 
 class Connecting(msgspec.Struct, frozen=True):
-    """The settings for a connection to any broker of the cluster. Executors get it pickled."""
+    """The settings for a connection to any broker of the cluster. Executors get it pickled. ``prefix`` is that of the options'
+    names in errors."""
 
     bootstrap: str
     tls: Tls | None = None
     sasl: Sasl | None = None
+    prefix: str = PREFIX
 
     @property
     def protocol(self) -> str:
         return PROTOCOLS[(self.tls is not None) + 2 * (self.sasl is not None)]
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Connecting:
-        """Parse ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and the other connection options. Other options are
-        ignored.
+    def parse(cls, options: Mapping[str, Any], prefix: str = PREFIX) -> Connecting:
+        """Parse ``bootstrap.servers``, ``security.protocol`` and the other connection options, whose names begin with ``prefix``.
+        Other options are ignored.
 
-        Raises `PipelineError` for an option of the connection that is unknown or not supported, or that contradicts another.
+        Raises `ClientError` for an option of the connection that is unknown or not supported, or that contradicts another.
         """
-        given = _of_the_connection(options)
+        given = _of_the_connection(options, prefix)
         bootstrap = given.get(SERVERS)
         if not bootstrap:
-            raise PipelineError(f"{PREFIX}{SERVERS} is missing: give HOST:PORT,...")
-        addresses(str(bootstrap), PREFIX + SERVERS)
+            raise ClientError(f"{prefix}{SERVERS} is missing: give HOST:PORT,...")
+        addresses(str(bootstrap), prefix + SERVERS)
         protocol = str(given.get(PROTOCOL, "PLAINTEXT")).upper()
         if protocol not in PROTOCOLS:
-            raise PipelineError(f"{PREFIX}{PROTOCOL} is {protocol!r}, but must be one of {', '.join(PROTOCOLS)}")
+            raise ClientError(f"{prefix}{PROTOCOL} is {protocol!r}, but must be one of {', '.join(PROTOCOLS)}")
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
                 # Java's client ignores such options.
-                raise PipelineError(
-                    f"{PREFIX}{name} is given, but {PREFIX}{PROTOCOL} is {protocol}, which does not use it: give"
+                raise ClientError(
+                    f"{prefix}{name} is given, but {prefix}{PROTOCOL} is {protocol}, which does not use it: give"
                     f" {' or '.join(_protocols_for(name, protocol))}"
                 )
-        return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
+        return cls(str(bootstrap), _tls(given, prefix) if has_tls else None, _sasl(given, prefix) if has_sasl else None, prefix)
 
 
 def _protocols_for(option: str, protocol: str) -> list[str]:
@@ -212,88 +216,90 @@ def _protocols_for(option: str, protocol: str) -> list[str]:
 
 
 def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
-    """Parse a list of host:port. Raises `PipelineError`."""
+    """Parse a list of host:port. Raises `ClientError`."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         text = part.strip()
         if "/" in text:
-            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, not host:port")
+            raise ClientError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, not host:port")
         host, _, number = text.rpartition(":")
         if host and number.isascii() and number.isdigit() and not 0 < int(number[:6]) <= MAX_PORT:
-            raise PipelineError(f"{what} {bootstrap!r}: {text!r} has no port between 1 and {MAX_PORT}")
+            raise ClientError(f"{what} {bootstrap!r}: {text!r} has no port between 1 and {MAX_PORT}")
         try:
             bootstrap_addresses.append(broker_address(text))
         except BadArgument:
-            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is not host:port") from None
+            raise ClientError(f"{what} {bootstrap!r}: {text!r} is not host:port") from None
     return bootstrap_addresses
 
 
-def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
+def _of_the_connection(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the given options that are in `TAKEN`, without their prefix."""
     given: dict[str, Any] = {}
     for option, value in options.items():
         name = option.lower()
-        if not name.startswith(PREFIX):
+        if not name.startswith(prefix):
             if name in TAKEN:
-                raise PipelineError(f"{option} has no effect without its prefix: give {PREFIX}{name}")
+                raise ClientError(f"{option} has no effect without its prefix: give {prefix}{name}")
             continue
-        name = name.removeprefix(PREFIX)
+        name = name.removeprefix(prefix)
         if value is None or name in WITHOUT_EFFECT:
             continue
         if name in TAKEN:
             given[name] = value
             continue
         if name in NOT_TAKEN:
-            raise PipelineError(f"{option} is not supported: {NOT_TAKEN[name]}")
+            raise ClientError(f"{option} is not supported: {NOT_TAKEN[name]}")
         is_ours = name.startswith(OF_CONNECTIONS)
         likely = get_close_matches(name, sorted(TAKEN), n=1, cutoff=0.6 if is_ours else _SURELY)
         if is_ours or likely:
-            raise PipelineError(f"unknown option {option}" + (f"; did you mean {PREFIX}{likely[0]}?" if likely else ""))
+            raise ClientError(f"unknown option {option}" + (f"; did you mean {prefix}{likely[0]}?" if likely else ""))
     return given
 
 
-def _tls(given: Mapping[str, Any]) -> Tls:
-    _check_type(given, "ssl.truststore")
-    _check_type(given, "ssl.keystore")
-    trusted = _pem(given, ("ssl.truststore.location", "ssl.ca.location"), ("ssl.truststore.certificates", "ssl.ca.pem"))
+def _tls(given: Mapping[str, Any], prefix: str) -> Tls:
+    _check_type(given, "ssl.truststore", prefix)
+    _check_type(given, "ssl.keystore", prefix)
+    trusted = _pem(given, ("ssl.truststore.location", "ssl.ca.location"), ("ssl.truststore.certificates", "ssl.ca.pem"), prefix)
     certificate = _pem(
         given,
         ("ssl.keystore.location", "ssl.certificate.location"),
         ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        prefix,
     )
-    key = _pem(given, ("ssl.keystore.location", "ssl.key.location"), ("ssl.keystore.key", "ssl.key.pem"))
+    key = _pem(given, ("ssl.keystore.location", "ssl.key.location"), ("ssl.keystore.key", "ssl.key.pem"), prefix)
     if (certificate is None) != (key is None):
         one, other = ("certificate chain", "key") if key is None else ("key", "certificate chain")
-        raise PipelineError(
-            f"{PREFIX}ssl.keystore: the client's {one} is given, but not its {other}: give {PREFIX}ssl.keystore.location, a PEM"
-            f" file with both, or {PREFIX}ssl.keystore.certificate.chain and {PREFIX}ssl.keystore.key"
+        raise ClientError(
+            f"{prefix}ssl.keystore: the client's {one} is given, but not its {other}: give {prefix}ssl.keystore.location, a PEM"
+            f" file with both, or {prefix}ssl.keystore.certificate.chain and {prefix}ssl.keystore.key"
         )
     hostnames = str(given.get(HOSTNAMES, "https")).lower()
     if hostnames not in ("https", "", "none"):
-        raise PipelineError(f"{PREFIX}{HOSTNAMES} is {hostnames!r}, but must be https, or empty to trust any host")
+        raise ClientError(f"{prefix}{HOSTNAMES} is {hostnames!r}, but must be https, or empty to trust any host")
     versions = tuple(version.strip() for version in str(given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")).split(","))
     if not set(versions) <= set(TLS_VERSIONS):
-        raise PipelineError(f"{PREFIX}ssl.enabled.protocols must be one or more of {' and '.join(TLS_VERSIONS)}")
+        raise ClientError(f"{prefix}ssl.enabled.protocols must be one or more of {' and '.join(TLS_VERSIONS)}")
     password = given.get("ssl.key.password")
-    return Tls(trusted, certificate, key, None if password is None else Secret(str(password)), hostnames == "https", versions)
+    secret = None if password is None else Secret(str(password))
+    return Tls(trusted, certificate, key, secret, hostnames == "https", versions, prefix)
 
 
-def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...]) -> Pem | None:
+def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...], prefix: str) -> Pem | None:
     named = [name for name in (*locations, *texts) if given.get(name)]
     if len(named) > 1:
-        raise PipelineError(f"{PREFIX}{named[0]} and {PREFIX}{named[1]} exclude each other: give one of them")
+        raise ClientError(f"{prefix}{named[0]} and {prefix}{named[1]} exclude each other: give one of them")
     if not named:
         return None
     value = str(given[named[0]])
     if named[0] in locations:
-        return Pem(PREFIX + named[0], location=value)
-    return Pem(PREFIX + named[0], text=Secret(value))
+        return Pem(prefix + named[0], location=value)
+    return Pem(prefix + named[0], text=Secret(value))
 
 
-def _check_type(given: Mapping[str, Any], store: str) -> None:
+def _check_type(given: Mapping[str, Any], store: str, prefix: str) -> None:
     kind = str(given.get(f"{store}.type", "PEM")).upper()
     if kind != "PEM":
-        raise PipelineError(f"{PREFIX}{store}.type is {kind!r}, but must be PEM: {conversion(given.get(f'{store}.location'))}")
+        raise ClientError(f"{prefix}{store}.type is {kind!r}, but must be PEM: {conversion(given.get(f'{store}.location'))}")
 
 
 def conversion(location: object) -> str:
@@ -305,63 +311,63 @@ def conversion(location: object) -> str:
     )
 
 
-def _sasl(given: Mapping[str, Any]) -> Sasl:
+def _sasl(given: Mapping[str, Any], prefix: str) -> Sasl:
     mechanism = str(given.get(MECHANISM, "")).upper()
     if mechanism not in MECHANISMS:
         said = f"is {mechanism!r};" if mechanism else "is missing:"
-        raise PipelineError(f"{PREFIX}{MECHANISM} {said} it must be one of {', '.join(MECHANISMS)}")
-    module = _login_module(given)
+        raise ClientError(f"{prefix}{MECHANISM} {said} it must be one of {', '.join(MECHANISMS)}")
+    module = _login_module(given, prefix)
     if mechanism == OAUTHBEARER:
-        return Sasl(mechanism, token=_token(given, {} if module is None else module.options))
+        return Sasl(mechanism, token=_token(given, {} if module is None else module.options, prefix), prefix=prefix)
     for name in (ENDPOINT, FUNCTION):
         if name in given:
-            raise PipelineError(f"{PREFIX}{name} is given, but {PREFIX}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
+            raise ClientError(f"{prefix}{name} is given, but {prefix}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
     if module is None:
         username, password = given.get("sasl.username"), given.get("sasl.password")
     else:
         wanted = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
         if module.name != wanted:
-            raise PipelineError(f"{PREFIX}{JAAS} has a {module.name}, but {PREFIX}{MECHANISM} {mechanism} needs a {wanted}")
+            raise ClientError(f"{prefix}{JAAS} has a {module.name}, but {prefix}{MECHANISM} {mechanism} needs a {wanted}")
         username, password = module.options.get("username"), module.options.get("password")
     if not username or password is None:
-        raise PipelineError(
-            f"{PREFIX}{MECHANISM} {mechanism} needs a user name and a password: give {PREFIX}{JAAS}, or {PREFIX}sasl.username and"
-            f" {PREFIX}sasl.password"
+        raise ClientError(
+            f"{prefix}{MECHANISM} {mechanism} needs a user name and a password: give {prefix}{JAAS}, or {prefix}sasl.username and"
+            f" {prefix}sasl.password"
         )
-    return Sasl(mechanism, str(username), Secret(str(password)))
+    return Sasl(mechanism, str(username), Secret(str(password)), prefix=prefix)
 
 
-def _login_module(given: Mapping[str, Any]) -> LoginModule | None:
+def _login_module(given: Mapping[str, Any], prefix: str) -> LoginModule | None:
     if JAAS not in given:
         return None
     if "sasl.username" in given or "sasl.password" in given:
-        raise PipelineError(f"{PREFIX}{JAAS} and {PREFIX}sasl.username exclude each other: give one of them")
+        raise ClientError(f"{prefix}{JAAS} and {prefix}sasl.username exclude each other: give one of them")
     try:
         return parse_jaas(str(given[JAAS]))
     except JaasError as error:
-        raise PipelineError(f"{PREFIX}{JAAS} {error}") from None
+        raise ClientError(f"{prefix}{JAAS} {error}") from None
 
 
-def _token(given: Mapping[str, Any], login: Mapping[str, str]) -> TokenFunction | TokenEndpoint | str:
+def _token(given: Mapping[str, Any], login: Mapping[str, str], prefix: str) -> TokenFunction | TokenEndpoint | str:
     function = given.get(FUNCTION)
     if function is not None and ENDPOINT in given:
-        raise PipelineError(f"{PREFIX}{FUNCTION} and {PREFIX}{ENDPOINT} exclude each other: give one of them")
+        raise ClientError(f"{prefix}{FUNCTION} and {prefix}{ENDPOINT} exclude each other: give one of them")
     if callable(function):
         return function  # type: ignore[no-any-return]
     if function is not None:
         module, _, name = str(function).partition(":")
         if not module or not name.isidentifier():
-            raise PipelineError(f"{PREFIX}{FUNCTION} must be a function, or the place to import one from, as in my.module:function")
+            raise ClientError(f"{prefix}{FUNCTION} must be a function, or the place to import one from, as in my.module:function")
         return str(function)
     if ENDPOINT not in given:
-        raise PipelineError(
-            f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that returns a token, or {PREFIX}{ENDPOINT}"
+        raise ClientError(
+            f"{prefix}{MECHANISM} {OAUTHBEARER} needs {prefix}{FUNCTION}, a function that returns a token, or {prefix}{ENDPOINT}"
         )
     url = str(given[ENDPOINT])
-    check_url(f"{PREFIX}{ENDPOINT}", url, _CLIENT)
+    check_url(f"{prefix}{ENDPOINT}", url, f"clientId and clientSecret in {prefix}{JAAS}")
     client_id = given.get("sasl.oauthbearer.client.credentials.client.id", login.get("clientId"))
     secret = given.get("sasl.oauthbearer.client.credentials.client.secret", login.get("clientSecret"))
     if not client_id or secret is None:
-        raise PipelineError(f"{PREFIX}{ENDPOINT} needs clientId and clientSecret in {PREFIX}{JAAS}")
+        raise ClientError(f"{prefix}{ENDPOINT} needs clientId and clientSecret in {prefix}{JAAS}")
     scope = given.get("sasl.oauthbearer.scope", login.get("scope", ""))
-    return TokenEndpoint(url, str(client_id), Secret(str(secret)), str(scope))
+    return TokenEndpoint(url, str(client_id), Secret(str(secret)), str(scope), prefix)

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
 
 TIMEOUT_S: Final = 10.0
 """Timeout in seconds for a whole response, and for each read."""
@@ -34,7 +34,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 def check_url(what: str, url: str, instead: str) -> None:
-    """Raise `PipelineError` for a URL that is not HTTP, or that contains a password, which errors would show. ``what`` is its name
+    """Raise `ClientError` for a URL that is not HTTP, or that contains a password, which errors would show. ``what`` is its name
     in the error."""
     try:
         parts = urllib.parse.urlsplit(url)
@@ -43,9 +43,9 @@ def check_url(what: str, url: str, instead: str) -> None:
     except ValueError:
         is_url, has_user = False, "@" in url
     if has_user:
-        raise PipelineError(f"{what} contains a user or a password, which logs would show: give it without them, and {instead}")
+        raise ClientError(f"{what} contains a user or a password, which logs would show: give it without them, and {instead}")
     if not is_url or any(ord(c) <= 32 or ord(c) >= 127 for c in url):
-        raise PipelineError(f"{what} must begin with https:// or http:// and a host, not as {url[:100]!r}")
+        raise ClientError(f"{what} must begin with https:// or http:// and a host, not as {url[:100]!r}")
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
@@ -67,24 +67,24 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
 ) -> HttpResponse:
-    """Send a POST if there is a body, else a GET. Raises `PipelineError` that begins with ``who``, also for a redirect."""
+    """Send a POST if there is a body, else a GET. Raises `ClientError` that begins with ``who``, also for a redirect."""
     request = urllib.request.Request(url, body, dict(headers))
     until_s = now_s() + timeout_s
     try:
         with _opener.open(request, timeout=timeout_s) as answer:
             read = _read(answer, MAX_ANSWER_BYTES, until_s, now_s)
             if len(read) > MAX_ANSWER_BYTES:
-                raise PipelineError(f"{who} returned more than {MAX_ANSWER_BYTES:,} bytes")
+                raise ClientError(f"{who} returned more than {MAX_ANSWER_BYTES:,} bytes")
             return HttpResponse(answer.status, str(answer.reason), read)
     except urllib.error.HTTPError as error:
         with error:
             if 300 <= error.code < 400:
                 where = urllib.parse.urlsplit(error.headers.get("Location") or "").hostname or "another path"
-                raise PipelineError(f"{who} redirects to {where}, which is not followed: give that URL") from None
+                raise ClientError(f"{who} redirects to {where}, which is not followed: give that URL") from None
             return HttpResponse(error.code, str(error.reason), _said_by(error, until_s, now_s))
     except (OSError, http.client.HTTPException) as error:
         said = " ".join(str(getattr(error, "reason", "") or error or type(error).__name__).split())
-        raise PipelineError(f"{who} does not answer ({said})") from None
+        raise ClientError(f"{who} does not answer ({said})") from None
 
 
 def _said_by(error: IO[bytes], until_s: float, now_s: Callable[[], float]) -> bytes:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.spark.cluster.client_config import Connecting, Sasl, Secret, TokenEndpoint, addresses
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import Connecting, Sasl, Secret, TokenEndpoint, addresses
 
 WHERE = {"kafka.bootstrap.servers": "one:9092,two:9093"}
 IN_TLS = {**WHERE, "kafka.security.protocol": "SSL"}
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_contradicting_options_are_refused_by_name(name: str) -> None:
     options, line = REFUSED[name]
-    with pytest.raises(PipelineError, match=line) as refused:
+    with pytest.raises(ClientError, match=line) as refused:
         Connecting.parse(options)
     assert "pass-" not in str(refused.value)
     assert "\n" not in str(refused.value)

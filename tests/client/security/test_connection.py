@@ -13,21 +13,18 @@ import pytest
 import trustme
 
 from ottla import Broker
+from ottla.addresses import Address
+from ottla.client.cluster import BrokerConnections
+from ottla.client.errors import ClientError, NotKafka
+from ottla.client.security.client_config import Connecting
+from ottla.client.wire import connection as module
+from ottla.client.wire.connection import BrokerConnection
+from ottla.client.wire.transport import SocketTransport
 from ottla.protocol.codec import API_VERSIONS_KEY
-from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic
-from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
-from ottla.spark.cluster import connection as module
-from ottla.spark.cluster.client_config import Address, Connecting
-from ottla.spark.cluster.connection import BrokerConnection
-from ottla.spark.cluster.wire import ClusterClient
-from ottla.spark.errors import NotServed, PipelineError
-from ottla.spark.progress.marks import Mark, read_mark
-from ottla.spark.sink.transaction import state_of
-from tests.spark.certificates import HOST, pem_of, server_context, store
-from tests.spark.listener import answering, closed_broker, listening, open_broker, plain_broker, versions
+from tests.client.security.certificates import HOST, pem_of, server_context, store
+from tests.client.security.listener import answering, closed_broker, listening, open_broker, plain_broker, versions
 
 pytestmark = pytest.mark.wire
 
@@ -53,7 +50,13 @@ def connecting(address: Address, authority: trustme.CA | None = None, **options:
 
 
 def connect(address: Address, authority: trustme.CA | None = None, **options: str) -> BrokerConnection:
-    return BrokerConnection(address, connecting(address, authority, **options), timeout_s=5)
+    settings = connecting(address, authority, **options)
+    transport = SocketTransport(address, 5, settings)
+    try:
+        return BrokerConnection(address, transport, connecting=settings)
+    except BaseException:
+        transport.close()
+        raise
 
 
 def secured(address: Address, authority: trustme.CA, **options: str) -> BrokerConnection:
@@ -78,8 +81,8 @@ def request() -> InitProducerIdRequest:
 
 
 def refused(call: Callable[[], Any]) -> str:
-    """Check that the call raises a one-line PipelineError without the password, and return its message."""
-    with pytest.raises(PipelineError) as error:
+    """Check that the call raises a one-line ClientError without the password, and return its message."""
+    with pytest.raises(ClientError) as error:
         call()
     line = str(error.value)
     assert "\n" not in line
@@ -214,8 +217,9 @@ def test_wrong_password_is_not_retried() -> None:
     seen: list[str] = []
     with listening(answering(plain_broker(seen=seen))) as address:
         options = {"sasl__mechanism": "PLAIN", "sasl__username": "alice", "sasl__password": "wrong"}
-        client = ClusterClient(connecting(address, security__protocol="SASL_PLAINTEXT", **options))
-        assert "authentication of 'alice' by PLAIN" in refused(client.transaction_version)
+        settings = connecting(address, security__protocol="SASL_PLAINTEXT", **options)
+        client = BrokerConnections(settings.bootstrap, connecting=settings)
+        assert "authentication of 'alice' by PLAIN" in refused(client.features)
     assert seen == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
 
 
@@ -223,10 +227,7 @@ def test_wrong_password_is_not_retried() -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     now = [0.0]
 
-    class Time:
-        monotonic = staticmethod(lambda: now[0])
-
-    monkeypatch.setattr(module, "time", Time)
+    monkeypatch.setattr(module, "monotonic_s", lambda: now[0])
     return now
 
 
@@ -275,16 +276,16 @@ def test_connection_closed_during_the_handshake_is_retriable(certificate: trustm
 @pytest.mark.parametrize(
     ("answer", "line"),
     [
-        (b"\x7f\xff\xff\xff", "a response has an invalid size of 2147483647 bytes"),
-        (b"\x00\x20\x00\x00" + bytes(4), "a response has an invalid size of 2097152 bytes"),
-        (b"\0\0\0\0", "a response has an invalid size of 0 bytes"),
+        (b"\x7f\xff\xff\xff", "is not Kafka"),
+        (b"\x00\x20\x00\x00" + bytes(4), "is not Kafka"),
+        (b"\0\0\0\0", "is not Kafka"),
         (b"\0\0\0\5" + b"\0\0\0\1\0", "cannot be decoded"),
         (b"\0\0\0\x0c" + b"\0\0\0\1\0\0\x7f\xff\xff\xff\0\0", "cannot be decoded"),
-        (b"\0\0\0\x0a" + b"\0\0\0\7\0\0\0\0\0\0", "to another request"),
+        (b"\0\0\0\x0a" + b"\0\0\0\7\0\0\0\0\0\0", "belongs to no request"),
     ],
 )
 def test_malformed_response_is_refused(answer: bytes, line: str) -> None:
-    with listening(answering(lambda name, sent: answer)) as address, pytest.raises(ConnectionError, match=line):
+    with listening(answering(lambda name, sent: answer)) as address, pytest.raises(NotKafka, match=line):
         authenticated(address)
 
 
@@ -292,43 +293,6 @@ def test_unknown_error_code_is_reported_by_number() -> None:
     answers = {"ApiVersions": versions(), "SaslHandshake": SaslHandshakeResponse(error_code=999)}
     with listening(answering(lambda name, sent: answers[name])) as address:
         assert "refused SaslHandshake with error 999" in refused(lambda: authenticated(address))
-
-
-def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], Any]:
-    """Return a broker that supports only these versions. Names of its requests are appended to ``seen``."""
-
-    def answer(name: str, sent: Any) -> Any:
-        seen.append((name, 0))
-        if name == "ApiVersions":
-            return versions(**newest)
-        if name == "FindCoordinator":
-            assert sent.key == "shop"
-            return FindCoordinatorResponse(host="there", port=9, coordinators=[Coordinator(host="there", port=9)])
-        if name == "OffsetFetch":
-            assert sent.group_id == "ottla-pipeline.shop" or sent.groups[0].group_id == "ottla-pipeline.shop"
-            mark = '{"query":"q","batch":3,"run":"r"}'
-            there = OffsetFetchResponsePartition(0, committed_offset=1, metadata=mark)
-            return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("in", partitions=[there])])
-        return None
-
-    return answer
-
-
-def test_old_broker_does_not_report_open_transactions() -> None:
-    with listening(answering(older([], DescribeTransactions=-1, ApiVersions=2))) as address:
-        client = ClusterClient(connecting(address))
-        client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
-        assert state_of(client, "shop") == ""
-
-
-def test_old_broker_is_asked_in_supported_versions() -> None:
-    seen: list[tuple[str, int]] = []
-    with listening(answering(older(seen, FindCoordinator=2, OffsetFetch=5, ApiVersions=2))) as address:
-        client = ClusterClient(connecting(address))
-        assert client.coordinator(1, "shop") == ("there", 9)
-        client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
-        assert read_mark(client, "ottla-pipeline.shop") == Mark("q", 3, "r")
-        client.close()
 
 
 def test_api_versions_falls_back_to_version_0() -> None:
@@ -350,31 +314,22 @@ def test_api_versions_falls_back_to_version_0() -> None:
         connection = connect(address)
         line = refused(lambda: connection.call(request()))
         connection.close()
-    assert seen == [3, 0]
-    assert line == f"InitProducerId 0 to 5 is needed, but the broker at localhost:{address[1]} does not have this API"
-
-
-def test_too_old_broker_is_refused() -> None:
-    with listening(answering(older([], Produce=9))) as address:
-        connection = connect(address)
-        with pytest.raises(NotServed, match=r"Produce 12 to 12 is needed, .* at localhost:\d+ has versions 3 to 9"):
-            connection.send(ProduceRequest())
-        connection.close()
+    assert seen == [5, 0]
+    assert line == f"InitProducerId is not supported at localhost:{address[1]}: the broker does not have this API"
 
 
 def test_unreachable_address_is_tried_once() -> None:
     attempts: list[Address] = []
 
-    class Counting(ClusterClient):
-        def connection(self, address: Address) -> BrokerConnection:
-            attempts.append(address)
-            return super().connection(address)
+    def connect(address: Address, timeout_s: float) -> SocketTransport:
+        attempts.append(address)
+        return SocketTransport(address, timeout_s)
 
     with socket.create_server(("localhost", 0)) as server:
         dead = server.getsockname()[1]
     with listening(answering(open_broker)) as (host, port):
-        client = Counting(Connecting(f"localhost:{dead},{host}:{port}"))
+        client = BrokerConnections(f"localhost:{dead},{host}:{port}", connect=connect)
         for _ in range(3):
-            assert client.anyone() == (host, port)
+            assert client.anyone().address == (host, port)
             client.close()
     assert attempts.count(("localhost", dead)) == 1

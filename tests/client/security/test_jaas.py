@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.spark.cluster.jaas import JaasError, LoginModule, parse_jaas
+from ottla.client.security.jaas import JaasError, LoginModule, parse_jaas
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.spark.cluster import http_client
-from ottla.spark.cluster.client_config import Secret, TokenEndpoint
-from ottla.spark.cluster.http_client import HttpResponse, ask, check_url
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
+from ottla.client.security import http_client
+from ottla.client.security.client_config import Secret, TokenEndpoint
+from ottla.client.security.http_client import HttpResponse, ask, check_url
 from ottla.spark.schemas.registry import Registry
-from tests.spark.listener import listening
+from tests.client.security.listener import listening
 
 HEADERS = {"Authorization": "Basic hush"}
 
@@ -36,7 +36,7 @@ def answer_to(data: bytes, timeout_s: float = 5, now_s: Callable[[], float] | No
 
 
 def refused(data: bytes, **how: object) -> str:
-    with pytest.raises(PipelineError) as error:
+    with pytest.raises(ClientError) as error:
         answer_to(data, **how)  # type: ignore[arg-type]
     line = str(error.value)
     assert line.startswith("it ")
@@ -92,7 +92,7 @@ def test_password_in_a_url_is_refused_and_hidden() -> None:
         lambda: Registry("https://me:hush@[registry"),
         lambda: TokenEndpoint("https://me:hush@host/token", "me", Secret("x")),
     ):
-        with pytest.raises(PipelineError, match="contains a user or a password") as error:
+        with pytest.raises(ClientError, match="contains a user or a password") as error:
             call()
         assert "hush" not in str(error.value)
         assert error.value.__context__ is None
@@ -102,5 +102,5 @@ def test_password_in_a_url_is_refused_and_hidden() -> None:
     "url", ["", "file:///etc", "registry:8081", "http://", "http://h:x/", "http://h:0/", "http://h/a b", "http://h/\n"]
 )
 def test_invalid_urls_are_refused(url: str) -> None:
-    with pytest.raises(PipelineError, match="the URL must begin with https:// or http:// and a host"):
+    with pytest.raises(ClientError, match="the URL must begin with https:// or http:// and a host"):
         check_url("the URL", url, "")

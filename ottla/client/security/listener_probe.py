@@ -10,14 +10,15 @@ import ssl
 from typing import Any, Final
 
 from ottla.addresses import Address
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import PROTOCOL, Connecting, Tls
+from ottla.client.security.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import API_KEY as API_VERSIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.sasl_handshake import API_KEY as SASL_HANDSHAKE
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from ottla.spark.cluster.client_config import PREFIX, PROTOCOL, Connecting, Tls
-from ottla.spark.cluster.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 _CORRELATION_ID: Final = 0x6F74746C
@@ -25,10 +26,16 @@ _CORRELATION_ID: Final = 0x6F74746C
 _NO_MECHANISM: Final = "?"
 
 
+def explained(error: Exception, address: Address, connecting: Connecting) -> Exception:
+    """Return a `ClientError` that explains why these settings cannot work with the broker, else ``error`` itself."""
+    line = diagnosis(address, connecting)
+    return error if line is None else ClientError(line)
+
+
 def diagnosis(address: Address, connecting: Connecting) -> str | None:
     """Explain why these settings cannot work with the broker; None if the settings are not the reason."""
     where = f"the broker at {address[0]}:{address[1]}"
-    given = f"{PREFIX}{PROTOCOL} is {connecting.protocol}"
+    given = f"{connecting.prefix}{PROTOCOL} is {connecting.protocol}"
     if connecting.tls is not None:
         if _ask(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
             return f"{where} does not use TLS on this listener, but {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"

@@ -13,14 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.spark.cluster.client_config import ENDPOINT, FUNCTION, PREFIX, Sasl, Secret, Token, TokenEndpoint
-from ottla.spark.cluster.http_client import ask
-from ottla.spark.errors import PipelineError
+from ottla.client.errors import ClientError
+from ottla.client.security.client_config import ENDPOINT, FUNCTION, Sasl, Secret, Token, TokenEndpoint
+from ottla.client.security.http_client import ask
 
 RENEW_AT: Final = 0.8
 """Fraction of a token's lifetime after which the next token is requested (sasl.login.refresh.window.factor)."""
-_ENDPOINT: Final = PREFIX + ENDPOINT
-_FUNCTION: Final = PREFIX + FUNCTION
 
 
 class _Answer(msgspec.Struct):
@@ -55,32 +53,33 @@ _endpoint_tokens = EndpointTokens()
 
 
 def token_of(sasl: Sasl) -> Token:
-    """Return a token that is valid now. Raises `PipelineError`."""
+    """Return a token that is valid now. Raises `ClientError`."""
     if isinstance(sasl.token, TokenEndpoint):
         return _endpoint_tokens.token(sasl.token)
-    function = imported(sasl.token) if isinstance(sasl.token, str) else sasl.token
+    option = sasl.prefix + FUNCTION
+    function = imported(sasl.token, option) if isinstance(sasl.token, str) else sasl.token
     assert function is not None
+    what = f"{option}: {_named(sasl.token)}"
     try:
         given = function()
     except Exception as error:
         # The error's text is not shown, because it may contain details of an HTTP request.
-        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} returned no token: it raised {type(error).__name__}") from None
-    token = _checked(given, f"{_FUNCTION}: {_named(sasl.token)}")
+        raise ClientError(f"{what} returned no token: it raised {type(error).__name__}") from None
+    token = _checked(given, what)
     if token.expires_s is not None and token.expires_s <= time.time():
-        late_s = time.time() - token.expires_s
-        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} returned a token that expired {late_s:.0f} s ago")
+        raise ClientError(f"{what} returned a token that expired {time.time() - token.expires_s:.0f} s ago")
     return token
 
 
-def imported(path: str) -> Callable[[], Any]:
-    """Import the function at ``module:function``. Raises `PipelineError`."""
+def imported(path: str, option: str) -> Callable[[], Any]:
+    """Import the function at ``module:function``. Raises `ClientError`."""
     module_name, _, name = path.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:
-        raise PipelineError(f"{_FUNCTION}: {path} cannot be imported on this machine ({error})") from None
+        raise ClientError(f"{option}: {path} cannot be imported on this machine ({error})") from None
     if not callable(function):
-        raise PipelineError(f"{_FUNCTION}: {path} is not a function")
+        raise ClientError(f"{option}: {path} is not a function")
     return function  # type: ignore[no-any-return]
 
 
@@ -96,7 +95,7 @@ def _checked(given: object, who: str) -> Token:
             return Token(Secret(given), expiry_of(given))
         case (str() as text, int() | float() as expires_s):
             return Token(Secret(text), float(expires_s))
-    raise PipelineError(f"{who} returns a {type(given).__name__}; it must return a token as text, or its text and its expiry time")
+    raise ClientError(f"{who} returns a {type(given).__name__}; it must return a token as text, or its text and its expiry time")
 
 
 def expiry_of(token: str) -> float | None:
@@ -120,12 +119,13 @@ def _given_by(endpoint: TokenEndpoint, now_s: float) -> Token:
         "Accept": "application/json",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    answer = ask(f"{_ENDPOINT} {endpoint.url}", endpoint.url, urllib.parse.urlencode(form).encode(), headers)
+    where = f"{endpoint.prefix}{ENDPOINT} {endpoint.url}"
+    answer = ask(where, endpoint.url, urllib.parse.urlencode(form).encode(), headers)
     if answer.status != 200:
-        raise PipelineError(f"{_ENDPOINT} {endpoint.url} returned {answer.status} {answer.reason}")
+        raise ClientError(f"{where} returned {answer.status} {answer.reason}")
     try:
         said = msgspec.json.decode(answer.body, type=_Answer)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise PipelineError(f"{_ENDPOINT} {endpoint.url} returned no token: its response has no access_token") from None
+        raise ClientError(f"{where} returned no token: its response has no access_token") from None
     expires_s = expiry_of(said.access_token) if said.expires_in is None else now_s + said.expires_in
     return Token(Secret(said.access_token), expires_s)

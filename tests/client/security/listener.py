@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ottla.client.security.client_config import Address
 from ottla.protocol.codec import api, decode_body, read_client_id, response_parts
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
-from ottla.spark.cluster.client_config import Address
 
 Serve = Callable[[socket.socket], None]
 Answer = Callable[[str, Any], Any]

@@ -1,0 +1,80 @@
+"""How a connection sends and receives bytes: TCP, with TLS if that is configured."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ottla.addresses import Address
+
+if TYPE_CHECKING:
+    from ottla.client.security.client_config import Connecting
+
+CONNECT_TIMEOUT_S: Final = 10.0
+"""Timeout for opening a connection, in seconds (socket.connection.setup.timeout.ms of Kafka's clients). Another address may be
+reachable."""
+
+
+class Transport(Protocol):
+    """Sends and receives bytes. Methods raise OSError when the connection breaks, TimeoutError after the timeout."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self, size: int) -> bytes:
+        """Read exactly ``size`` bytes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[Address, float], Transport]
+"""Opens a transport to an address. The second argument is the timeout of each read, in seconds. Raises OSError."""
+
+
+class SocketTransport:
+    """A TCP connection. Raises `ClientError` for an error of TLS that a retry does not fix."""
+
+    def __init__(self, address: Address, timeout_s: float, connecting: Connecting | None = None) -> None:
+        self._open = contextlib.ExitStack()
+        try:
+            raw = socket.create_connection(address, min(timeout_s, CONNECT_TIMEOUT_S))
+        except UnicodeError:
+            raise OSError(f"{address[0]!r} is not a host name") from None
+        self._open.enter_context(raw)
+        try:
+            raw.settimeout(timeout_s)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = raw
+            if connecting is not None and connecting.tls is not None:
+                self._socket = self._open.enter_context(_secured(raw, address, connecting))
+            self._in = self._open.enter_context(self._socket.makefile("rb"))
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self, size: int) -> bytes:
+        data = self._in.read(size)
+        if len(data) < size:
+            raise ConnectionResetError("the broker closed the connection")
+        return data
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._open.close()
+
+
+def _secured(raw: socket.socket, address: Address, connecting: Connecting) -> socket.socket:
+    """Wrap a socket in TLS. The imports of ssl would take a part of the start of commands without TLS."""
+    from ottla.client.security.listener_probe import explained
+    from ottla.client.security.tls import wrapped
+
+    assert connecting.tls is not None
+    try:
+        return wrapped(raw, connecting.tls, address)
+    except OSError as error:
+        raise explained(error, address, connecting) from None

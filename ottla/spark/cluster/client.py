@@ -1,0 +1,28 @@
+"""The client of the sink and of the jobs: patient, and only with versions that let many processes share one transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.cluster import BrokerConnections
+from ottla.client.security.client_config import Connecting
+
+CLIENT_ID: Final = "ottla-pipeline"
+TIMEOUT_S: Final = 30.0
+PAUSE_S: Final = 0.05
+"""Pause between two attempts, in seconds."""
+OLDEST: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
+"""The first versions of requests for transaction version 2 (KIP-890). Stock producers do not use this client."""
+
+
+def cluster_client(connecting: Connecting, timeout_s: float = TIMEOUT_S) -> BrokerConnections:
+    """Return a client of a cluster. Raises `PipelineError` for a bootstrap that is not a list of addresses."""
+    return BrokerConnections(
+        connecting.bootstrap,
+        timeout_s=timeout_s,
+        client_id=CLIENT_ID,
+        connecting=connecting,
+        oldest=OLDEST,
+        longest_pause_s=PAUSE_S,
+        waits=True,
+    )
