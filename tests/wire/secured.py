@@ -13,7 +13,7 @@ from typing import Any
 
 import trustme
 
-from tests.spark.certificates import pem_of, store
+from tests.client.security.certificates import pem_of, store
 
 LOGIN = "org.apache.kafka.common.security"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
