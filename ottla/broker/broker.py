@@ -96,12 +96,6 @@ class BrokerServer:
         # The transactions that lost a part in the last crash.
         self.torn: list[TornTransaction] = []
 
-    def _create_first_users(self) -> None:
-        if self._first_users:
-            from ottla.broker.handlers.support.first_users import create_first_users
-
-            create_first_users(self, self._first_users)
-
     @property
     def config(self) -> BrokerConfig:
         """The current configuration."""
@@ -215,6 +209,13 @@ class BrokerServer:
 
             self.authorizer = acl_authorizer(self.settings, self.cluster_state.acls.index, self.env)
             self.apis = self.apis.changed_by(enforcing(self.authorizer))
+
+    def _create_first_users(self) -> None:
+        if self._first_users:
+            # Imported here, because most brokers create no users.
+            from ottla.broker.handlers.support.first_users import create_first_users
+
+            create_first_users(self, self._first_users)
 
     def _begin_housekeeping(self) -> None:
         repeat = self.housekeeping.repeat

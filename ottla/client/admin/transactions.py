@@ -149,25 +149,6 @@ def _described(answered: Any) -> TransactionDescription:
     )
 
 
-def describe_listed(brokers: BrokerConnections, listings: Iterable[TransactionListing]) -> list[TransactionDescription]:
-    """Describe listed ids in order, with one request per coordinator. Ids that have expired or whose coordinator has moved are
-    omitted."""
-    wanted = list(listings)
-    described: dict[str, TransactionDescription] = {}
-    for node in brokers.nodes():
-        ids = [listing.transactional_id for listing in wanted if listing.coordinator == node.node_id]
-        request = DescribeTransactionsRequest(transactional_ids=ids)
-
-        def attempt(node: Any = node, request: Any = request) -> list[Any]:
-            answered: list[Any] = brokers.ask(brokers.node(node), request).transaction_states
-            return answered
-
-        for one in brokers.until_final("describing transactional ids", attempt) if ids else ():
-            if one.error_code == Code.NONE:
-                described[one.transactional_id] = _described(one)
-    return [described[listing.transactional_id] for listing in wanted if listing.transactional_id in described]
-
-
 def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription | None:
     """As `describe`, but None for an id that its coordinator does not know, perhaps because it has expired since it was listed."""
     try:

@@ -10,13 +10,12 @@ fail. This authorizer decides about such names as about all others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from ottla.security.acl.acl_index import AclIndex
 from ottla.security.acl.bindings import AclBinding
-from ottla.security.acl.codes import WILDCARD, AclOperation, PatternType, PermissionType, ResourceType, pascal_case
+from ottla.security.acl.codes import WILDCARD, AclOperation, PatternType, PermissionType, ResourceType
 from ottla.security.acl.hosts import host_matches
 from ottla.security.acl.principals import EVERYONE
 from ottla.security.principal import KafkaPrincipal
@@ -28,22 +27,6 @@ class NamedRule(Enum):
     SUPER_USER = "SuperUser"
     DEFAULT_ALLOW = "DefaultAllow"
     DEFAULT_DENY = "DefaultDeny"
-
-
-class Action(NamedTuple):
-    """An operation on one resource, for which a client needs a permission (org.apache.kafka.server.authorizer.Action).
-
-    ``reference_count`` is the number of times that the request names the resource. ``logs_allowed``: whether access is granted by
-    an ALLOWED decision; ``logs_denied``: whether the client explicitly asked for the resource, so that a DENIED decision is worth
-    a log line. Both are False where a decision only filters what a response contains.
-    """
-
-    operation: AclOperation
-    resource_type: ResourceType
-    name: str
-    reference_count: int = 1
-    logs_allowed: bool = True
-    logs_denied: bool = True
 
 
 class Decision(NamedTuple):
@@ -116,10 +99,6 @@ class StandardAuthorizer:
             return _DEFAULT_DENY
         return self._default
 
-    def authorize(self, principal: KafkaPrincipal, host: str, actions: Sequence[Action]) -> list[Decision]:
-        """Decide about several actions of one client, in their order."""
-        return [self.decide(principal, host, action.operation, action.resource_type, action.name) for action in actions]
-
     def authorize_by_resource_type(
         self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
@@ -153,12 +132,3 @@ class StandardAuthorizer:
 
 def _has_prefix_in(prefixes: set[str], name: str) -> bool:
     return bool(prefixes) and any(name[:end] in prefixes for end in range(1, len(name) + 1))
-
-
-def audit_line(principal: KafkaPrincipal, host: str, action: Action, api: str, decision: Decision) -> str:
-    """Return the line that Kafka's ``kafka.authorizer.logger`` writes about a decision."""
-    return (
-        f"Principal = {principal} is {'Allowed' if decision.is_allowed else 'Denied'} operation = {action.operation.name}"
-        f" from host = {host} on resource = {pascal_case(action.resource_type)}:LITERAL:{action.name} for request = {api}"
-        f" with resourceRefCount = {action.reference_count} based on rule {decision.rule_text}"
-    )

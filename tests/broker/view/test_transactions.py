@@ -42,7 +42,7 @@ def test_ids_are_listed_and_described_as_to_a_client(viewed: ViewedWorld) -> Non
         for one in found
     ] == [
         (one.transactional_id, one.state, one.producer_id, one.epoch, one.timeout_ms, one.start_ms, one.partitions)
-        for one in client_transactions.describe_listed(viewed.client.brokers, told)
+        for one in (client_transactions.describe(viewed.client.brokers, transactional_id) for transactional_id in ids)
     ]
     assert found == [transaction(viewed.broker, one) for one in ids]
     (ongoing,) = [one for one in found if one.transactional_id == "ongoing"]
