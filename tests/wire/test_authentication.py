@@ -46,13 +46,13 @@ Step = Callable[[RawClient], Any]
 
 
 def outcome(client: RawClient, act: Step) -> Any:
-    """Return the result of a step, and whether the response of an error was delayed. Under load any response may be late."""
+    """Return the result of a step, and whether the response was delayed."""
     began_s = time.monotonic()
     try:
         seen = act(client)
     except Closed:
         return "closed"
-    return (*seen, "delayed") if seen[0] and time.monotonic() - began_s > DELAY_S else seen
+    return (*seen, "delayed") if time.monotonic() - began_s > DELAY_S else seen
 
 
 def versions(software: str = "c", version: int = 3) -> Step:
@@ -118,7 +118,7 @@ def plain_bytes(raw: bytes) -> Step:
 
 
 def later(client: RawClient) -> Any:
-    """Wait until a second re-authentication may begin."""
+    """Wait for more than a second: a broker refuses re-authentications that follow each other faster (KIP-368)."""
     time.sleep(1.1)
     return ()
 
@@ -199,6 +199,10 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert not [line for line in started.logged() if line["level"] in ("error", "critical")]
 
 
+ATTEMPTS = 3
+"""Number of comparisons. On a loaded machine a response may be as late as a delayed one, but only a delay is there every time."""
+
+
 def outcomes(bootstrap: str, steps: list[Step]) -> list[Any]:
     client = RawClient(bootstrap)
     try:
@@ -210,7 +214,10 @@ def outcomes(bootstrap: str, steps: list[Step]) -> list[Any]:
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_conversation_has_the_same_responses(ottla: str, kafka: str, name: str) -> None:
     steps = CONVERSATIONS[name]
-    assert outcomes(ottla, steps) == outcomes(kafka, steps)
+    compared = [(outcomes(ottla, steps), outcomes(kafka, steps))]
+    while compared[-1][0] != compared[-1][1] and len(compared) < ATTEMPTS:
+        compared.append((outcomes(ottla, steps), outcomes(kafka, steps)))
+    assert compared[-1][0] == compared[-1][1], compared
 
 
 def test_unknown_user_of_scram_is_refused_one_message_later_than_in_kafka(ottla: str, kafka: str) -> None:
