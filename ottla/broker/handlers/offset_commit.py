@@ -16,7 +16,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations, needs
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.handlers.support.common import refused_first, topic_name
+from ottla.broker.handlers.support.common import committed_topic, refused_first
 from ottla.broker.handlers.support.each import made
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -32,7 +32,6 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.steps import Pace, next_turn
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.security.acl.codes import AclOperation, ResourceType
 
 GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
@@ -63,7 +62,7 @@ async def handle(ports: Ports, request: OffsetCommitRequest, context: RequestCon
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
     pace = Pace()
     for topic in request.topics:
-        name = _name(ports, context, topic)
+        name = committed_topic(ports, context, topic, ids_from=IDS_FROM)
         if name not in ports.cluster.state.topics:
             # As in Kafka, the topic is in the response even if the request has none of its partitions.
             _answer_of(refused, topic)
@@ -130,18 +129,6 @@ def _commit(
         codes = dict.fromkeys(offsets, error.code)
     for where, answer in answers:
         answer.error_code = codes[where]
-
-
-def _name(ports: Ports, context: RequestContext, topic: OffsetCommitRequestTopic) -> str | Code:
-    name = topic.name
-    if context.version >= IDS_FROM:
-        try:
-            name = topic_name(ports.cluster, topic.topic_id)
-        except KafkaError as error:
-            return error.code
-    if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
-        return Code.TOPIC_AUTHORIZATION_FAILED
-    return name
 
 
 def failed(request: OffsetCommitRequest, version: int, code: Code) -> OffsetCommitResponse:

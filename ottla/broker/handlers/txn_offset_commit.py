@@ -18,7 +18,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
-from ottla.broker.handlers.support.common import refused_first, topic_name
+from ottla.broker.handlers.support.common import committed_topic, refused_first
 from ottla.broker.handlers.support.each import made
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
@@ -36,7 +36,6 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.protocol.steps import Pace, Pause, next_turn
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.security.acl.codes import AclOperation, ResourceType
 
 IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5
@@ -63,7 +62,7 @@ async def handle(ports: Ports, request: TxnOffsetCommitRequest, context: Request
     answers: Answers = []
     pace = Pace()
     for topic in request.topics:
-        name = _name(ports, context, topic)
+        name = committed_topic(ports, context, topic, ids_from=IDS_FROM)
         if name not in ports.cluster.state.topics:
             # As in Kafka, the topic is in the response even if the request has none of its partitions.
             _answer_of(refused, topic)
@@ -95,18 +94,6 @@ def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOf
     if key not in topics:
         topics[key] = TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
     return topics[key].partitions
-
-
-def _name(ports: Ports, context: RequestContext, topic: TxnOffsetCommitRequestTopic) -> str | Code:
-    name = topic.name
-    if context.version >= IDS_FROM:
-        try:
-            name = topic_name(ports.cluster, topic.topic_id)
-        except KafkaError as error:
-            return error.code
-    if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
-        return Code.TOPIC_AUTHORIZATION_FAILED
-    return name
 
 
 async def _commit(

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Protocol, TypeVar
 
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
+from ottla.security.acl.codes import AclOperation, ResourceType
 
-TOPIC_OPERATIONS = 3576
-"""Read, write, create, delete, alter, describe, describe configs and alter configs, as bits (AclOperation codes)."""
-CLUSTER_OPERATIONS = 8096
 GROUP_OPERATIONS = 3400
+"""All operations on a group, as bits (AclOperation codes)."""
 NOT_ASKED = -2147483648
+
+
+class Ports(Protocol):
+    authorizer: RequestAuthorizer
+    cluster: ClusterCommands
+
+
+class _CommittedTopic(Protocol):
+    name: str
+    topic_id: bytes
 
 
 class _AnsweredTopic(Protocol):
@@ -43,6 +54,22 @@ def topic_name(cluster: ClusterCommands, topic_id: bytes) -> str:
     if topic is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_ID)
     return topic.name
+
+
+def committed_topic(ports: Ports, context: RequestContext, topic: _CommittedTopic, *, ids_from: int) -> str | Code:
+    """The name of a topic in a request that commits offsets, or the error of the topic. Committing needs READ on it.
+
+    From version ``ids_from`` on the request has the topic's id.
+    """
+    name = topic.name
+    if context.version >= ids_from:
+        try:
+            name = topic_name(ports.cluster, topic.topic_id)
+        except KafkaError as error:
+            return error.code
+    if not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
+        return Code.TOPIC_AUTHORIZATION_FAILED
+    return name
 
 
 def topic_id(cluster: ClusterCommands, name: str) -> bytes:
