@@ -18,7 +18,7 @@ ENDLESS = cast(Deadline, SimpleNamespace(check=lambda: None, alone=nullcontext))
 
 
 class StillLoop:
-    """A `LoopReader` that calls each function at once, with the given parts of `Steered`."""
+    """A `LoopReader` that calls each function immediately. ``steered`` are attributes of the `Steered` that the function gets."""
 
     def __init__(self, **steered: Any) -> None:
         self._steered: Any = SimpleNamespace(**steered)
@@ -33,7 +33,7 @@ class StillLoop:
 def asked_with(
     query: dict[str, str] | None = None, *, view: object = None, client: KafkaClient | None = None, **steered: Any
 ) -> Asked:
-    """Return a request. ``view`` is a stub of `ClusterView`; ``steered`` are the parts of the control API that the page reads."""
+    """Return a request. ``view`` is a stub of `ClusterView`; ``steered`` are the attributes of `Steered` that the page reads."""
     return Asked(
         query=query or {},
         view=cast(Any, view),

@@ -1,6 +1,6 @@
-"""The port through which handlers ask whether a client may do what its request asks for (AuthHelper of Kafka).
+"""The authorizer of a broker with ``authorizer.class.name``: the ACLs of the cluster's metadata decide (Kafka's AuthHelper).
 
-Without ``authorizer.class.name`` everything is allowed, at the cost of a call. With it the ACLs of the cluster's metadata decide.
+Imported only if the setting is given; without it `authorizer_port.ALLOW_ALL` is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A user that a broker creates at its start."""
+"""A user that a broker creates when it starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class FirstUser(NamedTuple):
-    """A user to create, with credentials for all SCRAM mechanisms."""
+    """A user with a password, for whom the broker creates a credential for each SCRAM mechanism."""
 
     name: str
     password: str

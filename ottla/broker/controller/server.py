@@ -49,7 +49,7 @@ class ControllerServer:
         cluster_id: str | None = None,
         host: Host = NO_HOST,
     ) -> None:
-        """``cluster_id`` is the id of the cluster if the directory is new; None to generate one."""
+        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own."""
         endpoints = controller_endpoints(config.settings)
         shared = self._shared = SharedServer(env, config, host, sync_refused=self._sync_refused, endpoints=endpoints)
         kernel = self._kernel = shared.kernel

@@ -22,7 +22,7 @@ class ServedMetrics(Listening, Protocol):
     """The server of the metrics."""
 
     def collect_from(self, collect: Callable[[], list[Metric]]) -> None:
-        """Serve the metrics that ``collect`` returns from now on. Before the first call no metrics are served."""
+        """Call ``collect`` for each scrape from now on. A scrape before the first call of this method gets no metrics."""
         ...
 
 

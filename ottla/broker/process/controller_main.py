@@ -67,7 +67,7 @@ def run(
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
-    ``cluster_id`` is the id of the cluster if the directory is new; None to generate one.
+    ``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own.
     """
     return run_process(
         lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner),

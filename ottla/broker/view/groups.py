@@ -168,7 +168,7 @@ async def group(ports: Ports, group_id: str) -> GroupDetail:
 
 
 class _Commit(NamedTuple):
-    """A committed offset. ``lag`` is None if it is the distance to the high watermark."""
+    """A committed offset. ``lag`` is set for share groups; otherwise the lag is the high watermark minus ``offset``."""
 
     offset: int
     metadata: str = ""

@@ -216,7 +216,7 @@ def _protocols_for(option: str, protocol: str) -> list[str]:
 
 
 def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
-    """Parse a list of host:port. Raises `ClientError`."""
+    """Parse ``HOST:PORT[,HOST:PORT...]``. Raises `ClientError`, which names the option ``what``, for a malformed address."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         text = part.strip()

@@ -44,7 +44,7 @@ class AclIndex:
 
     def __init__(self) -> None:
         self.changes = 0
-        """Number of changes so far, by which users of the index notice that what they keep is out of date."""
+        """Number of changes so far. A cache of decisions is out of date when this number has changed."""
         self._parts: dict[PartKey, _Part] = {}
         self._by_type: dict[ResourceType, _Part] = {}
         """All ACLs of a resource type, whatever their principal, operation and permission."""
@@ -142,7 +142,7 @@ class _Part:
         insort(by_name.setdefault(acl.resource_name, []), acl, key=_in_order)
 
     def remove(self, acl: AclBinding) -> bool:
-        """Remove an ACL; returns whether none are left."""
+        """Remove an ACL. Returns whether this part of the index is empty now."""
         by_name = self._named(acl)
         acls = by_name[acl.resource_name]
         acls.remove(acl)

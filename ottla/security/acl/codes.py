@@ -64,7 +64,7 @@ class PermissionType(IntEnum):
 CLUSTER_NAME = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 WILDCARD = "*"
-"""A LITERAL resource name, a host or the name of a user that stands for all of them."""
+"""The LITERAL resource name, the host or the user name of an ACL that applies to all resources, hosts or users."""
 
 E = TypeVar("E", bound=IntEnum)
 

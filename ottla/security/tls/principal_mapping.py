@@ -79,7 +79,7 @@ class PrincipalMapping:
         self._rules = [rule for part in _split(text) if (rule := _parsed(part)) is not None]
 
     def name_of(self, subject: str) -> str:
-        """The name of the principal with a subject. Raises `NoRuleMatches`."""
+        """Map the subject of a certificate to the name of a principal. Raises `NoRuleMatches`."""
         if len(subject) <= MAX_SUBJECT_CHARACTERS:
             for rule in self._rules:
                 name = rule.name_of(subject)
