@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
 from ottla.addresses import client_address
-from ottla.broker.apis.api import WaitsFor
+from ottla.broker.apis.api import RequestRefused, WaitsFor
 from ottla.broker.hooks.interception import Interception, RequestTopics
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.env import Timers
@@ -20,7 +20,7 @@ from ottla.broker.loop.stepping import Stepping, Work
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.connection_memory import ConnectionMemory
-from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
+from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
@@ -290,6 +290,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.close(NOT_ENCODED)
             else:
                 self._answer(route, parts)
+        except RequestRefused as error:
+            self.close(str(error))
         except Exception as error:
             self._failed(error)
         else:
@@ -339,7 +341,9 @@ class Connection(asyncio.BufferedProtocol):
             release()
 
         def failed(error: Exception) -> None:
-            if isinstance(error, DECODE_FAILURES):
+            if isinstance(error, RequestRefused):
+                self.close(str(error))
+            elif isinstance(error, DECODE_FAILURES):
                 self.close(f"a request cannot be decoded: {error}")
             else:
                 self._failed(error)

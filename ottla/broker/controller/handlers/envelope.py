@@ -10,10 +10,10 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any, Protocol
 
-from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.api import RequestContext, RequestRefused
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.network.dispatch import Dispatcher, RequestRefused, UnsupportedApiVersions
+from ottla.broker.network.dispatch import Dispatcher, UnsupportedApiVersions
 from ottla.broker.peers.principals import principal_of
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.errors import Code, DecodeError, KafkaError
