@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
@@ -33,6 +33,8 @@ MAX_ACL_CHARACTERS = 3_000
 """Maximum length of an ACL's resource name, principal and host together. Kafka allows 32,767 bytes for each."""
 
 Ids = dict[bytes, AclBinding]
+Deleted: TypeAlias = list[list[AclBinding] | KafkaError]
+"""The deleted ACLs, or an error, for each filter of a request."""
 
 
 class Acls:
@@ -54,24 +56,33 @@ class Acls:
         An ACL that exists already is not created again, and that is no error. Raises POLICY_VIOLATION for too many ACLs.
         """
         results: list[KafkaError | None] = []
+        self.check_count(acls)
         created: dict[AclBinding, LogRecord] = {}
         for acl in acls:
             error = _invalid(acl, has_ranges=metadata_version >= CIDR_HOSTS)
             results.append(error)
             if error is None and acl not in self._copies and acl not in created:
                 created[acl] = _record(new_id(), acl)
-        if len(created) > MAX_ACLS_AT_ONCE:
-            raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         if len(self.by_id) + len(created) > MAX_ACLS:
             raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_ACLS} ACLs are allowed; delete some first")
         return Result(results, list(created.values()))
 
-    def delete(self, filters: Sequence[AclBindingFilter]) -> Result[list[list[AclBinding] | KafkaError]]:
-        """Delete the ACLs that match any filter. The response has the matching ACLs, or an error, for each filter.
+    def check_count(self, acls: Collection[AclBinding]) -> None:
+        """Raise POLICY_VIOLATION if a request would create too many ACLs."""
+        if len(acls) > MAX_ACLS_AT_ONCE and len({acl for acl in acls if acl not in self._copies}) > MAX_ACLS_AT_ONCE:
+            raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
-        An ACL that several filters match is in the response for each of them. Raises INVALID_REQUEST for too many ACLs.
+    def delete(self, filters: Sequence[AclBindingFilter]) -> Result[Deleted]:
+        """Delete the ACLs that match any filter, as `find` and `remove` do."""
+        results, found = self.find(filters)
+        return Result(results, self.remove(found).records)
+
+    def find(self, filters: Sequence[AclBindingFilter]) -> tuple[Deleted, list[bytes]]:
+        """Return the matching ACLs, or an error, for each filter, and the ids of all these ACLs.
+
+        An ACL that several filters match is in the result of each of them. Raises INVALID_REQUEST for too many ACLs.
         """
-        results: list[list[AclBinding] | KafkaError] = []
+        results: Deleted = []
         deleted: dict[bytes, None] = {}
         for each in filters:
             if each.has_unknown_pattern:
@@ -85,7 +96,11 @@ class Acls:
             if len(deleted) > MAX_ACLS_AT_ONCE:
                 reason = f"Cannot remove more than {MAX_ACLS_AT_ONCE} acls in a single delete operation."
                 raise KafkaError(Code.INVALID_REQUEST, reason)
-        return Result(results, [_removal(acl_id) for acl_id in deleted])
+        return results, list(deleted)
+
+    def remove(self, acl_ids: Iterable[bytes]) -> Result[None]:
+        """Remove ACLs, as far as they still exist."""
+        return Result(None, [_removal(acl_id) for acl_id in acl_ids if acl_id in self.by_id])
 
     def matching(self, selects: AclBindingFilter) -> list[AclBinding]:
         """Return the ACLs that match a filter, each once, ordered by their fields."""
