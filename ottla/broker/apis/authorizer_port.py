@@ -47,6 +47,10 @@ class RequestAuthorizer(Protocol):
         """The operations that the client may perform on a resource, as the bits of a response (KIP-430)."""
         ...
 
+    def rates_per_minute(self) -> tuple[float, float]:
+        """How often actions were allowed, and how often they were denied, in the last minute."""
+        ...
+
 
 class AllowAll:
     """The authorizer of a broker without ``authorizer.class.name``."""
@@ -69,6 +73,9 @@ class AllowAll:
 
     def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
         return _ALL_BITS[resource_type]
+
+    def rates_per_minute(self) -> tuple[float, float]:
+        return 0.0, 0.0
 
 
 _ALL_BITS = {resource_type: operation_bits(operations) for resource_type, operations in SUPPORTED_OPERATIONS.items()}
