@@ -24,10 +24,11 @@ TARGETS = {"simulated": "ottla, simulated", "ottla": "ottla", "kafka": f"Apache 
 NO_CASES = "–"
 DIFFERENCES_OF_TESTS = (
     "**BAD-08.** Apache Kafka responds to requests with negative array lengths; ottla closes the connection.",
-    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta, and returns UNKNOWN_SERVER_ERROR for payloads that cannot be"
-    " decoded; ottla returns INVALID_RECORD or CORRUPT_MESSAGE.",
+    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta, and returns UNKNOWN_SERVER_ERROR for payloads that cannot"
+    " be decoded; ottla returns INVALID_RECORD or CORRUPT_MESSAGE.",
     "**PRD-14.** Apache Kafka never responds to a Produce with null records; ottla returns INVALID_RECORD.",
-    "**IDM-22.** Apache Kafka measures a producer's age from the timestamps of its records, ottla from the arrival of its last batch.",
+    "**IDM-22.** Apache Kafka measures a producer's age from the timestamps of its records, ottla from the arrival of its last"
+    " batch.",
 )
 """Differences from Kafka for which no transcript has a ``differs:`` line."""
 
@@ -112,11 +113,11 @@ def document(board: Board) -> str:
     lines = [
         "# Conformance",
         "",
-        "Results of the tests of the [rules](rules.md) in the last run of `make conformance`: cases that passed, of all that were",
-        f"run. A transcript is a list of requests with the responses that {TARGETS['kafka']} gave. It is run against ottla twice: in one",
-        "process without sockets and with a simulated clock, and as a server. Cases that look inside ottla or use stock clients are not",
-        "run against Kafka. A section without figures had no cases in that run. The transcripts are run against Apache Kafka 4.3.1 too:",
-        "where its response differs, the transcript has both responses, and `since:` names what 4.3.1 does not support.",
+        "Results of the tests of the [rules](rules.md) in the last run of `make conformance`: cases that passed, of all that were run.",
+        f"A transcript is a list of requests with the responses that {TARGETS['kafka']} gave. It is run against ottla twice: in one",
+        "process without sockets and with a simulated clock, and as a server. Cases that look inside ottla or use stock clients are",
+        "not run against Kafka. A section without figures had no cases in that run. The transcripts are run against Apache Kafka",
+        "4.3.1 too: where its response differs, the transcript has both responses, and `since:` names what 4.3.1 does not support.",
         "",
         *_markdown(table(board)),
         "",
