@@ -346,7 +346,7 @@ def test_listener_resumes_when_descriptors_are_free() -> None:
             soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (used + 3, hard))
             crowd = [RawClient(broker.bootstrap) for _ in range(12)]
-            assert first.call(MetadataRequest([])).brokers, "who is in is served"
+            assert first.call(MetadataRequest([])).brokers, "a connected client is still served"
             for client in crowd:
                 client.close()
             resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
