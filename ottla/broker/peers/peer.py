@@ -277,7 +277,7 @@ class Peer:
         if timer is not None:
             timer.cancel()
 
-    # time-outs
+    # timeouts
 
     def _watch_deadline(self, deadline_ms: float) -> None:
         """Start one timer for the earliest deadline of all requests."""

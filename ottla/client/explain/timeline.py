@@ -127,7 +127,7 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     if state.state == TxnState.EMPTY.label:
         fenced = before is not None and before.state is not None
         what = "a new producer owns the id; earlier producers are fenced" if fenced else "a producer gets the id"
-        happened.append(event("init", f"{what} (time-out {state.timeout_ms:,} ms)"))
+        happened.append(event("init", f"{what} (timeout {state.timeout_ms:,} ms)"))
     elif state.state == TxnState.ONGOING.label:
         kind, what = ("add", "adds partitions") if known else ("begin", "a transaction begins")
         happened.append(event(kind, what, state.partitions - known))
