@@ -33,10 +33,10 @@ SUPPORTED_FEATURES = {
 }
 
 PARTITIONS_AT_ONCE = 100
-"""Commands for more partitions are computed in another thread."""
+"""Commands for more partitions than this are computed in a worker thread."""
 
 ACLS_AT_ONCE = 500
-"""Commands that look at more ACLs are computed in another thread."""
+"""Commands that look at more ACLs than this are computed in a worker thread."""
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class TopicCreation(Protocol):
     """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Ask the controller for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION until the topic exists: clients retry."""
+        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, on which clients retry until the topic exists."""
         ...
 
 
@@ -121,7 +121,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     async def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """`create_topic` in steps, for thousands of partitions. On `KafkaError` nothing has changed."""
+        """Like `create_topic`, but in steps, for thousands of partitions. On `KafkaError` nothing has changed."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
@@ -142,7 +142,7 @@ class ClusterCommands:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code but not on others.
         """
         try:
             self.ensure_internal(name)
@@ -187,7 +187,8 @@ class ClusterCommands:
         return self._execute(command()) if len(acls) <= ACLS_AT_ONCE else await self._execute_large(command)
 
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
-        """Delete the ACLs that match filters; returns them, or an error, for each filter. On `KafkaError` nothing has changed."""
+        """Delete the ACLs that match filters. Returns these ACLs, or an error, for each filter. On `KafkaError` nothing has
+        changed."""
         command = partial(self.state.acls.delete, filters)
         is_small = len(filters) * len(self.state.acls.by_id) <= ACLS_AT_ONCE
         return self._execute(command()) if is_small else await self._execute_large(command)
