@@ -93,7 +93,7 @@ class BrokerServer:
         self._last_stop = "none"
         self.cluster_id, self.directory_id = "", NO_UUID
         self.startup_ms = 0.0
-        # The transactions that lost a part in the last crash.
+        # The transactions that lost records or markers in the last crash.
         self.torn: list[TornTransaction] = []
 
     @property

@@ -129,7 +129,7 @@ class Connections:
     def __init__(
         self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
     ) -> None:
-        """``most`` is the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
+        """``most``: the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
         self.errors = RepeatedErrors(env, log)
         """Logs why connections are closed. A client whose connection is closed may reconnect immediately, and be closed again."""
         self.tick = 0
