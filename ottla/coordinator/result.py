@@ -89,7 +89,7 @@ def decided_in_batches(
 
 
 def first_that_fit(keys: Iterable[K], records_of: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int) -> list[K]:
-    """Return the first keys whose records together fit into a batch of ``max_batch_bytes``, always including the very first."""
+    """Return the first keys whose records together fit into a batch of ``max_batch_bytes``, at least one key."""
     fitting: list[K] = []
     size_bytes = 0
     for key in keys:

@@ -1,6 +1,6 @@
 """Moves partitions to other brokers: starts, cancels and lists reassignments (ReplicationControlManager, KIP-455).
 
-A moving partition has its old and new replicas. The first change with all new ones in sync ends the reassignment (`elections`).
+During a reassignment a partition has its old and new replicas. It ends when all new replicas are in sync (`elections`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from typing import Generic, Protocol, TypeVar
 RETRY_MS = 1_000
 """Delay, in ms, before a group is checked again if the log refused its record."""
 MAX_FENCED_MEMBERS = 200
-"""Maximum number of late members of one group that one step fences, in about 5 ms. The others follow at the broker's next tick."""
+"""Maximum number of late members of one group that one step fences, in about 5 ms. Further members follow at the broker's next
+tick."""
 STALE_ENTRIES = 64
 """The queue is rebuilt when it has this many entries more than twice the number of groups."""
 
@@ -53,7 +54,7 @@ class Deadlines(Generic[G]):
             self.fix(group, due_ms)
 
     def fix(self, group: G, wake_ms: int | None) -> None:
-        """Check the group at this time and not before, or never if ``wake_ms`` is None."""
+        """Check the group only at ``wake_ms``, or never if ``wake_ms`` is None."""
         group.wake_ms, group.due_ms = wake_ms, None
         if wake_ms is None:
             return
@@ -62,7 +63,7 @@ class Deadlines(Generic[G]):
         heapq.heappush(self._entries, (wake_ms, next(self._order), group.group_id))
 
     def fix_after(self, group: G, now_ms: int, deadline_ms: int | None) -> None:
-        """Check the group at its next deadline, but not before the next tick if that has passed already."""
+        """Check the group at its next deadline, or at the next tick if the deadline has already passed."""
         self.fix(group, None if deadline_ms is None else max(deadline_ms, now_ms + 1))
 
     def _is_current(self, wake_ms: int, order: int, group_id: str) -> bool:

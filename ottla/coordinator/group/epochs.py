@@ -1,4 +1,4 @@
-"""Member and group epochs with a special meaning, in groups in which the broker assigns (KIP-848, KIP-932, KIP-1071)."""
+"""Member and group epochs with a special meaning, in groups whose assignments the broker computes (KIP-848, KIP-932, KIP-1071)."""
 
 from __future__ import annotations
 

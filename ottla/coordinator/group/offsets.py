@@ -89,7 +89,7 @@ class OffsetStore:
         self._by_topic.setdefault(key[1], {})[key] = None
 
     def remove(self, key: OffsetKey) -> None:
-        """Replay a tombstone, which removes the committed offset and the pending ones."""
+        """Replay a tombstone, which removes the committed offset and all pending offsets."""
         group = self._by_group.get(key[0])
         if group is not None:
             group.pop(key[1:], None)

@@ -39,8 +39,7 @@ class MigrationPolicy(Enum):
 class GroupConfig(msgspec.Struct, frozen=True):
     """The configuration of classic groups and of offsets.
 
-    ``consumer_of``, ``streams_of`` and ``share_of`` return the configuration of a group of another protocol by its id. It may
-    change at any time.
+    ``consumer_of``, ``streams_of`` and ``share_of`` return the current configuration of a group of another protocol by its id.
     """
 
     min_session_timeout_ms: int = 100

@@ -101,7 +101,7 @@ class GroupShard:
         return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
 
     def _modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | ShareGroup | None:
-        """Return a group of a protocol in which the broker assigns, or None if there is no such group."""
+        """Return a consumer, streams or share group, or None if there is no such group."""
         return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id) or self.shares.groups.get(group_id)
 
     def _known(self, group_id: str) -> GroupView:
@@ -110,8 +110,8 @@ class GroupShard:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # An empty group is replaced by one of another protocol, except a share group. Classic and consumer groups with members are
-    # converted.
+    # A new member of another protocol replaces an empty group, except a share group, and converts a classic or consumer group with
+    # members.
 
     def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
         """Handle a validated ConsumerGroupHeartbeat after `ConsumerGroups.expansions` has run. Raises `KafkaError`."""

@@ -1,4 +1,4 @@
-"""A group of any protocol, as offsets, listings and deletions need it."""
+"""The interface of a group of any protocol for offsets, listings and deletions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class GroupView(Protocol):
 
     @property
     def idle_since_ms(self) -> int | None:
-        """The time in ms when the last member left, which starts the retention of offsets. None if it starts with each offset's
-        commit."""
+        """The time in ms when the last member left, which starts the retention of offsets. None if each offset's commit starts its
+        retention."""
         ...
 
     def topics_in_use(self) -> Collection[str] | None:

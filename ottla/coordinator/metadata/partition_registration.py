@@ -110,7 +110,7 @@ def registered(record: PartitionRecord) -> PartitionRegistration:
 
 
 def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> PartitionRegistration:
-    """Apply a change to ``before``. Each change raises the partition epoch, and one with a leader also the leader epoch.
+    """Apply a change to ``before``. Each change raises the partition epoch, and a change with a leader also the leader epoch.
 
     Raises DecodeError if replicas and directories do not match.
     """

@@ -1,7 +1,7 @@
-"""SCRAM credentials of users (KIP-554), by which listeners with SASL authenticate clients.
+"""SCRAM credentials of users (KIP-554), with which SASL listeners authenticate clients.
 
-As in org.apache.kafka.controller.ScramControlManager, the salted
-password is not stored, only the two keys that are derived from it.
+As in org.apache.kafka.controller.ScramControlManager, only two keys are stored, not the salted password from which they are
+derived.
 """
 
 from __future__ import annotations

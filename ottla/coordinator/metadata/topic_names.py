@@ -55,7 +55,7 @@ class TakenNames:
     def check(self, name: str) -> None:
         """Raise INVALID_TOPIC_EXCEPTION if the `_folded` name equals that of another topic or an internal topic."""
         if name in INTERNAL_TOPICS:
-            # The broker needs its internal topics, whatever topics exist.
+            # Internal topics are always allowed, because the broker needs them.
             return
         folded = self._folded(name)
         taken = {self._folded(own): own for own in INTERNAL_TOPICS}

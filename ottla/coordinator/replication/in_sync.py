@@ -1,7 +1,7 @@
 """A leader's view of the in-sync set, and the changes that it requests from the controller (KIP-497).
 
-A change counts before the controller has made it, on the safe side: a replica that is to join already holds back the high
-watermark, and one that is to leave still does. This is the maximal in-sync set (PartitionState.maximalIsr of Kafka).
+While a change is pending, the maximal in-sync set counts (PartitionState.maximalIsr of Kafka): a joining replica already holds back
+the high watermark, and a leaving replica still does.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ VIEW_IS_OLD = frozenset(
         Code.NEW_LEADER_ELECTED,
     }
 )
-"""Errors after which the request is not retried. The controller may still have made the change, so the maximal set stays."""
+"""Errors after which the request is not retried. The controller may still have made the change, so the maximal set still counts."""
 
 
 class IllegalIsrTransition(Exception):
-    """A transition that `NEXT_STATES` does not allow, which is a bug."""
+    """Raised for a transition that `NEXT_STATES` does not allow: a bug."""
 
 
 class InSync(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,8 +55,7 @@ Run = tuple[int, int, RecordStatus]
 class InFlightBatch:
     """Records from ``first_offset`` to ``last_offset`` (inclusive).
 
-    The batch consists of runs, because a persisted state may span any range of offsets, even one that is too large to store each
-    record.
+    The batch consists of runs, because a persisted state may span any range of offsets, too many to store a status for each.
     """
 
     __slots__ = ("_begins", "_statuses", "first_offset", "last_offset")
@@ -158,7 +157,7 @@ class InFlight:
         del self.batches[:count], self._firsts[:count]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """Return the last batch that begins at or before ``offset``, even if it also ends before it, or None."""
+        """Return the last batch that begins at or before ``offset`` (it may also end before ``offset``), or None."""
         at = bisect_right(self._firsts, offset)
         return self.batches[at - 1] if at else None
 

@@ -6,8 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class RememberLastEpoch(Effect, frozen=True):
-    """Remember the epoch that the producer had before its current one, -1 if none. The log cannot hold it
-    (`TxnMetadata.last_epoch`)."""
+    """Keep the producer's previous epoch (-1: none) in memory, because records have no field for it (`TxnMetadata.last_epoch`)."""
 
     transactional_id: str
     producer_id: int

@@ -129,7 +129,7 @@ class TransactionShard:
     ) -> Result[None]:
         current = self._known(transactional_id)
         if current.state in PREPARED:
-            # Check the state before `check_identity`: after an epoch overflow the client may already use the next producer id
+            # Check the state before the identity: after an epoch overflow the client may already use the next producer id
             # (KAFKA-18660).
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         transitions.check_identity(current, identity)
@@ -316,7 +316,7 @@ class TransactionShard:
             self._unfinished[transactional_id] = metadata
 
     def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
-        """Return a result with the record of ``metadata``, and an effect for the last epoch, which the record cannot hold."""
+        """Return a result with the record of ``metadata``, and an effect for a changed last epoch, which records do not contain."""
         effects: list[Effect] = []
         transactional_id = metadata.transactional_id
         at = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)

@@ -1,6 +1,6 @@
 """Assignors of the newer group protocols (KIP-848): pure functions from members and topics to a target assignment.
 
-In these protocols the broker assigns; in classic groups a member does. The names are those of ``group.consumer.assignors``.
+In these protocols the broker computes assignments; in classic groups a member does.
 
 - `different_subscriptions`: the part of the assignor "uniform" for groups whose members do not all subscribe to the same topics.
 - `members`: the input and output of assignors (PartitionAssignor, GroupSpec and GroupAssignment of Kafka), and shared helpers.

@@ -40,7 +40,7 @@ This comes on top of group.initial.rebalance.delay.ms.
 
 
 class IllegalGroupTransition(Exception):
-    """A state transition that `VALID_PREVIOUS` does not allow, which is a bug."""
+    """Raised for a state transition that `VALID_PREVIOUS` does not allow: a bug."""
 
 
 Protocols = list[tuple[str, bytes]]
@@ -94,9 +94,9 @@ class ClassicGroup(msgspec.Struct):
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
     initial_delay_ms: int = 0
-    """By how many ms new members may extend the initial rebalance each time."""
+    """Time in ms by which new members may extend the initial rebalance each time."""
     initial_wait_left_ms: int = 0
-    """By how many ms new members may still extend the initial rebalance in total."""
+    """Time in ms by which new members may still extend the initial rebalance in total."""
     has_newcomers: bool = False
     """Whether members joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
@@ -199,7 +199,7 @@ class ClassicGroup(msgspec.Struct):
                 del self.supporters[name]
 
     def accepts(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether all members and this one have a protocol in common (ClassicGroup.supportsProtocols)."""
+        """Whether all members support one of these protocols (ClassicGroup.supportsProtocols)."""
         if not self.members:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name in names)
@@ -217,7 +217,7 @@ class ClassicGroup(msgspec.Struct):
         return max(votes, key=lambda name: votes[name]) if votes else None
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined again, else elect the first member that has. Returns False if no member has joined."""
+        """Keep the leader if it rejoined, else elect the first member that rejoined. Returns False if no member rejoined."""
         if self.leader in self.join_waiters:
             return True
         for member_id in self.members:

@@ -206,7 +206,7 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
-        """Handle SyncGroup. The response is sent with ``request.waiter``, now or when the leader has assigned. Raises
+        """Handle SyncGroup. The response is sent with ``request.waiter``, now or after the leader's SyncGroup. Raises
         `KafkaError`."""
         member_id, waiter = request.member_id, request.waiter
         group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
@@ -229,7 +229,7 @@ class ClassicMembership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Unlike here, Kafka never answers the member's earlier SyncGroup, and its connection waits forever.
+                # Kafka does not answer the member's earlier SyncGroup, whose connection then waits forever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
@@ -357,7 +357,7 @@ class ClassicMembership:
     # replay
 
     def replay_group(self, group_id: str, loaded: ClassicGroup | None) -> None:
-        """Replay a group's record. On a running coordinator only the assignments are new; after a restart the whole group is."""
+        """Replay a group's record. On a running coordinator only the assignments are new, after a restart the whole group."""
         if loaded is None:
             self.groups.pop(group_id, None)
             return

@@ -1,7 +1,7 @@
 """The rebalance of a classic group: waiting for members, removing late members and completing the generation.
 
-The logic is that of Kafka's ClassicGroup. Each function changes the given group, which is in force or a draft, and adds records and
-responses to parked requests to a `Result`.
+The logic is that of Kafka's ClassicGroup. Each function changes the given group, which may be a draft, and adds records and
+responses of parked requests to a `Result`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def drop(group: ClassicGroup, member_ids: Iterable[str], out: Out) -> None:
 
 
 def after_removal(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Rebalance the remaining members, or stop waiting for the removed ones in a current rebalance."""
+    """Rebalance the remaining members, or let a current rebalance no longer wait for the removed members."""
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
         prepare_rebalance(group, now_ms, out)
     maybe_complete_join(group, now_ms, out)

@@ -13,7 +13,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicView(NamedTuple):
-    """``group`` is None for a group with offsets only, which Kafka calls simple. Its state is Empty, and it exists as long as its
+    """``group`` is None for a group with offsets only, which Kafka calls simple. Such a group is Empty, and exists as long as its
     offsets."""
 
     group_id: str

@@ -2,8 +2,8 @@
 
 A heartbeat response makes such a member rejoin. Its JoinGroup is one step of the reconciliation, and is answered at once, with the
 member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
-group in which another member is the leader. A member with an eager assignor owns nothing when it joins, and needs one round. A
-member with a cooperative assignor joins once more after it has revoked partitions.
+group in which another member is the leader. A member with an eager assignor owns nothing when it joins, so one JoinGroup suffices.
+A member with a cooperative assignor joins once more after it has revoked partitions.
 """
 
 from __future__ import annotations

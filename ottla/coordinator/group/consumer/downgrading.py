@@ -12,7 +12,7 @@ from ottla.coordinator.result import Result
 
 class Downgrading(Protocol):
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
-        """Remove members. Returns the conversion of the others to a classic group, or None if it remains a consumer group."""
+        """Remove members. Returns the conversion to a classic group, or None if the group remains a consumer group."""
         ...
 
     def may_replace(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:

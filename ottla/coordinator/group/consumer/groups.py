@@ -106,7 +106,7 @@ class ConsumerGroups:
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
     def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:
-        """Remove members. If none of the others uses the consumer protocol, the group may become a classic one."""
+        """Remove members. If no remaining member uses the consumer protocol, the group may become a classic group."""
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
@@ -165,8 +165,8 @@ class ConsumerGroups:
             yield self._fenced(group, late, now_ms)
 
     def topic_changed(self, topic: str) -> None:
-        """Make groups that may subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
-        deleted."""
+        """After a topic was created, grown or deleted, make groups that may subscribe to it check their topics at the next
+        heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers or group.regex_subscribers:
                 group.is_stale = True

@@ -22,7 +22,8 @@ class ConsumerMemberState(IntEnum):
 
 
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""Topic id -> partition -> member epoch at which the member got the partition, which commits are checked against (KIP-1251)."""
+"""Topic id -> partition -> member epoch at which the member got the partition. Commits are checked against this epoch
+(KIP-1251)."""
 
 
 class ClassicMember(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from ottla.protocol.messages import consumer_group_target_assignment_metadata_ke
 
 REGEX = regex_key.RECORD_TYPE
 PARTITION_METADATA = 4
-"""A record type of brokers before Apache Kafka 4.1. It is ignored, but a deleted group still gets its tombstone."""
+"""A record type of brokers before Apache Kafka 4.1. Such records are ignored, but a deleted group still gets their tombstone."""
 RECORDS = modern_records(
     metadata_key,
     member_metadata_key,

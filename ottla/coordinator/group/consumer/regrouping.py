@@ -83,7 +83,8 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
 
 
 def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
-    """Return the member after one step to the target of the group's epoch, or to the last target if a new one is too early."""
+    """Return the member after one step to the target of the group's epoch, or to the last target while a new target is too
+    early."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
     is_old = may_assign(group.assigned_ms, cycle.config.assignment_interval_ms, cycle.now_ms)
@@ -95,7 +96,7 @@ def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupM
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
-    """Compute targets for all members and write records of the changed ones. Returns the target of ``cycle.member``."""
+    """Compute targets for all members and write records of changed targets. Returns the target of ``cycle.member``."""
     group, member = cycle.group, cycle.member
     members, targets = with_member(group, group.targets, member)
     specs, counts = assignor_input(members, targets, lambda one: one.topics(group_now.regexes), cycle.topics)

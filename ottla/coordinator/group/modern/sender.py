@@ -33,7 +33,7 @@ def check_size(group: TypedGroup, max_size: int, *, is_known: bool) -> None:
 
 
 def is_known_sender(group: TypedGroupWithStaticMembers, member_id: str, instance_id: str | None) -> bool:
-    """Whether the group has the member, or a static member that it may replace."""
+    """Whether the group has the sender as a member, or a static member that the sender may replace."""
     return member_id in group.members or instance_id in group.static_members
 
 

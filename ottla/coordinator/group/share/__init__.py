@@ -1,4 +1,5 @@
-"""Share groups (KIP-932): the broker assigns, several members may share a partition, and a member reaches its target at once.
+"""Share groups (KIP-932): the broker computes assignments, several members may share a partition, and a member reaches its target
+at once.
 
 - `group`: a share group, as its records describe it (ShareGroup and ModernGroup of Kafka).
 - `groups`: all share groups of a shard: their decisions, their deadlines, and the replay of their records.

@@ -58,7 +58,7 @@ class StatePartitions(msgspec.Struct, frozen=True):
 
 
 def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartitions]:
-    """Return all partitions of both. A topic that is in both gets its name from the second."""
+    """Return the partitions of both arguments. A topic that is in both gets its name from ``second``."""
     topics = dict(first)
     for topic_id, (name, partitions) in second.items():
         known = topics.get(topic_id)

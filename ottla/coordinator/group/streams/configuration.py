@@ -19,7 +19,7 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 
 TOPICS_IN_A_STATUS = 3
 MAX_TASKS = 50_000
-"""Maximum number of tasks of a topology. A target of twice as many would not fit into a batch, and takes long to compute."""
+"""Maximum number of tasks of a topology. A target of twice as many tasks would not fit into a batch, and takes long to compute."""
 
 
 class InternalTopic(msgspec.Struct, frozen=True):

@@ -99,7 +99,7 @@ class StreamsGroup(msgspec.Struct):
     type_name: ClassVar[str] = STREAMS
     protocol_type_name: ClassVar[str] = STREAMS
     idle_since_ms: ClassVar[None] = None
-    """Each offset expires by its own commit time."""
+    """None: each offset expires by its own commit time."""
 
     group_id: str
     metadata: GroupMetadata = NEW_GROUP
@@ -157,7 +157,7 @@ class StreamsGroup(msgspec.Struct):
         return set() if self.is_empty or self.topology is None else self.topology.source_topics()
 
     def check_offset_delete(self) -> None:
-        """Allow it: `topics_in_use` decides for each topic."""
+        """Allow OffsetDelete: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)

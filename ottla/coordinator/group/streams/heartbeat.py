@@ -264,7 +264,7 @@ class _Beat:
 
 
 def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) -> bool:
-    """Whether a change of a static member changes targets. Another member id or host does not."""
+    """Whether a static member's changes affect targets. A new member id or host does not."""
     return (before.topology_epoch, before.rack_id, before.client_tags, before.process_id) != (
         member.topology_epoch,
         member.rack_id,

@@ -24,7 +24,7 @@ class Topology(msgspec.Struct, frozen=True):
     subtopologies: dict[str, Subtopology]
 
     def in_order(self) -> Iterator[Subtopology]:
-        """Yield subtopologies in Kafka's order, which partition counts of internal topics may depend on."""
+        """Yield subtopologies in Kafka's order, because partition counts of internal topics may depend on it."""
         return (self.subtopologies[subtopology_id] for subtopology_id in hash_order(self.subtopologies))
 
     def required_topics(self) -> set[str]:
