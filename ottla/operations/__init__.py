@@ -22,7 +22,8 @@
 - `own_metadata`: reads the metadata of a directory whose broker is its own controller.
 - `partition_directories`: the partition directories of a cluster's brokers, and topics rebuilt from them.
 - `replicas`: finds the logs of a directory that have replicas on other brokers, as far as the directory shows.
-- `retained_metadata`: metadata that an adoption imports with the topics: quotas, credentials, configs of groups and client metrics.
+- `retained_metadata`: metadata that an adoption imports with the topics: quotas, credentials, ACLs, configs of groups and client
+  metrics.
 - `salvage`: ``ottla recover``: finds the damaged parts of logs in the directory of a stopped broker, and replaces them with batches
   that contain no records.
 - `segments`: reads the segment files of a directory batch by batch, in bounded memory, and reports the progress.

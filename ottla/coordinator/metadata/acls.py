@@ -149,6 +149,12 @@ class Acls:
             del self._copies[acl]
             self.index.remove(acl)
 
+    def drop_known(self, own: Acls) -> None:
+        """Remove the ACLs that ``own`` has as well, and those whose ids it has."""
+        for acl_id, acl in list(self.by_id.items()):
+            if acl_id in own.by_id or acl in own._copies:
+                self._remove(acl_id)
+
     def snapshot(self) -> list[LogRecord]:
         """Return records that restore these ACLs."""
         return [_record(acl_id, acl) for acl_id, acl in self.by_id.items()]
