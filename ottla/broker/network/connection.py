@@ -234,6 +234,13 @@ class Connection(asyncio.BufferedProtocol):
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
+        """Close the connection, because a request gets no response."""
+        if isinstance(error, RequestRefused):
+            self.close(str(error))
+            return
+        if isinstance(error, DECODE_FAILURES):
+            self.close(f"a request cannot be decoded: {error}")
+            return
         self._ports.lifecycle.bug("connection_failed", peer=self.peer)
         self.close("a bug")
 
@@ -253,11 +260,8 @@ class Connection(asyncio.BufferedProtocol):
         except TooManyElements:
             self._begin(route, correlation_id, self._decode_and_handle(route, frame), len(frame))
             return
-        except RequestRefused as error:
-            self.close(str(error))
-            return
-        except DECODE_FAILURES as error:
-            self.close(f"a request cannot be decoded: {error}")
+        except (RequestRefused, *DECODE_FAILURES) as error:
+            self._failed(error)
             return
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
@@ -290,8 +294,6 @@ class Connection(asyncio.BufferedProtocol):
                 self.close(NOT_ENCODED)
             else:
                 self._answer(route, parts)
-        except RequestRefused as error:
-            self.close(str(error))
         except Exception as error:
             self._failed(error)
         else:
@@ -342,12 +344,7 @@ class Connection(asyncio.BufferedProtocol):
             release()
 
         def failed(error: Exception) -> None:
-            if isinstance(error, RequestRefused):
-                self.close(str(error))
-            elif isinstance(error, DECODE_FAILURES):
-                self.close(f"a request cannot be decoded: {error}")
-            else:
-                self._failed(error)
+            self._failed(error)
             release()
 
         work = Work(stepping, handled, done, failed)

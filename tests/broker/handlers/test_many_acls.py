@@ -45,7 +45,15 @@ def test_request_with_many_acls_holds_the_loop_briefly(broker: MeasuredBroker) -
     with broker.connect() as client:
         created = broker.measure(lambda: client.call(many(count)))
         assert {result.error_code for result in created.results} == {Code.NONE}
-        every = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+        every = DescribeAclsRequest(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
         assert len(broker.measure(lambda: client.call(every)).resources) == count
         deleted = broker.measure(lambda: client.call(DeleteAclsRequest(filters=[EVERY]))).filter_results[0]
         assert (deleted.error_code, len(deleted.matching_acls)) == (Code.NONE, count)
