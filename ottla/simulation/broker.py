@@ -24,7 +24,7 @@ from ottla.storage.filesystem import Filesystem
 DATA_DIR = "/data"
 
 
-class _AuthenticatedUser:
+class AuthenticatedUser:
     """A client whose identity the broker knows from the start (`dispatch.Secured`)."""
 
     def __init__(self, broker: BrokerServer, user: str) -> None:
@@ -117,7 +117,7 @@ class SimulatedBroker:
 
     def connect_as(self, user: str, client_id: str = "simulated") -> SimulatedClient:
         """Return a client that has authenticated as ``User:user``."""
-        return SimulatedClient(self, client_id, self.connection(_AuthenticatedUser(self.broker, user)))
+        return SimulatedClient(self, client_id, self.connection(AuthenticatedUser(self.broker, user)))
 
     def sleep(self, ms: float) -> None:
         self.env.advance(ms)
