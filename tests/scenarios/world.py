@@ -107,6 +107,8 @@ class World:
         """Connections by user; the name is empty for the client without a user, who may do everything."""
         self.acls: dict[str, list[AclBinding]] = {}
         """The ACLs of each user of the case."""
+        self.users = 0
+        """Number of further users, with names of their own."""
         self.answers: dict[str, Any] = {}
         """Responses to ``ask``, by the names that the case gave them."""
         self.usual: dict[str, dict[str, Any]] = {}

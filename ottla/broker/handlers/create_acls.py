@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorisation import authorisations, check_cluster
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.acl_messages import acls_of
 from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.acl.codes import AclOperation
 
 
 class Ports(Protocol):
@@ -26,11 +26,11 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     acls = await made(lambda: acls_of(request.creations), len(request.creations))
-    check(ports.authorizer, context, AclOperation.ALTER, ResourceType.CLUSTER)
     if not ports.authorizer.is_enabled:
         refused = AclCreationResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
         return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
     try:
+        check_cluster(ports.authorizer, context, AclOperation.ALTER)
         errors = await ports.cluster.create_acls(acls)
     except KafkaError as error:
         errors = [error] * len(request.creations)

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
@@ -103,10 +103,10 @@ def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> D
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
         if not _may(ports, context, AclOperation.DESCRIBE, name):
             # The name of a topic that the client gave by its id is not revealed.
-            hidden = name if asked.name is not None else None
-            return DeletableTopicResult(name=hidden, topic_id=asked.topic_id, error_code=Code.TOPIC_AUTHORIZATION_FAILED)
+            hidden, error = name if asked.name is not None else None, denied(ResourceType.TOPIC)
+            return DeletableTopicResult(name=hidden, topic_id=asked.topic_id, error_code=error.code, error_message=error.message)
         if name in ports.cluster.state.topics and not _may(ports, context, AclOperation.DELETE, name):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+            raise denied(ResourceType.TOPIC)
         uuid = topic_id(ports.cluster, name)
         ports.cluster.delete_topic(name)
     except KafkaError as error:
