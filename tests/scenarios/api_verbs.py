@@ -38,6 +38,7 @@ _MEMBER = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")
 """Regular expression for member ids that a broker assigned, in the classic or a newer protocol."""
 _NEEDS = re.compile(r"^Request Request\(.*\) needs")
 """Regular expression for the beginning of an error message in which Apache Kafka describes the request as a Java object."""
+_CLUSTER_ID = re.compile(r'cluster id "[\w-]{22}"')
 _OF_ALL_CASES = {"ListGroups": "groups", "ListTransactions": "transaction_states", "ListConfigResources": "config_resources"}
 """APIs whose responses list objects of every case, with the name of the list. Objects of other cases are not shown."""
 _PROBE = "-probe-"
@@ -140,7 +141,7 @@ def _masked(world: World, text: str) -> str:
         members = {name: actor.member for name, actor in world.actors.items()}
         members |= {name: getattr(answer, "member_id", "") for name, answer in world.answers.items()}
         return next((f"<{name}>" for name, member in members.items() if member == text), "<a member>")
-    text = _NEEDS.sub("Request needs", text)
+    text = _CLUSTER_ID.sub('cluster id "..."', _NEEDS.sub("Request needs", text))
     return _REPEATED.sub(lambda match: f"<{match[1]}*{len(match[0])}>", text.replace(world.prefix, PREFIX))
 
 

@@ -159,7 +159,7 @@ class World:
     def client_of(self, user: str) -> Client:
         """Return the connection of one of the case's users, or of the client without a user."""
         if user not in self._clients:
-            self._clients[user] = self.broker.connect_as(self.real(user)) if user else self.connect()
+            self._clients[user] = self.broker.connect_as(self.real(user), "scenario") if user else self.connect()
         return self._clients[user]
 
     def topic_id(self, topic: str) -> bytes:

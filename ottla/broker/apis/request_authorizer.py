@@ -29,7 +29,7 @@ from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
 WITH_PLAIN_MESSAGE = frozenset({49, 55, 80, 81, 83, 84, 85, 86, 87})
 """The keys of the APIs that need a permission on the cluster, and whose error has the message of its code. Kafka checks that of
 other APIs by AuthHelper.authorizeClusterOperation."""
-WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88})
+WITHOUT_MESSAGE = frozenset({48, 50, 68, 76, 78, 79, 88, 93})
 """The keys of the APIs whose responses have no message for a refused request, although they have a field for it."""
 
 log = structlog.get_logger("authorizer")

@@ -101,11 +101,12 @@ def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> D
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if not ports.live_config.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
-        if not _may(ports, context, AclOperation.DESCRIBE, name):
+        may_delete = _may(ports, context, AclOperation.DELETE, name)
+        if not (may_delete and asked.name is None) and not _may(ports, context, AclOperation.DESCRIBE, name):
             # The name of a topic that the client gave by its id is not revealed.
-            hidden, error = name if asked.name is not None else None, denied(ResourceType.TOPIC)
-            return DeletableTopicResult(name=hidden, topic_id=asked.topic_id, error_code=error.code, error_message=error.message)
-        if name in ports.cluster.state.topics and not _may(ports, context, AclOperation.DELETE, name):
+            name, uuid = asked.name, asked.topic_id
+            raise denied(ResourceType.TOPIC)
+        if not may_delete and name in ports.cluster.state.topics:
             raise denied(ResourceType.TOPIC)
         uuid = topic_id(ports.cluster, name)
         ports.cluster.delete_topic(name)

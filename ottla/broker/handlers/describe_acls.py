@@ -1,7 +1,7 @@
 """DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer the request is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Codes that Kafka does not have
-close the connection.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. The code UNKNOWN closes the
+connection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestCon
         describe()
     else:
         await in_thread(describe)
-    return DescribeAclsResponse(throttle_time_ms=0, error_code=0, error_message=None, resources=resources)
+    return DescribeAclsResponse(throttle_time_ms=0, error_code=0, error_message="", resources=resources)
 
 
 def _resources(acls: list[AclBinding]) -> list[DescribeAclsResource]:
