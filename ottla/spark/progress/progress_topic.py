@@ -69,7 +69,7 @@ def _text(name: str) -> str:
 
 
 class _Seen(msgspec.Struct):
-    """What was read of the partition: the next offset, committed records by key (None for tombstones), and the records of open
+    """The next offset to read, the committed records by key (None for tombstones), and the records of open
     transactions by producer id."""
 
     position: int = 0
