@@ -6,7 +6,7 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `checkpoint_writer`: writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and
   similar methods).
 - `checkpoints`: small text files next to the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata.
-- `log_cleaner`: compacts logs: chooses a log and the part to clean, and replaces segments with cleaned ones.
+- `log_cleaner`: compacts logs: chooses a log and the part to clean, and replaces segments with cleaned segments.
 - `compaction_rules`: decides which records compaction keeps (org.apache.kafka.storage.internals.log.Cleaner and
   CleanedTransactionMetadata).
 - `config`: the settings of one log, with the names and defaults of Kafka's topic configs (TopicConfig, LogConfig).

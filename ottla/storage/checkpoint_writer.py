@@ -1,6 +1,6 @@
 """Writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and similar methods).
 
-A log that is offline keeps its entries from the last stop. `LogDirectory` passes them in as its `LastStop`.
+A log that is offline keeps its entries from the last stop, which are in the `LastStop` argument.
 """
 
 from __future__ import annotations

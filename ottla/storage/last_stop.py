@@ -79,7 +79,7 @@ class LastStop:
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """A log without an entry begins with its log start offset as high watermark, until a leader sends a higher one."""
+        """A log without an entry begins with its log start offset as high watermark, until a leader sends a higher value."""
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}

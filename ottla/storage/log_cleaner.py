@@ -1,7 +1,4 @@
-"""Compacts logs: chooses a log and the part to clean, and replaces segments with cleaned ones.
-
-LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka. `storage.compaction_rules` decides which records stay.
-"""
+"""Compacts logs: chooses a log and the part to clean, and replaces segments with cleaned segments."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class Dirty(msgspec.Struct, frozen=True):
 
 
 class Cleaned(msgspec.Struct):
-    """The result of a cleaning: the size of the cleaned segments before and after."""
+    """The result of a cleaning: the total size of the cleaned segments before and after it."""
 
     bytes_before: int = 0
     bytes_after: int = 0

@@ -54,7 +54,7 @@ class LogDirectory:
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
-        # New logs while the checkpoints still have the offsets of deleted logs with the same names.
+        # New logs whose names the checkpoints still have, with offsets of deleted logs.
         self._misnamed: list[Log] = []
         self.trash, self.strays = Trash(fs), StrayDirectories(fs, path)
         # Logs that this process has deleted and that the checkpoints may still contain.
@@ -300,7 +300,8 @@ class LogDirectory:
         self.checkpoints.write_high_watermarks(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
-        """Raise a log's start offset, first in the checkpoint, whose path it returns. Raises OSError with nothing changed."""
+        """Raise a log's start offset, first in the checkpoint. Returns the checkpoint's path. Changes nothing if it raises
+        OSError."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path

@@ -195,8 +195,8 @@ class ProducerState:
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
         """Raise `KafkaError` if a data batch may not be appended.
 
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a batch outside the producer's open
-        transaction. ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.
+        The codes are INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, and INVALID_TXN_STATE for a batch outside a transaction.
+        ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.
         """
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)
@@ -220,7 +220,7 @@ class ProducerState:
             )
 
     def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
-        """Remember that a batch failed verification: no later batch may be appended before the producer sends this one again.
+        """Remember that a batch failed verification: no later batch may be appended before the producer sends this batch again.
 
         See KAFKA-14359 and VerificationStateEntry.
         """
@@ -315,7 +315,8 @@ class ProducerState:
     # housekeeping
 
     async def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
-        """Remove producers that were idle for ``expiration_ms`` and have no open transaction. A step checks ``at_once`` of them."""
+        """Remove producers that were idle for ``expiration_ms`` and have no open transaction. Each step checks ``at_once``
+        producers."""
         limit_ms = now_ms - expiration_ms
         entries, rounds = self.entries, self._rounds
         left = len(rounds)
@@ -336,7 +337,7 @@ class ProducerState:
         return any(now_ms - self.entries[p].last_timestamp_ms > limit_ms for p in self.open_txns)
 
     def drop_open_before(self, log_start_offset: int) -> None:
-        """Move the first offset of open transactions that began before the new log start to it (rule STO-24, docs/rules.md)."""
+        """Let open transactions that began before the new log start begin at the log start (rule STO-24, docs/rules.md)."""
         for producer_id, first in list(self.open_txns.items()):
             if first < log_start_offset:
                 self.open_txns[producer_id] = log_start_offset

@@ -329,7 +329,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
 async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> list[Record]:
     """The next records of a batch, decoded; empty at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
 
-    A record larger than ``max_record_bytes`` is returned alone, as its placeholder; `RecordStream.large_bytes` is then its size.
+    A record larger than ``max_record_bytes`` is returned alone, as a placeholder; `RecordStream.large_bytes` is then its size.
     """
     try:
         records, count = await stream.next_whole()

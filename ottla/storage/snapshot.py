@@ -27,7 +27,7 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
 MAX_WHOLE_PRODUCERS = 10_000
-"""Maximum number of producers for which a snapshot has all remembered batches and not only the last one. The producers that wrote
+"""Maximum number of producers for which a snapshot has all remembered batches and not only the last batch. The producers that wrote
 most recently are chosen, because a producer that has been idle for a long time does not retry."""
 
 
@@ -90,12 +90,12 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
 
 
 def max_size_bytes(offset: int) -> int:
-    """The largest possible size of a snapshot at an offset: each entry is for a batch or a marker at a lower offset of its own."""
+    """The largest possible size of a snapshot at an offset: each entry belongs to a different batch or marker at a lower offset."""
     return _HEAD.size + offset * _ENTRY.size
 
 
 def read(fs: Filesystem, directory: str, offset: int) -> list[ProducerEntry] | None:
-    """The producers in the snapshot at an offset; None if it is not sound.
+    """The producers in the snapshot at an offset; None if the snapshot is not sound.
 
     A file above the possible size is not read, because it may take any amount of memory.
     """
