@@ -11,13 +11,13 @@
 - `copying`: copies a partition's files from one data directory to another.
 - `directory_audit`: ``ottla audit``: reads every batch of a data directory, and compares every decision with every partition.
 - `graduation`: converts a data directory for Apache Kafka: partitions unchanged, and the metadata as a KRaft bootstrap snapshot.
-- `grown_metadata`: creates the metadata of that cluster.
+- `grown_metadata`: creates the metadata of the cluster that ``ottla cluster grow`` makes from one broker.
 - `guards`: checks of a directory before an operation: no broker has it open, and its logs are regular files.
 - `kafka_metadata`: reads the cluster's metadata in a directory, Apache Kafka's or ottla's: the newest snapshot, then the later log
   (KIP-630).
-- `log_ends`: the offsets up to which the logs of a directory are durable. Damage below them is corruption, not an incomplete last
+- `log_ends`: the offsets up to which the logs of a directory are durable. Damage below these offsets is not an incomplete last
   write.
-- `metadata_log`: the cluster's metadata log in a data directory: its settings, the feature levels of a new one, and its replay.
+- `metadata_log`: the cluster's metadata log in a data directory: its settings, the feature levels of a new log, and its replay.
 - `new_directory`: creates a directory atomically.
 - `own_metadata`: reads the metadata of a directory whose broker is its own controller.
 - `partition_directories`: the partition directories of a cluster's brokers, and topics rebuilt from them.

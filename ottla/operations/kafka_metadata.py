@@ -98,7 +98,7 @@ def _newest_first(names: Iterable[str]) -> list[tuple[tuple[int, int], str]]:
 
 
 def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
-    """Read the bootstrap snapshot into ``state``. Returns whether there is one with records. Raises `DirectoryError`."""
+    """Read the bootstrap snapshot into ``state``. Returns whether it exists and has records. Raises `DirectoryError`."""
     if fs.is_dir(path) is None:
         return False
     try:

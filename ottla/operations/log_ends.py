@@ -1,6 +1,6 @@
 """The durable ends of a directory's logs: damage below them is not a torn end.
 
-Recovery uses the same rule (`storage.recovery`). Apache Kafka does not have it, and truncates a log at the first batch that it
+Recovery uses the same rule (`storage.recovery`). Apache Kafka has no such rule, and truncates a log at the first batch that it
 cannot read. So a directory with such damage can neither be graduated nor adopted before it was repaired.
 """
 

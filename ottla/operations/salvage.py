@@ -6,7 +6,7 @@ Discarding keeps every complete batch, also after the damage. An empty batch rep
 ottla, Apache Kafka and their clients can read on. The markers of aborted transactions are written again: without them a client
 would treat later records of the same producers as aborted.
 
-The indexes of a changed segment are removed. The next start rebuilds them, because only it knows the producers.
+The indexes of a changed segment are removed. The next start rebuilds them, because only a start knows the producers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches, whole_batches
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Suffix of a temporary file. The next start removes one that a kill has left."""
+"""Suffix of a temporary file. The next start removes such a file that a kill has left."""
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _UNKNOWN_TIMESTAMP = -1
 
@@ -68,7 +68,7 @@ class DamagedSegment:
 
 
 def examine(fs: Filesystem, directory: str, chosen: set[TopicPartition], on_read: OnRead = lambda _: None) -> list[DamagedSegment]:
-    """Read every batch of the chosen logs, or of all if none is chosen. Raises `DirectoryError` and OSError.
+    """Read every batch of the chosen logs, or of all logs if none is chosen. Raises `DirectoryError` and OSError.
 
     Bytes at the end of a log that a start after a crash truncates are not damage.
     """
@@ -95,8 +95,8 @@ def _of_log(
 
 
 def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict[int, int]) -> list[Hole]:
-    """Return the holes of a segment. ``following`` is the base offset of the next segment, None for the last one. ``known_end`` is
-    an offset up to which the disk had the log. ``epochs`` collects the producers' newest epochs."""
+    """Return the holes of a segment. ``following`` is the base offset of the next segment, None for the last segment. ``known_end``
+    is an offset up to which the log was synced. ``epochs`` collects the producers' newest epochs."""
     file, holes = segment.log, list[Hole]()
     position, expected = 0, segment.base_offset
     while True:
@@ -123,8 +123,8 @@ def _sound_part(
 ) -> tuple[int, int, str | None]:
     """Find the end of the valid batches from a file position on: position, offset, and the error there; None at the file's end.
 
-    No CRC covers the offsets of a batch. So if a batch leaves a gap, and the next one has the offsets that would follow without the
-    gap, the first of the two is the damaged one.
+    No CRC covers the offsets of a batch. So if a batch begins after a gap, and the offsets of the next batch would follow without
+    the gap, the batch after the gap is damaged.
     """
     gap: tuple[int, int, BatchHeader] | None = None
     sound = SoundBatches(file, expected, position, limit=following)
@@ -163,7 +163,7 @@ def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
             position = hole.end
         _copy(reading, writing, position, reading.size)
         writing.sync()
-    # A start rebuilds missing indexes. The old ones would be wrong, so they are removed first.
+    # A start rebuilds missing indexes. The old indexes would be wrong, so they are removed first.
     for suffix in _SUFFIXES:
         fs.unlink(f"{partition}/{file_name(damaged.base_offset, suffix)}")
     sync_names(fs, partition)
@@ -187,7 +187,7 @@ Filler = tuple[int, int, int | None]
 
 
 def _fillers(hole: Hole, known_end: int, aborted: list[AbortedTxn]) -> Iterator[Filler]:
-    """Yield the batches that replace a hole. None has offsets on both sides of ``known_end``, because a start would treat that as
+    """Yield the batches that replace a hole. No batch has offsets on both sides of ``known_end``: a start would treat that as
     damage."""
     at = hole.first_offset
     ends = {entry.last_offset: entry.producer_id for entry in aborted}

@@ -1,4 +1,4 @@
-"""Brokers, clock, clients, network and disks in one process, driven by a seed. For tests and tools; nothing else imports it.
+"""Brokers, clock, clients, network and disks in one process, driven by a seed. Only tests and tools import this package.
 
 - `broker`: a broker without sockets, disk or real clock: requests are passed as bytes, and time only passes when a test advances
   it.
@@ -12,7 +12,7 @@
 - `disk`: the disk of a simulated broker.
 - `env`: the environment of a simulated broker: simulated time, the given files, randomness from a seed, and no sockets.
 - `faults`: carries out the faults of a plan in its world.
-- `faulty_filesystem`: files in memory, on a disk that fails single operations, or all operations until a test stops this.
+- `faulty_filesystem`: files in memory, on a disk that fails single operations or, until a test ends the fault, all operations.
 - `history`: the attempts of clients and their responses, for `simulation.checker`.
 - `judging`: plays a plan and judges it: compares the history with the final state that clients and the files show.
 - `links`: a network driven by a seed: delays, split writes, cuts of one or both directions, machines without power.

@@ -21,7 +21,7 @@ Shown = dict[TopicPartition, list[tuple[int, str]]]
 
 @dataclass(slots=True)
 class Stored:
-    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data. ``values`` are those of its records."""
+    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data. ``values`` are the records' values."""
 
     base_offset: int
     next_offset: int
@@ -61,7 +61,7 @@ def check(history: History, seen: Observation) -> list[str]:
 
 
 def outcomes(history: History, seen: Observation) -> Counter[str]:
-    """Count transactions: those with a successful commit response, those without a commit request, and unknown ones by their real
+    """Count transactions by outcome: committed (a successful response), aborted (no commit request), or unknown, with the real
     outcome."""
     visible = {value for records in seen.committed.values() for _, value in records}
     counted: Counter[str] = Counter()
@@ -285,7 +285,7 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
-    """Check that no record that a consumer reads disappears: each one must be the next record of the final log.
+    """Check that no record that a consumer reads disappears: it must read consecutive records of the final log.
 
     A consumer may restart at the first record, if its group has lost the position.
     """
@@ -306,7 +306,7 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 
 
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a log starts at the highest confirmed deletion, or a later requested one, or at 0 without a deletion."""
+    """Check that a log starts at the highest confirmed deletion, or at a later requested deletion, or at 0 without a deletion."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
     told: dict[TopicPartition, int] = {}
     for deletion in history.deletions:

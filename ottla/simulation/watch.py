@@ -30,9 +30,9 @@ def _identity(metadata: TxnMetadata) -> Identity:
 class Watch:
     """Checks that the identity of a transactional id never decreases, and that a decision never changes, even over crashes.
 
-    A power cut may remove states that no client has seen. So after one, only identities in responses to clients are compared;
-    decisions in responses are compared at the end (`simulation.checker`). With several brokers the same applies to committed states
-    (`simulation.replicas`), because states that are only in a coordinator's memory may be lost.
+    A power cut may remove states that no client has seen. So after a power cut, only identities in responses to clients are
+    compared; decisions in responses are compared at the end (`simulation.checker`). With several brokers the same applies to
+    committed states (`simulation.replicas`), because states that are only in a coordinator's memory may be lost.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:

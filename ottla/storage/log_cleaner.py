@@ -1,4 +1,5 @@
-"""Compacts logs: chooses a log and the part to clean, and replaces segments with cleaned segments."""
+"""Compacts logs (LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka): chooses a log and the part to clean, and
+replaces segments with cleaned segments. `storage.compaction_rules` decides which records stay."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Actor:
     # writers
 
     def write(self) -> Steps[None]:
-        """Write transactions one after the other. After an error that is fatal for a producer, continue with a new one."""
+        """Write transactions one after the other. After an error that is fatal for a producer, continue with a new producer."""
         while not self._is_done() and self.setting.budget > 0:
             try:
                 if self._producer is None:
@@ -204,7 +204,7 @@ class Actor:
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
-            # Batches that were given up may still arrive at the broker, so they must find a newer epoch.
+            # Batches that were given up may still arrive at the broker. A newer epoch fences them.
             self.client.note("another epoch after batches that were given up")
             yield from producer.initialise(again=True)
             self._note_session(producer)
@@ -212,7 +212,7 @@ class Actor:
             yield from self._rewind()
 
     def _batches(self, producer: SimulatedProducer, records: list[WrittenRecord]) -> list[Batch]:
-        """Return the records of each partition in one batch, or in several that are sent one after the other."""
+        """Return the records of each partition in one batch, or in several batches that are sent one after the other."""
         batches = []
         for where, mine in placed(records).items():
             at = 0

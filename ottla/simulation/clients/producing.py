@@ -48,7 +48,7 @@ class Abortable(Exception):
 
 
 class Fatal(Exception):
-    """The producer cannot continue. The application needs a new one."""
+    """The producer cannot continue. The application needs a new producer."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def _raise_for(codes: Sequence[int]) -> None:
 
 
 class SimulatedProducer:
-    """A transactional producer, or an idempotent one if ``transactional_id`` is None."""
+    """A transactional producer, or an idempotent producer if ``transactional_id`` is None."""
 
     def __init__(self, client: Client, transactional_id: str | None, timeout_ms: int) -> None:
         self._client = client
@@ -244,7 +244,7 @@ class SimulatedProducer:
     # transactions
 
     def add_partitions(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Add partitions to the transaction. With transaction version 2 the first batch of a partition does so instead."""
+        """Add partitions to the transaction. With transaction version 2 the first batch of a partition adds it instead."""
         if self.is_v2:
             return
         topics: dict[str, list[int]] = {}
@@ -326,8 +326,8 @@ class SimulatedProducer:
 
 
 def _waves(batches: list[Batch]) -> list[list[Batch]]:
-    """Group the batches into requests. A request has one batch of a partition, so first come the first batches, then the second
-    ones."""
+    """Group the batches into requests. A request has at most one batch of a partition, so the first request has each partition's
+    first batch, and so on."""
     waves: list[list[Batch]] = []
     counts: dict[TopicPartition, int] = {}
     for batch in batches:
