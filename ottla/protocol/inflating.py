@@ -1,6 +1,6 @@
 """Inflates the payload of a record batch piece by piece, with bounded time and memory for each piece.
 
-C code inflates each piece and releases the GIL, so a worker thread may do it.
+C code that releases the GIL inflates each piece, so a worker thread may run it.
 
 Accepts the same payloads as the Java readers of Apache Kafka's broker and consumers: several zstd frames, several gzip members
 (`gzip_members`), several xerial streams, but only one lz4 frame (`lz4_frames`). Bytes after the end of gzip and lz4 data are
@@ -45,7 +45,7 @@ _XERIAL_MAGIC_NUMBER = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
 """The first four bytes of xerial's header, read as the size of a block."""
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_LEAST_VERSION = 1
-"""The lowest version that a header after the first one may have."""
+"""The lowest version that a header after the first header may have."""
 _BLOCK = Struct(">i")
 
 

@@ -65,7 +65,7 @@ def _descriptor_end(flags: int) -> int:
 
 
 def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
-    """Yield the blocks of a frame from the first one at ``at``, each with its size and checksum; the last is the end mark.
+    """Yield the blocks of a frame, from the first block at ``at`` to the end mark, each with its size and checksum.
 
     As in Java, a block without content also ends the frame. Raises ValueError for a frame that is cut off.
     """

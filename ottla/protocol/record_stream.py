@@ -267,7 +267,8 @@ class RecordStream:
                 return b"", 0
 
     def _records_within_limit(self, count: int) -> tuple[int, int]:
-        """Of ``count`` whole records, take those before the first that is too large: the position after them, and their number.
+        """Of ``count`` whole records, count the records before the first record that is too large. Returns the position after them,
+        too.
 
         Raises `RecordTooLarge` if the first record is too large.
         """

@@ -197,7 +197,7 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
 
 
 def correct_timestamps(batch: bytearray | memoryview, max_timestamp_ms: int) -> BatchHeader:
-    """Set the header's timestamp type to CreateTime and its largest timestamp to that of the records, and renew the CRC.
+    """Set the header's timestamp type to CreateTime, and its largest timestamp to the records' largest, and renew the CRC.
 
     Returns the new header.
     """
@@ -292,7 +292,8 @@ def build_batch(
 def build_batch_within(
     records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]], timestamp_ms: int, size_bytes: int
 ) -> tuple[bytearray, int]:
-    """Build a batch of at least one and at most ``size_bytes`` of (key, value, headers) records; also returns their number."""
+    """Build a batch of as many (key, value, headers) records as fit into ``size_bytes``, at least one. Also returns their
+    number."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

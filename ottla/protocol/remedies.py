@@ -35,12 +35,12 @@ RETRIABLE: Final = frozenset(
 )
 """Temporary errors: leaders and coordinators move, or are still loading. The client sends the same request again.
 
-Some retriable errors of Kafka are left out: those that a wrong name causes as well (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID),
-those about fetch and share sessions, and CORRUPT_MESSAGE, because TCP delivers the same bytes again.
+Some retriable errors of Kafka are left out: errors that a wrong name also causes (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID),
+errors of fetch and share sessions, and CORRUPT_MESSAGE, because TCP delivers the same bytes again.
 """
 
 ABORTABLE: Final = frozenset({Code.TRANSACTION_ABORTABLE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""The client must abort the transaction (KIP-890), and may write the same records in the next one."""
+"""The client must abort the transaction (KIP-890), and may write the same records in the next transaction."""
 
 FENCED: Final = frozenset(
     {

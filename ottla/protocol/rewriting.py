@@ -1,8 +1,8 @@
 """Rewrites a batch without some of its records, for compaction (MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader).
 
 The records that stay keep their bytes: their offsets and timestamps are deltas to base offset and base timestamp, and the batch
-keeps its base offset, last offset, sequence and producer. Only a delete horizon changes them: it replaces the base timestamp, so
-the timestamp deltas are rewritten.
+keeps its base offset, last offset, sequence and producer. Only a delete horizon changes the records: it replaces the base
+timestamp, so the timestamp deltas are rewritten.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _OWN_NAMES = {"buf", "flex", "m", "pos", "put", "version"}
 
 @dataclass(slots=True)
 class MessageShape:
-    """A struct to emit: its class name, its fields, and the section whose versions it has."""
+    """A struct to emit: its class name, its fields, and the section of the schema that has its versions."""
 
     name: str
     fields: list[Field]
@@ -24,7 +24,7 @@ class MessageShape:
 
 
 class Emitter:
-    """Writes one module, whose text `source` returns."""
+    """Generates the source text of one module."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -369,7 +369,8 @@ class Emitter:
                 guard = "" if item.high >= shape.section.high else guard
             out.append(f"{indent}if {guard + ' and ' if guard else ''}{test}:")
             if item.type in FIXED and not item.array:
-                # Tag, size and value are packed at once. A tag below 128 and such a size take one byte each.
+                # Tag, size and value are packed at once. A tag below 128 takes one byte, and so does the size of a field of fixed
+                # width.
                 assert item.tag is not None and item.tag < 128, item.name
                 fmt = FIXED[item.type]
                 self.formats.add(f"BB{fmt}")
