@@ -25,8 +25,8 @@ Waiter = Callable[[Any], None]
 class Effect(msgspec.Struct, frozen=True):
     """A consequence of a decision besides its records, as a value. Each kind of effect is a subclass that only adds fields.
 
-    Effects that change a coordinator's in-memory state are carried out by its own ``apply``. All others, such as `AnswerMember`,
-    are carried out by the broker.
+    A coordinator's ``apply`` carries out effects that change its in-memory state. The broker carries out all other effects, such as
+    `AnswerMember`.
     """
 
 

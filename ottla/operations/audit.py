@@ -5,9 +5,9 @@ With ``durability=process`` a power cut may remove the end of one file and not o
 crash has read anyway.
 
 A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with its epoch. Other
-producers end many transactions at one epoch. Then a marker belongs to the decision between whose Prepare and Complete records it
-was written, and each marker to one decision only. These times cannot be compared if the partition's leader and the coordinator had
-different clocks, which the epochs of version 2 reveal, or if the clock was set back. Then markers are only counted.
+producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the decision's Prepare
+and Complete records. Each marker belongs to one decision only. These times cannot be compared if the partition's leader and the
+coordinator had different clocks, which the epochs of version 2 reveal, or if the clock was set back. Then markers are only counted.
 
 A partition *answers for* a decision if the marker, had it been written, would still be in its log: the log starts early enough. A
 partition *contradicts* a decision if it has a marker of the other outcome instead.

@@ -249,7 +249,7 @@ def _epochs(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, in
 
 
 def _highest_producer_id(fs: Filesystem, directory: str, on_read: OnRead) -> int:
-    """Return the highest producer id in any log that no client invented; -1 if there is none."""
+    """Return the highest producer id in any log, except ids that clients invented; -1 without ids."""
     highest = -1
     for (topic, _), path in _partitions(fs, directory):
         for offset in snapshot.offsets(fs, path):
@@ -273,7 +273,7 @@ def _ids_of_transactions(header: BatchHeader, raw: Buffer) -> Iterator[int]:
                 yield from map(as_allotted, ids)
 
 
-# moves
+# renames
 
 
 def _complete(fs: Filesystem, directory: str) -> None:

@@ -29,7 +29,7 @@ DEFAULT_FEATURES = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""The feature levels of a new directory: those of Apache Kafka 4.4 (4.4-IV2)."""
+"""The feature levels of a new directory, as in Apache Kafka 4.4 (4.4-IV2)."""
 
 
 METADATA_4_4 = 31

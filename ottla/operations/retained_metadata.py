@@ -33,7 +33,7 @@ class KeptEntries:
         return kinds | {words: [name for of, name in self.configs if of == kind] for kind, words in CONFIGURED.items()}
 
     def counts(self) -> str:
-        """Format the number of entries of each kind; empty if there are none."""
+        """Format the number of entries of each kind; empty without entries."""
         return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
 
 

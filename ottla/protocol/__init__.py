@@ -7,7 +7,7 @@ The package is pure: it uses no clock, socket or file.
   snappy.
 - `errors`: Kafka's error codes, and the two exceptions of this package.
 - `gzip_members`: inflates the members of a gzip payload, as Java does (GZIPInputStream).
-- `header_keys`: replaces header keys that are not UTF-8, on which aiokafka's C codec fails.
+- `header_keys`: replaces header keys that are not UTF-8, because aiokafka's C codec fails on them.
 - `inflating`: inflates the payload of a record batch piece by piece, with bounded time and memory for each piece.
 - `internal_topics`: names of the logs in which a cluster stores its own state (org.apache.kafka.common.internals.Topic).
 - `java_hash`: Java's hash of a string, by which Kafka assigns a group id or a transactional id to a partition of its coordinator's

@@ -113,7 +113,7 @@ def memory_bytes(payload: memoryview, compression: int) -> int:
 
 
 def _zstd_window_bytes(payload: memoryview) -> int:
-    """Size in bytes of the largest window that a zstd frame declares. Skippable frames have none."""
+    """Size in bytes of the largest window that a zstd frame declares. Skippable frames have no window."""
     from ottla.protocol.zstd import zstd
 
     at = largest = 0

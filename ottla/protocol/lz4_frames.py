@@ -1,8 +1,8 @@
 """The header of an lz4 frame, as Java reads it (Lz4BlockInputStream).
 
-Java's reader accepts less than the format allows: the blocks must be independent, and dictionaries are not supported. It is also
-more lenient: it checks neither the content's size nor its checksum, and ignores bytes after the frame, so that a second frame is
-not read. Apache Kafka's broker and its Java consumers share this reader.
+Java's reader accepts less than the format allows: the blocks must be independent, and dictionaries are not supported. The reader is
+also more lenient: it checks neither the content's size nor its checksum, and ignores bytes after the frame, so that a second frame
+is not read. Apache Kafka's broker and its Java consumers share this reader.
 """
 
 from __future__ import annotations

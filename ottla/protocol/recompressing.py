@@ -31,7 +31,7 @@ _ZSTD_STATES = ((9, 8 << 20, 4), (19, 32 << 20, 8), (22, _ZSTD_MAX_STATE_BYTES, 
 
 
 class Target(NamedTuple):
-    """A compression by its number in a batch's attributes, and its level; None if the compression has no levels."""
+    """``compression`` is the number in a batch's attributes. ``level`` is None if the compression has no levels."""
 
     compression: int
     level: int | None

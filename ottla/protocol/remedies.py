@@ -1,4 +1,5 @@
-"""Classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`. A code in none of the sets is final.
+"""Classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`. A client does not retry after a code that is
+in none of the sets.
 
 Kafka classifies them by the exception classes of its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
 """

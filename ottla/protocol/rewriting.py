@@ -113,7 +113,7 @@ class RewrittenBatch:
         self._payload.add(waiting)
 
     def batch(self, record_count: int, max_timestamp_delta_ms: int) -> bytes:
-        """The finished batch. Base offset, last offset, sequence and producer are those of the original batch."""
+        """The finished batch, with base offset, last offset, sequence and producer of the original batch."""
         header, horizon_ms = self._header, self._horizon_ms
         self.compress()
         max_timestamp_ms = header.max_timestamp_ms

@@ -81,7 +81,7 @@ def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> 
         return [record.timestamp for offset, record in records if record.offset == offset]
     except UnicodeDecodeError:
         raise
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise malformed(str(error)) from error
 
 

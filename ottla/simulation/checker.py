@@ -186,8 +186,8 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
 
 
 def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]:
-    """Check that each committed input record below a group's committed offset has one visible output, and other records have
-    none."""
+    """Check that each committed input record below a group's committed offset has one visible output, and other records have no
+    output."""
     places = _committed_places(seen)
     made: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
     for attempt in history.attempts:
@@ -272,7 +272,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
-    """Return the outcomes of transactional batches, by index in ``batches``. Batches of open transactions have none."""
+    """Return the outcomes of transactional batches, by index in ``batches``. Batches of open transactions have no outcome."""
     opened: dict[int, list[int]] = defaultdict(list)
     outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):

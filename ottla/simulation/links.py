@@ -120,7 +120,7 @@ class Links:
         self._holding[channel] = None
 
     def release(self) -> None:
-        """Deliver all held data. It is held again if a cut remains."""
+        """Deliver all held data. Data is held again if a cut remains."""
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()

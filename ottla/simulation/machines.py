@@ -105,7 +105,7 @@ class Machines:
         return node
 
     def in_sync(self, where: TopicPartition) -> Sequence[int]:
-        """Return the brokers that the controller counts as in sync with a partition, or none while it is down."""
+        """Return a partition's in-sync brokers by the controller, or no brokers while the controller is down."""
         server = None if self.controller is None else self.controller.server
         topic = None if server is None or self.controller is None else server.controller.state.topics.get(where[0])
         return () if topic is None else topic.partitions[where[1]].isr

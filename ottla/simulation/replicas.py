@@ -34,8 +34,8 @@ class _Partition:
 
 
 class ReplicaChecker:
-    """Checks that an epoch has at most one leader, which has all committed records, and that high watermarks never decrease and
-    logs are equal below them.
+    """Checks that an epoch has at most one leader, which has all committed records, that high watermarks never decrease, and that
+    logs are equal below the high watermark.
 
     Committed records must be on the required number of in-sync brokers. Each replica must know the leader epochs of its batches,
     and agree with `CommittedTransactions` about transactions.

@@ -36,7 +36,8 @@ class Watch:
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
-        """``acknowledged``: the newest identity of each transactional id in a response to a client. It grows during the run."""
+        """``acknowledged``: the newest identity of each transactional id in a response to a client. The mapping grows during the
+        run."""
         self._finding = finding
         self._reached = reached
         self._acknowledged = acknowledged

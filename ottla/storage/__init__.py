@@ -1,6 +1,6 @@
 """Apache Kafka's on-disk format: the log of each partition, and the files that are derived from logs.
 
-The package reads and writes files only, and does so through one `Filesystem`.
+The package only reads and writes files, through one `Filesystem`.
 
 - `background_sync`: syncs closed segments and moves recovery points, so that a start after a crash need not read those segments.
 - `checkpoint_writer`: writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and

@@ -31,7 +31,7 @@ def _lines(raw: bytes | None) -> list[str] | None:
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
     """``(topic, partition) -> offset`` of an offset checkpoint; empty if the file is missing or damaged.
 
-    Do not write the result back with changes: a damaged file would be replaced by a sound one without the earlier entries. Use
+    Do not write the result back with changes: a damaged file would be replaced by a sound file without the earlier entries. Use
     `parse_offsets` for that, which reports damage.
     """
     return parse_offsets(fs.read_file(path)) or {}

@@ -18,7 +18,7 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 KRAFT_FILE = "quorum-state"
 """A file in the directory of the metadata log that only Apache Kafka writes."""
 CONTROLLER_DIRECTORY = "controller"
-"""The directory of the controller in a cluster's directory, next to those of its brokers (``ottla serve --brokers``)."""
+"""The directory of the controller in a cluster's directory, next to the brokers' directories (``ottla serve --brokers``)."""
 NOT_OURS = "another process has moved or removed the directory or its .lock"
 """The reason that a broker logs when it stops using a directory that it had locked."""
 
@@ -36,7 +36,7 @@ class DirectoryIdentity(msgspec.Struct):
 
     @property
     def directory_uuid(self) -> bytes:
-        """The directory id as 16 bytes; `NO_UUID` if the file has no directory id, or one that is not a UUID."""
+        """The directory id as 16 bytes; `NO_UUID` if the file's directory id is missing or not a UUID."""
         try:
             return parse_uuid(self.directory_id)
         except ValueError:

@@ -42,7 +42,7 @@ def clean_file(broker_epoch: int) -> bytes:
 
 
 def _epoch_in(content: bytes) -> int:
-    """The broker epoch in a clean-shutdown file; -1 if it has none, like the empty files of Kafka before 3.7."""
+    """The broker epoch in a clean-shutdown file; -1 without an epoch, as in the empty files of Kafka before 3.7."""
     named = _BROKER_EPOCH.search(content)
     return UNKNOWN_EPOCH if named is None else int(named[1])
 

@@ -314,7 +314,7 @@ class Log:
                 if offset not in wanted:
                     self.fs.unlink(snapshot.path_of(self.directory, offset))
 
-    # removing
+    # removing and replacing segments
 
     def segment_at(self, offset: int) -> int:
         """Index in `segments` of the segment that contains ``offset``; 0 for an offset before the first segment."""

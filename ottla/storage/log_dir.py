@@ -119,7 +119,7 @@ class LogDirectory:
     def is_ours(self) -> bool:
         """Whether the lock still protects the directory.
 
-        If not, the directory was moved or replaced: writes would be lost, or mixed with those of another broker.
+        If not, the directory was moved or replaced: writes would be lost, or mixed with another broker's writes.
         """
         return self.fs.holds(self.lock, f"{self.path}/{LOCK_FILE}")
 

@@ -167,7 +167,7 @@ class ProducerState:
             return offset
         return None
 
-    # data
+    # batches
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The stored batch that ``header`` repeats; None if the batch is not a retry of one of the last five."""

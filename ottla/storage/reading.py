@@ -250,7 +250,7 @@ async def _first_at(
         raise
     except KafkaError as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
@@ -338,7 +338,7 @@ async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_byt
         elif not count and stream.large_bytes:
             records, count = (await _whole(stream)), 1
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in (await _decoded(header, records, count))]
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 

@@ -258,7 +258,7 @@ class Segment:
         with self._noting_damage():
             yield from headers(self.log, self.base_offset, position, LOOKUP_BYTES)
 
-    # start
+    # loading and recovery
 
     def load(self, index_interval_bytes: int) -> bool:
         """Read the indexes after a clean stop; False if they must be rebuilt. Checks only their last entries against the log."""
@@ -297,7 +297,7 @@ class Segment:
         return gap_bytes <= index_interval_bytes or gap_bytes < self.offset_index.least_gap_bytes()
 
     def recover(self, index_interval_bytes: int, known_end: int = 0, on_batch: OnBatch | None = None) -> Recovered:
-        """Check every batch up to the first bad one, and rebuild offset and time index in memory. Does not change the log.
+        """Check every batch up to the first bad batch, and rebuild offset and time index in memory. Does not change the log.
 
         The transaction index is empty afterwards; ``on_batch``, which is called with each sound batch, may fill it. ``known_end``
         is an earlier log end offset. A batch with offsets on both sides of ``known_end`` is bad, although its CRC is right: the CRC
@@ -352,7 +352,8 @@ class Segment:
     # truncation
 
     def cut_at(self, offset: int) -> tuple[int, int]:
-        """The file position that removes every batch with ``offset`` or a later one, and the end offset of the batches that stay.
+        """The file position at which to cut off every batch with ``offset`` or a later offset, and the end offset of the batches
+        that stay.
 
         Raises the errors of `position_of`.
         """
@@ -385,7 +386,7 @@ class Segment:
         if not position:
             self.created_ms, self.first_timestamp_ms = now_ms, -1
 
-    # end
+    # closing and renaming
 
     def files(self) -> list[File]:
         return [self.log, self.offset_index.file, self.time_index.file, self.txn_index.file]

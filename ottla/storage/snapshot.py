@@ -3,8 +3,8 @@
 Apache Kafka writes one entry for each producer, with the producer's last batch. ottla also writes entries for the batches before
 the last, oldest first. The reason: a client may have five batches in flight, and after a broker's restart it retries all batches
 that were stored but not acknowledged. If the broker knows only the last batch, the first retry looks out of order. A Java producer
-without a transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: of
-several entries with one producer id it keeps the last.
+without a transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: Kafka
+keeps the last of several entries with one producer id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
 The broker never reads or removes them, so an operator has to be informed of them. A start finds them in the log directory, and
-`LogDirectory.set_aside` adds others. They do not change, so each is measured once.
+`LogDirectory.set_aside` adds new stray directories. Stray directories do not change, so each is measured once.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
     """Yield position and header of each batch of a segment from a file position. Reads windows, and skips large batches.
 
     Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each turn reads at least one
-    header, because a read returns all bytes that it is asked for, or raises.
+    header, because a read returns all requested bytes, or raises.
     """
     end, next_offset = file.size, base_offset
     while position < end:

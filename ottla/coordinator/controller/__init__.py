@@ -1,7 +1,7 @@
 """The decisions of a controller: registrations, placement, elections, in-sync replicas, reassignment. Pure, over `ClusterState`.
 
 - `directories`: assigns a broker's replicas to its log directories (ReplicationControlManager.handleAssignReplicasToDirs of Kafka).
-- `elections`: elects leaders, and builds every other change of a partition with one builder (PartitionChangeBuilder of Kafka).
+- `elections`: elects leaders, and builds the record of every change of a partition (PartitionChangeBuilder of Kafka).
 - `heartbeats`: broker sessions and the result of a heartbeat: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager of
   Kafka).
 - `in_sync`: changes of the in-sync replicas that a leader requests (AlterPartition; ReplicationControlManager.alterPartition of

@@ -1,4 +1,4 @@
-"""Elects leaders, and builds every other change of a partition with one builder (PartitionChangeBuilder of Kafka)."""
+"""Elects leaders, and builds the record of every change of a partition (PartitionChangeBuilder of Kafka)."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions are one object, which is checked once.
+            # Adjacent equal partitions share one object, which is checked once.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -339,7 +339,7 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Return leaderships to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
+    """Move leaderships back to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 

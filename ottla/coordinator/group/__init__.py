@@ -6,7 +6,7 @@ A `shard.GroupShard` is the state of one partition of ``__consumer_offsets``.
 - `deadlines`: finds the groups of a shard that have an expired deadline.
 - `epochs`: member and group epochs with a special meaning, in groups whose assignments the broker computes (KIP-848, KIP-932,
   KIP-1071).
-- `member_ids`: generates member ids for members without one, in Kafka's two formats, which tools and users recognise.
+- `member_ids`: generates member ids in Kafka's two formats, which tools and users recognise.
 - `migration`: converts groups with members to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
 - `named_topics`: limits how many topics members may subscribe to by name, because each change of a member walks over all of them.
 - `offsets`: committed and pending offsets (org.apache.kafka.coordinator.group.OffsetMetadataManager).
@@ -14,6 +14,6 @@ A `shard.GroupShard` is the state of one partition of ``__consumer_offsets``.
 - `requests`: requests, responses and configuration of classic groups and of offsets.
 - `shard`: one partition of ``__consumer_offsets``: its groups and their offsets (GroupCoordinatorShard of Kafka).
 - `subscriptions`: finds the topics that match a subscribed regular expression (SubscribedTopicRegex of KIP-848).
-- `topics`: the cluster's topics, as the group coordinator needs them.
+- `topics`: the interface of the group coordinator to the cluster's topics.
 - `view`: the interface of a group of any protocol for offsets, listings and deletions.
 """

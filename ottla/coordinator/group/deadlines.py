@@ -34,7 +34,7 @@ class Deadlines(Generic[G]):
     """Groups ordered by ``wake_ms``; groups with equal times keep the order in which they were added.
 
     An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. If a deadline moves into the future, the entry
-    stays, and the check at its time schedules the next one. So a heartbeat costs nothing here.
+    stays, and the check at its time schedules the next check. So a heartbeat costs nothing here.
     """
 
     __slots__ = ("_entries", "_groups", "_order")

@@ -1,4 +1,4 @@
-"""Generates member ids for members without one, in Kafka's two formats, which tools and users recognise."""
+"""Generates member ids in Kafka's two formats, which tools and users recognise."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 
 class MigrationPolicy(Enum):
-    """Which groups with members may be converted (group.consumer.migration.policy). The values are those of the config."""
+    """The groups with members that may be converted. The values are those of group.consumer.migration.policy."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"

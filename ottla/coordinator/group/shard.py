@@ -67,7 +67,7 @@ class GroupShard:
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
-        # The owner of each type of record.
+        # The groups that replay each type of record.
         self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
             **dict.fromkeys(CONSUMER_RECORDS.keys, self.consumers),
             **dict.fromkeys(STREAMS_RECORDS.keys, self.streams),

@@ -203,7 +203,8 @@ class ClusterState:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster is a single broker that is its own controller. It then does not register, and leads all partitions.
+        """Whether the cluster is a single broker that is its own controller. The broker then does not register, and leads all
+        partitions.
 
         False for a broker with a remote controller, even if no broker is registered.
         """

@@ -15,7 +15,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-"""The epoch of a follower that does not send one (before KIP-903). It is not compared."""
+"""The broker epoch of a follower that does not send it (before KIP-903). It is not compared."""
 ACKS_ALL = -1
 
 NO_FOLLOWERS: Mapping[int, Follower] = MappingProxyType({})

@@ -150,7 +150,7 @@ class TransactionShard:
     def verify_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Code]:
-        """Return NONE for each partition in the open transaction, and TRANSACTION_ABORTABLE for the others (KIP-890).
+        """Return NONE for each partition in the open transaction, and TRANSACTION_ABORTABLE for other partitions (KIP-890).
 
         Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for the whole request.
         """
@@ -208,8 +208,8 @@ class TransactionShard:
         if is_retry:
             if current.state is not outcome(commit):
                 # A client repeats only the same request. So if a repeated commit finds an aborted transaction, the coordinator
-                # aborted it before the first commit. Older request versions answer PRODUCER_FENCED then. ottla does so here too,
-                # because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
+                # aborted it before the first commit. Older request versions answer PRODUCER_FENCED then. ottla answers it for all
+                # versions, because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
         if asked != stored:
@@ -241,7 +241,7 @@ class TransactionShard:
         completed = transitions.completion(current, now_ms)
         return self._result(None, completed)
 
-    # time
+    # timeouts and expiration
 
     def timed_out(self, now_ms: int) -> list[str]:
         """Return the ids whose open transaction is older than its timeout."""

@@ -102,7 +102,7 @@ class Emitter:
             self.lines.append("    pass")
         self.lines.append("\n")
 
-    # shared
+    # helpers of readers and writers
 
     @staticmethod
     def _flex(section: Section) -> str | None:
@@ -127,7 +127,7 @@ class Emitter:
         return compact if flex == "" else f"({compact} if flex else {plain})"
 
     def _runs(self, shape: MessageShape) -> list[list[Field]]:
-        """Untagged fields; adjacent fields of fixed width with the same versions are grouped."""
+        """Return the untagged fields. Adjacent fields of fixed width with the same versions form one group."""
         runs: list[list[Field]] = []
         for item in shape.fields:
             if item.tag is not None:

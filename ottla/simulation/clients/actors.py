@@ -222,7 +222,7 @@ class Actor:
                 at += count
         return batches
 
-    # pipes
+    # actors that consume and produce
 
     def _rewind(self) -> Steps[None]:
         """Continue at the group's committed offsets. Transactions of the previous session are finished by now."""
@@ -262,7 +262,7 @@ class Actor:
                     watched[where].records += records
             yield self.rng.random() * 2 * PACE_MS
 
-    # admins
+    # actors that administer
 
     def administer(self) -> Steps[None]:
         """Delete existing records, and create topics."""
@@ -299,7 +299,7 @@ class Actor:
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)
 
-    # movers
+    # actors that move leaders
 
     def move(self) -> Steps[None]:
         """Change the preferred leader of partitions, and have it elected."""

@@ -296,7 +296,7 @@ class ClassicMembership:
         drop(group, [member_id], out)
         return Code.NONE
 
-    # time
+    # deadlines
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
         """Handle expired deadlines, group by group. Each result must be carried out before the next is requested.

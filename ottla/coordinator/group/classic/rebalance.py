@@ -18,7 +18,7 @@ Out = Result[None]
 
 
 def supersede_join(group: ClassicGroup, member_id: str, out: Out) -> None:
-    """Answer the parked JoinGroup of a member that joined again or was removed with UNKNOWN_MEMBER_ID."""
+    """Answer UNKNOWN_MEMBER_ID to the parked JoinGroup of a member that joined again or was removed."""
     waiter = group.join_waiters.pop(member_id, None)
     if waiter is not None:
         out.effects.append(AnswerMember(waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
@@ -80,7 +80,7 @@ def complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
     joined = group.join_waiters
     group.remove([m.member_id for m in group.members.values() if m.member_id not in joined and m.instance_id is None])
     if group.members and not group.elect_joined_leader():
-        # Only static members are left, and none has rejoined. They remain members until their sessions expire.
+        # Only static members are left, and no member has rejoined. They remain members until their sessions expire.
         group.set_rebalance_deadline(now_ms + group.rebalance_timeout_ms)
         return
     group.rebalance_deadline_ms = None

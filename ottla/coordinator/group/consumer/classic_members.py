@@ -123,9 +123,10 @@ def _by_id(partitions: Mapping[str, frozenset[int]], topics: GroupTopics) -> dic
 
 
 def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGroupMember:
-    """Convert the group to a classic one, because its last member of the consumer protocol rejoined with the classic protocol.
+    """Convert the group to a classic group, because its last member of the consumer protocol rejoined with the classic protocol.
 
-    If the target assignment is older than the group's epoch, the classic group rebalances, and the member's join counts for it.
+    If the target assignment is older than the group's epoch, the classic group rebalances, and this JoinGroup counts for the
+    rebalance.
     """
     group, member = cycle.group, cycle.member
     group_now = next_epoch(cycle, {}, out)

@@ -41,8 +41,7 @@ PROTOCOL = ModernProtocol(
 class ConsumerGroups:
     """All consumer groups of a shard. `replay` takes their records; `apply` makes the changes that are not logged.
 
-    ``new_id`` generates ids for members without one. ``downgrading`` decides whether a group becomes a classic one when members
-    leave.
+    ``new_id`` generates ids for new members. ``downgrading`` decides whether a group becomes a classic group when members leave.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class ConsumerGroups:
         finally:
             self._modern.deadlines.arm(group)
 
-    # time
+    # deadlines
 
     def _late(self, group: ConsumerGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
         if late:

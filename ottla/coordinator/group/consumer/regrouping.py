@@ -67,7 +67,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
     out.records += regex_records
     is_stale = group.is_stale and is_current
     has_new_subscription = member.topics(regexes) != before.topics(group.regexes)
-    # The classic protocol has no regular expressions, so a member that had one loses it, whichever topics it matched.
+    # The classic protocol has no regular expressions. So a member that changes to it loses its expression, whatever that matched.
     has_new_subscription |= member.classic is not None and member.topic_regex != before.topic_regex
     preferred = group.preferred_assignor(before, member) or default
     changes = has_new_subscription or preferred != (group.preferred_assignor() or default)

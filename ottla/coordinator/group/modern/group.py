@@ -101,7 +101,7 @@ def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], memb
     return members, targets
 
 
-# time
+# deadlines
 
 
 def note_due(group: TimedGroup, deadline_ms: int) -> None:

@@ -75,7 +75,7 @@ class ModernGroups(Generic[G]):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"{name} {group_id} not found.")
         return group
 
-    # time
+    # deadlines
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
         """Fence late members: of each group as many as fit into a batch, and the rest at the next tick.

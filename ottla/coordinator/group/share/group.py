@@ -168,7 +168,7 @@ class ShareGroup(msgspec.Struct):
             if self.subscribers[name] <= 0:
                 del self.subscribers[name]
 
-    # time
+    # deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

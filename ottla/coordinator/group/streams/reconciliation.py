@@ -156,7 +156,7 @@ class _Step:
         self._revoking_warmup -= self._target_active
 
     def _with_epochs(self, active: set[TaskId], standby: set[TaskId], warmup: set[TaskId]) -> AssignedTasks:
-        """Return tasks with the assignment epochs of the active ones, which the member already has."""
+        """Return tasks with the assignment epochs of the active tasks, which the member already has."""
         epochs: dict[str, dict[int, int]] = {}
         for task in active:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]
