@@ -17,8 +17,7 @@ MAX_UNICODE_CLASSES = 50
 MAX_COMPILED_BYTES = 1 << 19
 """Maximum memory of one compiled expression, with the states that matching adds."""
 MAX_STATES = 8_000
-"""Maximum number of states after repetitions are expanded. With this many states, matching a name of 249 characters takes at most
-about 15 ms."""
+"""Maximum number of states after repetitions are expanded. With so many states, matching 249 characters takes up to 15 ms."""
 COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 

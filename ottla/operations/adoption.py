@@ -153,8 +153,7 @@ def _leader_epochs(topic: Topic) -> list[int]:
 
 
 def _directories(fs: Filesystem, source: str, notes: list[str], new_name: str | None) -> dict[TopicPartition, str]:
-    """Return each partition's directory. ``source`` may be such a directory itself. Links are not followed but added to
-    ``notes``."""
+    """Return each partition's directory. ``source`` may be one partition's directory. Links are only added to ``notes``."""
     own = partition_of_source(source)
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
@@ -212,8 +211,8 @@ def _topics_without_directories(
 def _partition(
     fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
 ) -> tuple[PartitionDirectory, int]:
-    """Read all batches of a partition. Returns the partition and its highest producer id. Adds to ``notes`` the bytes that a start
-    will truncate."""
+    """Read all batches of a partition. Returns the partition and its highest producer id. Notes bytes that a start will
+    truncate."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
     for name in logs:

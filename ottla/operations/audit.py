@@ -39,8 +39,7 @@ ANY_TIME = (-1, 1 << 62)
 
 
 class TornTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is torn in one partition, with the reason. ``transactional_id`` is None if no coordinator knows the
-    producer."""
+    """A transaction that is torn in one partition, and why. ``transactional_id`` is None if no coordinator knows the producer."""
 
     topic: str
     partition: int
@@ -54,18 +53,14 @@ class TornTransaction(msgspec.Struct, frozen=True):
 
 
 class _MarkerCursor(msgspec.Struct):
-    """A cursor over a producer's markers in one partition, which are assigned to decisions in order.
-
-    ``at`` is the index of the first marker that may still be assigned. ``exhausted`` has the epochs and outcomes with no marker
-    left.
-    """
+    """A cursor over a producer's markers in one partition, which are assigned to decisions in order. ``at`` is the index of the
+    first marker that may still be assigned. ``exhausted``: epochs and outcomes with no marker left."""
 
     at: int = 0
     exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
 
     def take(self, markers: Sequence[int], epoch: int, window: tuple[int, int], *, commits: bool) -> int:
-        """Return the index of the next marker with this epoch and outcome within ``window``, a range of times in ms; -1 without
-        such a marker.
+        """Return the index of the next marker with this epoch and outcome in ``window``, times in ms; -1 without such a marker.
 
         Markers before an assigned marker are never assigned afterwards.
         """
@@ -168,8 +163,7 @@ class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """Number of decisions of the same id, epoch and outcome that lack a marker in one partition: by the markers' times, and by
-    their count."""
+    """Number of decisions of one id, epoch and outcome that lack a marker in a partition: by the markers' times, and by count."""
 
     timed: int = 0
     counted: int = 0
@@ -299,8 +293,8 @@ class DecisionAudit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                # A transaction's records have the epoch before that of its end. An open transaction of an older epoch is an earlier
-                # transaction.
+                # A transaction's records have the epoch before its end's epoch. An open transaction of a lower epoch is an earlier
+                # one.
                 is_written = entry is not None and (
                     entry.epoch >= metadata.producer_epoch
                     or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)
@@ -390,8 +384,7 @@ def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
 
 
 def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
-    """Assign the marker that matches a decision by time. Returns whether it exists, and whether a marker of the other outcome
-    does."""
+    """Assign a decision's marker by time. Returns whether it exists, and whether a marker of the other outcome exists."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
     markers = view.history.markers(producer_id)

@@ -93,8 +93,7 @@ def grow(
 ) -> GrownCluster:
     """Grow a directory, or complete a growth that was interrupted. The caller holds the directory's lock.
 
-    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, which is necessary only after a crash of the
-    broker.
+    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, only after a crash of the broker.
     """
     has_controller = fs.read_file(f"{directory}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     was_interrupted = is_growing(fs, directory) or (has_controller and fs.is_dir(f"{directory}/{GROWTH_DIRECTORY}") is True)
@@ -277,8 +276,7 @@ def _ids_of_transactions(header: BatchHeader, raw: Buffer) -> Iterator[int]:
 
 
 def _complete(fs: Filesystem, directory: str) -> None:
-    """Move everything to its final path, from any state in which an earlier call was interrupted. Raises OSError; the next call
-    continues."""
+    """Move everything to its final path. After an interruption or OSError, the next call continues."""
     base = f"{directory}/{GROWTH_DIRECTORY}"
     if fs.is_dir(f"{base}/{GATHERING}"):
         broker, replaced = f"{base}/{GATHERING}/{_name(BROKER_ID)}", f"{base}/{REPLACED_DIRECTORY}"

@@ -49,8 +49,8 @@ class Copy:
 
 @dataclass(slots=True)
 class RebuiltController:
-    """The result. ``source`` is the path of the copy that was used; ``unknown`` lists unknown facts, ``notes`` possible actions of
-    the operator."""
+    """The result. ``source``: the path of the used copy. ``unknown``: unknown facts. ``notes``: possible actions of the
+    operator."""
 
     cluster_id: str
     node_id: int

@@ -68,8 +68,7 @@ class _Reader:
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
-    """Return the base offsets of each partition's segments, in ascending order. Raises `DirectoryError` if ``directory`` is not a
-    data directory."""
+    """Return the base offsets of each partition's segments, ascending. Raises `DirectoryError` for another directory."""
     logs: dict[TopicPartition, list[int]] = {}
     names = fs.list_dir(directory)
     for name in names:

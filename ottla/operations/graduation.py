@@ -160,8 +160,8 @@ def _write_bootstrap(fs: Filesystem, directory: str, plan: GraduationPlan) -> No
 def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
     """Convert the directory itself for Apache Kafka. Returns the new path of ottla's own metadata.
 
-    Moving the metadata completes the conversion. After an earlier failure the directory is ottla's as before. Raises
-    `DirectoryError` if the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
+    Moving the metadata completes the conversion. If an earlier step fails, the directory stays as it was. Raises `DirectoryError`
+    if the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
     """
     metadata, aside, path = f"{directory}/{METADATA_DIRECTORY}", f"{directory}.ottla-metadata", f"{directory}/{BOOTSTRAP_FILE}"
     if fs.is_dir(aside) is not None:

@@ -28,7 +28,7 @@ CONTROL_KEY = Struct(">hh")
 
 
 class StoredMetadata(NamedTuple):
-    """The metadata in a directory. ``is_kafkas``: Apache Kafka has run on it, so each of its partitions has a directory."""
+    """The metadata in a directory. ``is_kafkas``: Apache Kafka has run on the directory, so each partition has a directory."""
 
     state: ClusterState
     is_kafkas: bool

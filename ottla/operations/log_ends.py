@@ -20,8 +20,7 @@ REMEDY = "restore the file, or discard the damaged part with 'ottla recover'"
 
 @dataclass(slots=True)
 class KnownEnds:
-    """The ends of logs, by the last shutdown. ``was_clean``: the broker was shut down cleanly, so every log ends at its recovery
-    point."""
+    """The ends of logs at the last shutdown. ``was_clean``: the shutdown was clean, so every log ends at its recovery point."""
 
     was_clean: bool
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)

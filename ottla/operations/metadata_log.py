@@ -39,8 +39,7 @@ METADATA_4_4 = 31
 def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
     """Return the feature levels after ``asked`` has replaced some of ``current``.
 
-    With the metadata.version of a release before 4.4, share.version is lowered to a level that such a broker supports, unless
-    ``asked`` has it.
+    With a metadata.version before 4.4, share.version is lowered to a level that such a broker supports, unless ``asked`` has it.
     """
     changed = {**current, **asked}
     if asked.get("metadata.version", METADATA_4_4) < METADATA_4_4 and "share.version" not in asked:

@@ -1,5 +1,4 @@
-"""``ottla recover``: finds the damaged parts of logs in the directory of a stopped broker, and replaces them by batches without
-records.
+"""``ottla recover``: finds damaged parts of logs in a stopped broker's directory, and replaces them by batches without records.
 
 A broker never skips damaged bytes of a log, so they remain an error until the file is restored, or an operator discards them.
 Discarding keeps every complete batch, also after the damage. An empty batch replaces the lost offsets, as after compaction, so that
@@ -38,7 +37,7 @@ _UNKNOWN_TIMESTAMP = -1
 
 @dataclass(slots=True, frozen=True)
 class Hole:
-    """The bytes [``begin``, ``end``) of a segment's file are damaged, and the offsets [``first_offset``, ``next_offset``) lost.
+    """Damaged bytes [``begin``, ``end``) of a segment's file, with which the offsets [``first_offset``, ``next_offset``) are lost.
 
     If a file was truncated, the hole has no bytes. ``reason`` describes the error of the first batch.
     """
@@ -183,12 +182,11 @@ def _copy(reading: File, writing: File, begin: int, end: int) -> None:
 
 
 Filler = tuple[int, int, int | None]
-"""The offsets [first, next) of a batch, and the producer whose abort marker it is; None for an empty batch."""
+"""The offsets [first, next) of a batch, and the producer whose abort marker is in it; None for an empty batch."""
 
 
 def _fillers(hole: Hole, known_end: int, aborted: list[AbortedTxn]) -> Iterator[Filler]:
-    """Yield the batches that replace a hole. No batch has offsets on both sides of ``known_end``: a start would treat that as
-    damage."""
+    """Yield the batches that replace a hole. No batch has offsets on both sides of ``known_end``, which would be damage."""
     at = hole.first_offset
     ends = {entry.last_offset: entry.producer_id for entry in aborted}
     stops = sorted({*ends, known_end, hole.next_offset})

@@ -19,7 +19,7 @@ _TRAILER = Struct("<II")
 _BUFFER_BYTES = 8192
 """Size in bytes of the buffer with which Kafka creates Java's reader (GzipCompression)."""
 _LEAST_AFTER_MEMBER = 26
-"""Number of bytes after a member's deflated data: its trailer of 8, and 18 that are too few for a member."""
+"""Number of bytes after a member's deflated data: a trailer of 8 bytes, and 18 bytes, which are too few for another member."""
 _TEXT_BYTES = 256
 """Number of bytes of a file name or comment that are searched at a time."""
 

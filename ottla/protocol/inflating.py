@@ -27,13 +27,12 @@ PIECE_BYTES = 1 << 16
 INPUT_BYTES = 1 << 14
 """Maximum number of compressed bytes that a decompressor gets in one call."""
 SNAPPY_MAX_RATIO = 22
-"""Maximum ratio of inflated to compressed bytes: in snappy three bytes inflate to at most 64. A block that claims more is
-damaged."""
+"""Maximum ratio of inflated to compressed bytes: in snappy three bytes inflate to at most 64. A higher claim is damage."""
 SNAPPY_BLOCK_BYTES = 64 << 20
 """Maximum size in bytes of an inflated snappy block. Snappy has no streaming mode, so each block is inflated as a whole."""
 ZSTD_MAX_WINDOW_LOG = 27
-"""Base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB of history are refused, as in every
-stock client."""
+"""Base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB are refused, as by every stock
+client."""
 ZSTD_FRAMES = 64
 """Number of frames that are examined to find the largest window. Later frames are assumed to need the largest window allowed."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

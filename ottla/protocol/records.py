@@ -292,8 +292,8 @@ def build_batch(
 def build_batch_within(
     records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]], timestamp_ms: int, size_bytes: int
 ) -> tuple[bytearray, int]:
-    """Build a batch of as many (key, value, headers) records as fit into ``size_bytes``, at least one. Also returns their
-    number."""
+    """Build a batch of the first (key, value, headers) records that fit into ``size_bytes``, at least one; returns their number
+    too."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

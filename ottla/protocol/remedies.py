@@ -55,7 +55,7 @@ FENCED: Final = frozenset(
 
 
 def code_of(number: int) -> Code:
-    """The error of a number; UNKNOWN_SERVER_ERROR for a number that ottla does not know."""
+    """The error with this number; UNKNOWN_SERVER_ERROR for a number that ottla does not know."""
     try:
         return Code(number)
     except ValueError:
@@ -63,7 +63,7 @@ def code_of(number: int) -> Code:
 
 
 def name_of(number: int) -> str:
-    """Kafka's name of an error."""
+    """Kafka's name of the error with this number."""
     try:
         return Code(number).name
     except ValueError:

@@ -18,7 +18,7 @@ V = TypeVar("V")
 class Pause(Generic[V]):
     """Lasts until other work calls `end`. Awaiting the pause returns the value given to `end`.
 
-    Only one coroutine may await a pause. It goes on in a later turn of the event loop than the call of `end`.
+    Only one coroutine may await a pause. The coroutine goes on in a later turn of the event loop than the call of `end`.
 
     A request that awaits a pause with ``is_parked`` no longer needs its bytes, and its connection handles further requests. Such a
     request goes on within the call of `end`, so `end` must not be called in the middle of a state change. When the client

@@ -35,8 +35,7 @@ class _Decision:
 
 @dataclass(slots=True)
 class _Partition:
-    """``open`` maps producer ids to the first offsets of their open transactions. ``markers`` counts markers by producer and
-    epoch."""
+    """``open`` maps producer ids to first offsets of open transactions. ``markers`` counts markers by producer and epoch."""
 
     open: dict[int, int] = field(default_factory=dict)
     coordinator_epochs: dict[int, int] = field(default_factory=dict)

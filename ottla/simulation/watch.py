@@ -36,8 +36,7 @@ class Watch:
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
-        """``acknowledged``: the newest identity of each transactional id in a response to a client. The mapping grows during the
-        run."""
+        """``acknowledged``: the newest identity of each transactional id in a response, a mapping that grows during the run."""
         self._finding = finding
         self._reached = reached
         self._acknowledged = acknowledged
@@ -104,8 +103,7 @@ class Watch:
         ]
 
     def crashed(self, node: Node[BrokerServer], *, may_lose: bool) -> None:
-        """Record a crash. The broker's log has the same state as its memory, unless power was cut: then the last states are
-        dropped."""
+        """Record a crash. The broker's log has the state of its memory, unless power was cut: then drop the last states."""
         server = node.server
         if server is None:
             return

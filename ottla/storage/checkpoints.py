@@ -31,8 +31,8 @@ def _lines(raw: bytes | None) -> list[str] | None:
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
     """``(topic, partition) -> offset`` of an offset checkpoint; empty if the file is missing or damaged.
 
-    Do not write the result back with changes: a damaged file would be replaced by a sound file without the earlier entries. Use
-    `parse_offsets` for that, which reports damage.
+    Do not write the result back with changes: a damaged file would be replaced by a sound file without the earlier entries. For
+    changes use `parse_offsets`, which reports damage.
     """
     return parse_offsets(fs.read_file(path)) or {}
 

@@ -83,8 +83,7 @@ class Log:
         self.renames = OwedRenames()
         self.truncations = 0
         """Number of truncations. Work in steps compares it before and after a pause, because a truncated log reuses offsets."""
-        # The reason that the log is neither read nor written until the next start, which checks the files again. None for a log in
-        # service.
+        # Why the log is neither read nor written until the next start, which checks its files. None for a log in service.
         self.offline_reason: str | None = None
         self.logged_damage: DamagedBatch | None = None
         """The last `damage` that the broker has logged."""
@@ -217,7 +216,7 @@ class Log:
         else:
             lso = self.producers.last_stable_offset_after(completed)
             # The index entry is written before the marker. If writing the marker fails, the entry is removed, and after a crash
-            # recovery rebuilds the index. Without its entry, consumers would read aborted records (KAFKA-7866).
+            # recovery rebuilds the index. Without the entry, consumers would read aborted records (KAFKA-7866).
             segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))
             try:
                 self.write(segment, batch, offset, timestamp_ms)

@@ -300,8 +300,7 @@ class LogDirectory:
         self.checkpoints.write_high_watermarks(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
-        """Raise a log's start offset, first in the checkpoint. Returns the checkpoint's path. Changes nothing if it raises
-        OSError."""
+        """Raise a log's start offset, first in the checkpoint, and return the checkpoint's path. An OSError changes nothing."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path

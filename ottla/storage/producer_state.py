@@ -315,7 +315,7 @@ class ProducerState:
     # housekeeping
 
     async def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
-        """Remove producers that were idle for ``expiration_ms`` and have no open transaction. Each step checks ``at_once``
+        """Remove producers without open transaction that were idle for ``expiration_ms``. Each step checks ``at_once``
         producers."""
         limit_ms = now_ms - expiration_ms
         entries, rounds = self.entries, self._rounds

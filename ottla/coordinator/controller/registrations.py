@@ -87,8 +87,7 @@ def register_broker(
 
 
 def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) -> list[LogRecord]:
-    """Return the changes when a broker's previous process has ended. After an unclean stop, its replicas are not eligible
-    either."""
+    """Return the changes after a broker's previous process ended. After an unclean stop its replicas are not eligible either."""
     in_sync = list(elections.in_sync_with(state, broker_id))
     if is_clean or not policies.has_eligible_leader_replicas(state):
         return elections.leader_and_isr_changes(state, in_sync, without=broker_id)

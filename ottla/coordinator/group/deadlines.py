@@ -10,8 +10,7 @@ from typing import Generic, Protocol, TypeVar
 RETRY_MS = 1_000
 """Delay, in ms, before a group is checked again if the log refused its record."""
 MAX_FENCED_MEMBERS = 200
-"""Maximum number of late members of one group that one step fences, in about 5 ms. Further members follow at the broker's next
-tick."""
+"""Maximum number of late members of a group that one step fences, in about 5 ms. The next tick fences further members."""
 STALE_ENTRIES = 64
 """The queue is rebuilt when it has this many entries more than twice the number of groups."""
 

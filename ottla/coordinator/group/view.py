@@ -37,8 +37,7 @@ class GroupView(Protocol):
 
     @property
     def idle_since_ms(self) -> int | None:
-        """The time in ms when the last member left, which starts the retention of offsets. None if each offset's commit starts its
-        retention."""
+        """The time in ms when the last member left, which starts the retention of offsets. None if each commit starts it."""
         ...
 
     def topics_in_use(self) -> Collection[str] | None:

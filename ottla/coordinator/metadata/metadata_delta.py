@@ -20,8 +20,7 @@ Topics = Mapping[bytes, Topic]
 
 
 class MetadataDelta:
-    """The changes since this object was created. Each topic, partition or config is named once, in the order of the first
-    changes."""
+    """The changes since this object was created: each topic, partition or config once, in the order of first changes."""
 
     __slots__ = ("configs", "created", "deleted", "features", "grown", "has_changed_brokers", "partitions")
 

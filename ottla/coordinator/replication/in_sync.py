@@ -79,7 +79,7 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
         return self._to(InSyncState.PENDING_SHRINK, self.committed, self.committed - broker_ids, self.partition_epoch)
 
     def now(self, in_sync: frozenset[int], partition_epoch: int) -> InSync:
-        """Return the set after a change by the controller or by metadata."""
+        """Return the set after the controller's response or newer metadata has changed it."""
         return self._to(InSyncState.COMMITTED, in_sync, in_sync, partition_epoch)
 
     def refused(self, code: Code) -> InSync:

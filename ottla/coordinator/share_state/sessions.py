@@ -48,8 +48,7 @@ class ShareSession:
     def note_read(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
         """Record the result of reading a partition. Returns whether a response after the first includes the partition.
 
-        The response includes a partition that has records or an error, is new in the session, or had an error in the previous
-        response.
+        A partition is included if it has records or an error, is new in the session, or had an error in the previous response.
         """
         was_due = self.partitions.get(partition)
         if was_due is None:

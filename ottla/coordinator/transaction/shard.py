@@ -129,8 +129,7 @@ class TransactionShard:
     ) -> Result[None]:
         current = self._known(transactional_id)
         if current.state in PREPARED:
-            # Check the state before the identity: after an epoch overflow the client may already use the next producer id
-            # (KAFKA-18660).
+            # Check the state first: after an epoch overflow the client may already use the next producer id (KAFKA-18660).
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         transitions.check_identity(current, identity)
         ongoing = current.state is TxnState.ONGOING
@@ -330,8 +329,7 @@ class TransactionShard:
         return Result(response, records=[record], effects=effects)
 
     def _decided(self, response: T, prepared: TxnMetadata, reason: str) -> Result[T]:
-        """Return a result with a Prepare record and the effects of the decision. Once the record is in the log, the outcome is
-        final."""
+        """Return a result with a Prepare record and the decision's effects. Once the record is in the log, the outcome is final."""
         result = self._result(response, prepared)
         result.effects.append(CountDecision(prepared.transactional_id, reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
@@ -340,7 +338,7 @@ class TransactionShard:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Change state that is not logged. The decision's records were replayed before."""
+        """Change state that is not logged, after the decision's records were replayed."""
         match effect:
             case RememberLastEpoch(transactional_id=transactional_id, last_epoch=last_epoch):
                 if last_epoch == NO_PRODUCER_EPOCH:

@@ -39,7 +39,7 @@ def index(all_schemas: list[Schema]) -> str:
 
 
 def sources() -> dict[str, str]:
-    """File name -> text of every module of protocol/messages."""
+    """Return the text of every module of protocol/messages, by file name."""
     all_schemas = schemas()
     out = {f"{schema.module}.py": Emitter(schema).source() for schema in all_schemas}
     out["__init__.py"] = index(all_schemas)

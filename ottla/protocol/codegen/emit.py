@@ -369,8 +369,7 @@ class Emitter:
                 guard = "" if item.high >= shape.section.high else guard
             out.append(f"{indent}if {guard + ' and ' if guard else ''}{test}:")
             if item.type in FIXED and not item.array:
-                # Tag, size and value are packed at once. A tag below 128 takes one byte, and so does the size of a field of fixed
-                # width.
+                # Tag, size and value are packed at once. A tag below 128 and the size of a fixed-width field take one byte each.
                 assert item.tag is not None and item.tag < 128, item.name
                 fmt = FIXED[item.type]
                 self.formats.add(f"BB{fmt}")

@@ -98,8 +98,7 @@ class SimulatedProducer:
         return self._client.transaction_version >= TRANSACTIONS_V2
 
     def initialise(self, *, again: bool = False) -> Steps[None]:
-        """Send InitProducerId; with ``again`` the producer requests its next epoch. Raises `ProducerFenced`, `Fatal` and
-        `GaveUp`."""
+        """Send InitProducerId; with ``again`` request the next epoch. Raises `ProducerFenced`, `Fatal` and `GaveUp`."""
         known = self.identity if again else WriterIdentity(-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self._id,

@@ -27,8 +27,7 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""Time in ms that a new member is kept during its first rebalance. It cannot send heartbeats meanwhile, so its session timeout does
-not apply."""
+"""Time in ms that a new member may wait in its first rebalance, in place of the session timeout: it sends no heartbeats."""
 MAX_MEMBER_PROTOCOLS = 1_000
 """Maximum number of assignors that a member may offer. Clients have a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
@@ -66,8 +65,7 @@ class ClassicMembership:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, request: JoinRequest, now_ms: int) -> Out:
-        """Handle JoinGroup. The response is sent with ``request.waiter``, now or when all members have joined. Raises
-        `KafkaError`."""
+        """Handle JoinGroup. ``request.waiter`` sends the response, now or when all members have joined. Raises `KafkaError`."""
         self.check_join(request)
         group = self.groups.get(request.group_id)
         is_new = group is None
@@ -91,8 +89,7 @@ class ClassicMembership:
             return out
         self._join_new(group, request, now_ms, out)
         if is_new:
-            # The effect stores the group, because an empty group of another type may first have to be removed from the
-            # log.
+            # The effect stores the group, because an empty group of another type may have to be removed from the log first.
             out.effects.append(ReplaceGroup(group))
         else:
             self._put(group)
@@ -206,8 +203,7 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
-        """Handle SyncGroup. The response is sent with ``request.waiter``, now or after the leader's SyncGroup. Raises
-        `KafkaError`."""
+        """Handle SyncGroup. ``request.waiter`` sends the response, now or after the leader's SyncGroup. Raises `KafkaError`."""
         member_id, waiter = request.member_id, request.waiter
         group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
         if request.protocol_type is not None and request.protocol_type != group.protocol_type:

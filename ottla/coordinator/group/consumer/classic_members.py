@@ -166,8 +166,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms
 
 
 def heartbeat(group: ConsumerGroup, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
-    """Handle Heartbeat. Raises `KafkaError`, for example REBALANCE_IN_PROGRESS if the member's reconciliation can make its next
-    step."""
+    """Handle Heartbeat. Raises `KafkaError`, for example REBALANCE_IN_PROGRESS if the reconciliation can make its next step."""
     member, classic = _of_generation(group, member_id, instance_id, generation)
     extend_session(group, member_id, now_ms + classic.session_timeout_ms)
     may_step = member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)

@@ -22,13 +22,11 @@ class ConsumerMemberState(IntEnum):
 
 
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""Topic id -> partition -> member epoch at which the member got the partition. Commits are checked against this epoch
-(KIP-1251)."""
+"""Topic id -> partition -> member epoch at which the member got the partition, for the check of commits (KIP-1251)."""
 
 
 class ClassicMember(msgspec.Struct, frozen=True):
-    """The JoinGroup data of a member of the classic protocol. ``protocols`` are names with metadata, the preferred protocol
-    first."""
+    """The JoinGroup data of a classic member. ``protocols`` are names with metadata, the preferred protocol first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]

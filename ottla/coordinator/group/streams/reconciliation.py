@@ -46,8 +46,7 @@ class TaskHolders(Protocol):
 def reconciled(
     member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
 ) -> StreamsGroupMember:
-    """Return the member after a heartbeat that listed ``owned`` as its tasks, None if it listed none. Raises
-    FENCED_MEMBER_EPOCH."""
+    """Return the member after a heartbeat. ``owned``: its listed tasks, None without a list. Raises FENCED_MEMBER_EPOCH."""
     epoch = member.member_epoch
     match member.state:
         case StreamsMemberState.STABLE if epoch == target_epoch:
