@@ -114,7 +114,7 @@ def describe(
             ("transactional id", transaction.transactional_id),
             ("state", transaction.state),
             ("producer", f"{transaction.producer_id} epoch {transaction.epoch}"),
-            ("time-out", duration_text(transaction.timeout_ms)),
+            ("timeout", duration_text(transaction.timeout_ms)),
             ("began", time_text(transaction.start_ms)),
             ("open for", _open_for(transaction, now_ms)),
             ("partitions", " ".join(f"{topic}:{index}" for topic, index in transaction.partitions) or NOTHING),

@@ -52,7 +52,7 @@ RARE = (
     "a torn tail is cut",
     "an EndTxn that was repeated is answered",
     "an InitProducerId that was repeated is answered",
-    "an abort by time-out",
+    "an abort by timeout",
     "an answer lost with its connection",
     "an end of life between Prepare and the first marker",
     "an end of life between the last marker and Complete",

@@ -25,7 +25,7 @@ _COMMON = {
 _QUICK_START = {"broker.heartbeat.interval.ms": "200"}
 """A shorter heartbeat interval, so that a started broker learns sooner that it is no longer fenced.
 
-The session time-out stays at Kafka's nine seconds, although a start after a kill waits for the end of the old session. With a
+The session timeout stays at Kafka's nine seconds, although a start after a kill waits for the end of the old session. With a
 shorter session, load on the machine could fence a broker, which would add two leader epochs to each of its partitions.
 """
 _TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
@@ -41,7 +41,7 @@ _QUICK_CONSUMERS = {
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
 }
-"""Lower bounds that allow a case to use short time-outs for its group."""
+"""Lower bounds that allow a case to use short timeouts for its group."""
 _QUICK_STREAMS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
@@ -50,7 +50,7 @@ _QUICK_STREAMS = {
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "500",
 }
-"""Immediate target assignments of streams groups, and lower bounds that allow a case to use short time-outs."""
+"""Immediate target assignments of streams groups, and lower bounds that allow a case to use short timeouts."""
 _QUICK_SHARES = {
     "group.share.assignment.interval.ms": "0",
     "group.share.assignor.offload.enable": "false",
@@ -59,7 +59,7 @@ _QUICK_SHARES = {
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
 }
-"""Immediate target assignments of share groups, and lower bounds that allow short time-outs and acquisition locks."""
+"""Immediate target assignments of share groups, and lower bounds that allow short timeouts and acquisition locks."""
 _ANY_API = {
     **_TARGETS_AT_ONCE,
     "group.min.session.timeout.ms": "6000",

@@ -21,7 +21,7 @@ NOT_READY = tuple(sorted(code.name for code in oracle.NOT_READY))
 NO_SUCH_ID = b"\x11" * 16
 """A topic id that no topic has."""
 TRANSACTION_TIMEOUT_MS = 600_000
-"""Transaction time-out of producers by default. Restarts of Apache Kafka on a busy machine may take a minute."""
+"""Transaction timeout of producers by default. Restarts of Apache Kafka on a busy machine may take a minute."""
 DEAD_LETTERS = "dlq."
 """Prefix of the dead-letter topics of share groups (``errors.deadletterqueue.topic.name.prefix``)."""
 

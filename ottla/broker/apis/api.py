@@ -3,12 +3,13 @@
 Each module in `broker.handlers` has one `Declaration`, which a `broker.apis.registry.ApiRegistry` finds. The served versions are
 those of the API's schema.
 
-A handler is a coroutine that returns the response, or None for no response. It is driven by hand (`protocol.steps`): a request that
-never waits costs one call more than a function. What changes state is a plain function; at each ``await`` other requests may run.
+A handler is a coroutine that returns the response, or None for no response. The dispatcher advances it (`protocol.steps`), so a
+request that never waits costs one call more than a function. Plain functions change state, because at each ``await`` other requests
+may run.
 
 Handlers begin in the order in which requests arrive. While a handler awaits `next_turn`, `in_thread` or a `Pause`, no further
-request of the connection is handled, as Kafka mutes a channel. Once it is parked (`Pause.is_parked`), further requests are, and the
-handler is cancelled if the client disconnects. Responses are sent in the order of the requests.
+request of the connection is handled, as Kafka mutes a channel. Once a handler is parked (`Pause.is_parked`), further requests are
+handled, and the handler is cancelled if the client disconnects. Responses are sent in the order of the requests.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
 class RequestContext(msgspec.Struct):
-    """The version of a request, and the client that sent it. ``principal`` is the identity that the client has proved."""
+    """The version of a request, and the client that sent it."""
 
     version: int
     client_id: str

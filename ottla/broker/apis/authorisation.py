@@ -1,7 +1,7 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
 Each API declares its permissions. A permission that every request of the API needs is checked before its handler is called
-(`request_authorizer.enforcing`). The handler checks the others, because its response has a result for each resource.
+(`request_authorizer.enforcing`). The handler checks permissions on single resources, because its response has a result for each.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Client(Protocol):
 class RequestAuthorizer(Protocol):
     @property
     def is_enabled(self) -> bool:
-        """Whether anything may be denied."""
+        """Whether any request may be denied."""
         ...
 
     def allows(
@@ -35,7 +35,7 @@ class RequestAuthorizer(Protocol):
     ) -> bool:
         """Whether the client may perform an operation on one resource.
 
-        With ``logs_denied`` a denial is logged; it is False where the client did not ask for the resource by name.
+        With ``logs_denied`` a denial is logged. Pass False for a resource that the client did not name.
         """
         ...
 

@@ -27,7 +27,7 @@ log = structlog.get_logger("authorizer")
 
 
 class AclAuthorizer:
-    """Decides by ACLs, and logs what is denied: each kind of denial once, and then its count (``kafka.authorizer.logger``)."""
+    """Decides by ACLs, and logs denials: each kind of denial once, and then its count (``kafka.authorizer.logger``)."""
 
     is_enabled = True
 
@@ -85,10 +85,10 @@ def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuth
 
 
 def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declared[Any]]:
-    """Return the change of an API's declaration after which requests that lack a permission are refused before they are handled.
+    """Return a function that changes an API's declaration: requests that lack a permission are refused before they are handled.
 
-    An API whose only permission is one on the cluster needs no more than its declaration. An API whose permissions are neither
-    checked here nor by its handler is only for principals that may do CLUSTER_ACTION, as brokers and super users.
+    If the API's only permission is on the cluster, that permission is checked. An API whose permissions are checked neither here
+    nor by its handler requires CLUSTER_ACTION, which brokers and super users have.
     """
 
     def change(api: Declared[Any]) -> Declared[Any]:

@@ -180,7 +180,7 @@ class ControllerMetadata:
         return self._execute(result, Cause(f"a client requested {kind}"))[topic]
 
     def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
-        """Begin to reassign partitions to other replicas or, with None, cancel that. Returns an error or None for each."""
+        """Begin to reassign partitions to other replicas; None cancels a reassignment. Returns an error or None for each."""
         return self._execute(reassignment.reassign(self.state, asked), Cause("a client requested other replicas"))
 
     def assign_directories(

@@ -24,8 +24,8 @@ log = structlog.get_logger("transactions")
 class LostAdditions:
     """The lost additions that this start has to repeat, by transactional id.
 
-    Also knows for which ids an addition must be on disk before the partition's first batch is written, because a start could not
-    tell later to which transaction the batch belongs.
+    Also tracks the ids for which an addition must be on disk before the partition's first batch is written, because a later start
+    could not tell to which transaction the batch belongs.
     """
 
     def __init__(self, barrier: Barrier, directory: LogDirectory) -> None:
@@ -81,8 +81,8 @@ class LostAdditions:
         """Note the state of an id before a client's first batch adds a partition.
 
         After an upgrade of ``transaction.version`` a transaction of version 1 has the same epoch as the version 2 transaction that
-        follows. Until the completion of the former is on disk, a start could take batches of the latter for batches of the former,
-        and end them with its markers.
+        follows. Until the completion of the first one is on disk, a start could mistake batches of the second one for batches of
+        the first, and end them with the wrong markers.
         """
         if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id

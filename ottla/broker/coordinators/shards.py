@@ -1,7 +1,8 @@
 """The shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 
 A broker that is elected for a partition reads its log in steps; until then clients get COORDINATOR_LOAD_IN_PROGRESS. A broker that
-no longer leads the partition drops the shard as a whole: its state may be lost, or newer at the next leader.
+no longer leads the partition drops the whole shard, because some of its records may be lost, and the next leader may have newer
+ones.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class Shards(Generic[S]):
-    """Finds the shard of a partition. ``open`` makes one without state, in a leader epoch.
+    """Finds the shard of a partition. ``open`` makes a shard without state for a leader epoch.
 
     ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
     that goes out of service, before its parked requests are lost. A shard of the transaction coordinator is loaded again if its
@@ -70,11 +71,11 @@ class Shards(Generic[S]):
         self._open = open
         self._loaded = loaded
         self._dropped = dropped
-        # Other brokers may refuse requests of the transaction coordinator with the previous epoch.
+        # A transaction coordinator needs the new epoch, because other brokers may refuse its requests with the previous epoch.
         self._is_renewed_by_epoch = topic == TRANSACTION_TOPIC
         self._serving: dict[int, tuple[S, Runtime]] = {}
         self._loading: dict[int, Runtime] = {}
-        # The leader epoch in which each of these shards was made.
+        # By partition: the leader epoch in which the shard was made.
         self._epochs: dict[int, int] = {}
         self.load_ms: list[float] = []
         """Duration of the last loads, in ms."""
@@ -97,7 +98,7 @@ class Shards(Generic[S]):
     def elected(self, index: int, leader_epoch: int) -> None:
         """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator's.
 
-        At a start, when there are no clients yet, the log is loaded at once. Implements `local_partitions.Coordinator`.
+        While the broker starts, the log is loaded within this call. Implements `local_partitions.Coordinator`.
         """
         known_epoch = self._epochs.get(index)
         if known_epoch is not None and (known_epoch == leader_epoch or not self._is_renewed_by_epoch):

@@ -1,7 +1,7 @@
 """Keeps share partitions in memory (SharePartitionManager of Kafka). The share coordinator persists their state.
 
-The first fetch loads a share partition. It stays in memory as long as its group has a share session. Records that were acquired and
-not acknowledged are released when their member's session ends, or when their lock expires.
+The first fetch loads a share partition, which stays in memory as long as its group has a share session. Records that were acquired
+and not acknowledged are released when their member's session ends, or when their lock expires.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory, with the partition that it reads. Each waiter is called once when records may be available."""
+    """A share partition in memory. ``source`` is the partition with its records. Waiters are called once when records may be
+    available."""
 
     __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 
@@ -78,7 +79,7 @@ class OpenSharePartition:
         self.partition = partition
         self.source = source
         self.waiters: dict[Callable[[], None], None] = {}
-        # The earliest time at which a lock is known to expire, in ms; None if no such time is noted.
+        # Time in ms at which the locks are checked next; None if no check is scheduled.
         self.armed_ms: int | None = None
         self.is_fenced = False
         self._leaderships_lost = source.barrier.leaderships_lost
@@ -87,7 +88,7 @@ class OpenSharePartition:
 
     @property
     def has_moved(self) -> bool:
-        """Whether another broker leads or has led the partition, and has delivered its records to members."""
+        """Whether another broker leads or has led the partition, and may have delivered its records to members."""
         return self.source.was_lost_since(self._leaderships_lost)
 
     @property
@@ -253,7 +254,7 @@ class SharePartitions:
         self._begin_dead_letters(shared, change.dead_letters)
 
     def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
-        """Apply a change even if it cannot be persisted, which is logged."""
+        """Apply a change even if it cannot be persisted; the error is logged."""
         try:
             self._carry_out(shared, change)
             self._errors.succeeded(shared.key)
@@ -285,7 +286,7 @@ class SharePartitions:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
-                # A bug is reported, and the following dead letters are written all the same.
+                # Report the bug, and write the following dead letters nevertheless.
                 self._stepping.guarded(raised, error)
             shared.dead_letters.popleft()
         shared.dead_letters.clear()
@@ -344,17 +345,17 @@ class SharePartitions:
             if pace.spend(FORGET_WORK):
                 await next_turn()
 
-    # timed work
+    # periodic tasks
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
-        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
+        """Start the periodic tasks. ``repeat`` is `Housekeeping.repeat`."""
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
     async def time_out(self) -> None:
         """Release records whose lock has expired, in memory even if that cannot be persisted.
 
-        After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter
-        all the same, because it must not stay in state Archiving in memory. If its archiving cannot be persisted either, a restart
+        After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter in
+        any case, because it must not stay in state Archiving in memory. If its archiving cannot be persisted either, a restart
         delivers the record again, and it may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
@@ -381,8 +382,8 @@ class SharePartitions:
     def fence(self, key: ShareKey) -> None:
         """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.
 
-        The next fetch loads it again. In Kafka the leader notices when its next write is refused, and the client gets the error. So
-        here too an acknowledgement before the next fetch gets an error, because its records were acquired before.
+        The next fetch loads it again. An acknowledgement before that gets an error, because its records were acquired with the old
+        state; in Kafka the leader notices this when its next write is refused.
         """
         shared = self._shared.get(key)
         if shared is not None:

@@ -124,7 +124,7 @@ class ShareStates:
         shard, runtime = self._shard(key)
         runtime.execute(shard.delete(key))
 
-    # deleted topics and timed work
+    # deleted topics and periodic tasks
 
     def topic_deleted(self, topic: str) -> None:
         """Remove the states of a deleted topic. Deleting ``__share_group_state`` itself removes all states."""
@@ -146,7 +146,7 @@ class ShareStates:
             self._is_forgetting = False
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
-        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
+        """Start the periodic tasks. ``repeat`` is `Housekeeping.repeat`."""
         repeat("share_states_of_deleted_topics", lambda _: DELETED_STATES_RETRY_MS, self.forget_topics)
         repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
         repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
@@ -195,5 +195,5 @@ class ShareStates:
             self._refused("share_states_not_written", key, shard, error)
 
     def _refused(self, event: str, key: str, shard: ShareShard, error: KafkaError) -> None:
-        """Log refused timed work, which the next round retries: one line for all partitions, with the first error."""
+        """Log a refused periodic task, which the next round retries: one line for all partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, partition=shard.partition, error=str(error))

@@ -110,9 +110,9 @@ class Transactions:
     def resume(self) -> None:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
-        for the records of those decisions. Before all that, partitions whose addition was lost in a power cut are added again to
-        their transactions.
+        Before that, partitions whose addition was lost in a power cut are added again to their transactions. The markers wait until
+        the decisions are durable. Clients may connect earlier; the markers of their decisions wait for the records of those
+        decisions.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -122,7 +122,7 @@ class Transactions:
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
-        """Add lost partitions again to their transactions. Each sweep and command retries records that the log refused."""
+        """Add lost partitions again to their transactions. `abort_timed_out` and commands retry records that the log refused."""
         for transactional_id in self._lost_additions.transactional_ids():
             with suppress(KafkaError):
                 self._shard(transactional_id)
@@ -179,7 +179,7 @@ class Transactions:
     def may_be_added_again(self, transactional_id: str) -> bool:
         """Whether a start could repeat an addition that was lost in a power cut (`LostAdditions`).
 
-        In a cluster the logs of the coordinator and of the partition may be on other brokers after a power cut.
+        False in a cluster, where other brokers may lead the coordinator or the partition after the power cut.
         """
         return self._cluster_state.is_alone and self._lost_additions.may_be_added_again(transactional_id)
 
@@ -302,18 +302,18 @@ class Transactions:
         return await self._barrier.once_committed(partition_log, partition_log.log_end_offset)
 
     async def once_ended(self, transactional_id: str) -> bool:
-        """Wait until all work after `end` is done and durable (`Completions.once_ended`)."""
+        """Wait until a transaction that `end` has decided is completed and durable (`Completions.once_ended`)."""
         if self._completions.has_ended(transactional_id):
             return True
         return await self._completions.once_ended(self._shard(transactional_id)[1].partition.log, transactional_id)
 
-    # time
+    # periodic tasks
 
     async def abort_timed_out(self) -> None:
         now_ms = self._env.steady_ms()
         self._add_again()
         if self._retry_after_ms:
-            # Forget ids whose producer has ended the transaction itself since.
+            # Forget ids whose producer has meanwhile ended the transaction itself.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in self._shards.items():

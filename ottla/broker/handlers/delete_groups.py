@@ -1,6 +1,6 @@
 """DeleteGroups, versions 0 to 3 (KIP-229): deletes groups without members, with all their offsets.
 
-- 3 (KIP-1331): has a field for a message, which Kafka sets only if a plugin fails to delete a streams group's topology.
+- 3 (KIP-1331): the response has a message, which Kafka sets only if a plugin fails to delete a streams group's topology.
 """
 
 from __future__ import annotations

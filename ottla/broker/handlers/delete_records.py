@@ -71,7 +71,7 @@ class Deleting(msgspec.Struct, kw_only=True):
         return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.barrier.leaderships_lost)
 
     def is_over(self) -> bool:
-        """Update the result's low watermark; returns whether it has reached ``offset``, or another broker has led meanwhile."""
+        """Update the result's low watermark. Returns whether that has reached ``offset``, or another broker has led meanwhile."""
         partition, result = self.partition, self.result
         if partition.was_lost_since(self.leaderships_lost):
             result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER

@@ -83,7 +83,7 @@ class _RequestedTopics:
 
 
 def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: str) -> bool:
-    """Whether the client may delete all topics of the cluster, or may perform an operation on one."""
+    """Whether the client may delete all topics of the cluster, or may perform an operation on this topic."""
     authorizer = ports.authorizer
     return authorizer.allows(
         context, AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False

@@ -1,4 +1,4 @@
-"""DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer it is refused.
+"""DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer the request is refused.
 
 All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
 """

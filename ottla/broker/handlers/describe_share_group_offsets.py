@@ -66,7 +66,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 async def _topics(
     ports: Ports, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    """Topics that exist, then the others. Raises `KafkaError`."""
+    """Describe the topics; topics that do not exist come last. Raises `KafkaError`."""
     wanted: list[tuple[str, Iterable[int]]]
     if asked.topics is None:
         shard, _ = ports.groups.shard(asked.group_id)

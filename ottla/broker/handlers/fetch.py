@@ -61,7 +61,7 @@ FOLLOWERS_FROM = 11
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 LEADERS_FROM = 16
-"""The first version in which Kafka sets the current leader, although earlier ones have the field (KIP-951)."""
+"""The first version in which Kafka sets the current leader, although earlier versions have the field (KIP-951)."""
 _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
 """A fetch of more partitions than this reads them in steps, at first and whenever it is woken."""
@@ -94,7 +94,7 @@ async def handle(ports: Ports, request: FetchRequest, context: RequestContext) -
 
 
 class Fetch:
-    """One fetch: reads at once, and waits if there is too little data."""
+    """One fetch: reads immediately, and waits if there is too little data."""
 
     def __init__(self, ports: Ports, request: FetchRequest, context: RequestContext) -> None:
         self._ports = ports
@@ -106,7 +106,7 @@ class Fetch:
         self._is_replica = self._replica_id >= 0
         # Whether the partitions are read for the first time. Only then does a follower's fetch offset count, as in Kafka.
         self._is_new = True
-        # Whether the response to a consumer contains a leader, whose address must then be added. Other brokers know the address.
+        # Whether the response to a consumer names a leader, so that the leader's address must be added. Followers know the address.
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
@@ -123,7 +123,7 @@ class Fetch:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
-        # Number of batches of an earlier process that may still be checked before other work runs.
+        # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
         self._checks_left = CHECKED_BATCHES
         # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
@@ -141,7 +141,7 @@ class Fetch:
             self._answers = []
             wakeup = Wakeup(self._ports.timers, wait_ms)
             if self._has_changed():
-                # A partition has changed while others were being read.
+                # A partition has changed while other partitions were being read.
                 wakeup.wake()
             return await read_when_woken(self._ports, self, wakeup)
         finally:
@@ -270,7 +270,7 @@ class Fetch:
         return urgent or self._answers_bytes >= self._min_bytes
 
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
-        """Read one partition: returns the partition, its data, and whether the response must be sent at once."""
+        """Read one partition: returns the partition, its data, and whether the response must be sent immediately."""
         index = requested.key[2]
         committed = self._request.isolation_level == READ_COMMITTED and not self._is_replica
         try:

@@ -257,7 +257,7 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
 
 
 def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
-    """Whether a request is for few topics with few partitions. It does not wait while large responses fill the budget."""
+    """Whether a request is for few topics with few partitions. It need not wait while large responses fill the budget."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
     state = ports.cluster.state

@@ -128,7 +128,7 @@ def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -
 
 
 async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceResponse:
-    """Check the request as a whole, then append one batch after the other. Other work runs between those of a large request."""
+    """Check the request as a whole, then append its batches one after the other. Other work may run in between."""
     pace, allowance, work = Pace(), state.allowance, 0
     refused = await whole_refusal(state.ports, state.context, request, pace)
     if request.transactional_id is not None and refused is Code.NONE:
@@ -158,7 +158,7 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceRe
 
 
 async def _wait_for_replicas(state: RequestState, leaderships_lost: int, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches (DelayedProduce). The result of each depends only on its own partition."""
+    """Wait until all in-sync replicas have the batches (DelayedProduce). Each result depends only on its own partition."""
     appended = [appended for appended, _ in state.unreplicated]
     codes = await replicated(state.ports.barrier, state.ports.timers, appended, leaderships_lost, timeout_ms)
     for ((partition, _), result), code in zip(state.unreplicated, codes, strict=True):

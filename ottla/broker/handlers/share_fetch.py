@@ -1,9 +1,9 @@
-"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges earlier ones.
+"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges earlier records.
 
 - 2 (KIP-1206, KIP-1222): the number of records may be a strict limit, and the member may renew locks.
 
 The response has whole batches, and the ranges of their records that the member has acquired. Without records to acquire, the
-request waits until records arrive, a transaction ends, or another member's records are released. It also waits for a share
+request waits until records arrive, a transaction ends, or another member's records are released. The request also waits for a share
 coordinator that is loading or on another broker, as Kafka's persister does (PersisterStateManager): share consumers do not handle
 coordinator errors.
 """
@@ -68,7 +68,7 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
         session = _session(ports, request, session_key, context.connection_id)
     except KafkaError as error:
         if error.code is Code.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
-            # A client that gets no session must not retry at once.
+            # A client that gets no session must not retry immediately.
             await sleep(ports.timers, request.max_wait_ms)
         return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
@@ -165,7 +165,7 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # The first read is at once, and listens already.
+        # Begin with a read; `read_when_woken` listens before it.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 
@@ -331,7 +331,7 @@ class ShareFetch:
         if session is not None and not self._ports.share_partitions.sessions.has(session):
             return ShareFetchResponse(error_code=Code.SHARE_SESSION_NOT_FOUND)
         if session is not None and session.epoch != self._epoch:
-            # Another request of the session has arrived while this one waited.
+            # Another request of the session has arrived while this request waited.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
         topics: dict[bytes, dict[int, PartitionData]] = {}
         pace = Pace(double_first=True)

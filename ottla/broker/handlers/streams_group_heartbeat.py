@@ -52,7 +52,7 @@ async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: R
 
 
 async def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> StreamsGroupHeartbeatResponse:
-    """The response after the missing topics were created, or with the reasons that they could not be created."""
+    """Create the missing topics. Returns the response, with the reasons if topics could not be created."""
     failures, pace = [], Pace(double_first=True)
     for topic in outcome.missing_topics.values():
         if pace.spend(CREATE_WORK):

@@ -148,7 +148,7 @@ async def _commit(
 def _verify(
     ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
 ) -> Pause[None] | None:
-    """Verify the transaction. None if the offsets may be appended now, else the `Pause` of `join_transaction`.
+    """Verify the transaction. Returns None if the offsets may be appended now, else the `Pause` of `join_transaction`.
 
     Raises `KafkaError`.
     """

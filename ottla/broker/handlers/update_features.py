@@ -55,7 +55,7 @@ def _kind(update: FeatureUpdateKey, version: int) -> int:
 
 
 def _check(update: FeatureUpdateKey, kind: int, current: int) -> None:
-    """Raises INVALID_UPDATE_VERSION (FeatureControlManager.updateFeature)."""
+    """Raise INVALID_UPDATE_VERSION for an invalid update (FeatureControlManager.updateFeature)."""
     name, level = update.feature, update.max_version_level
     low, high = SUPPORTED_FEATURES.get(name, (0, -1))
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):

@@ -61,7 +61,7 @@ async def handle(ports: Ports, request: WriteTxnMarkersRequest, context: Request
 async def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write the markers of a request from a client or from this broker's own coordinator.
 
-    The response waits until they are committed: a marker that is lost with its leader would never be sent again.
+    The response waits until the markers are committed: a marker that is lost with its leader would never be sent again.
     """
     leaderships_lost = ports.barrier.leaderships_lost
     response = await each(

@@ -30,7 +30,8 @@ class RequestTopics(Protocol):
 
 
 class IncomingRequest(NamedTuple):
-    """A request before it is handled. ``request`` is valid only until then, because its bytes are in a receive buffer."""
+    """A request before it is handled. ``request`` is invalid after the request was handled, because its bytes are in a receive
+    buffer."""
 
     api_key: int
     version: int
@@ -44,7 +45,7 @@ class IncomingRequest(NamedTuple):
 
 
 class Latch:
-    """Holds waiting work back until `open` is called."""
+    """Delays work until `open` is called."""
 
     __slots__ = ("_waiting", "is_open")
 
@@ -88,7 +89,7 @@ class Delay(NamedTuple):
 
 class Rate(Protocol):
     def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        """Time in ms that the next ``size_bytes`` must wait, after all bytes of earlier calls."""
+        """Return the delay in ms for the next ``size_bytes``, which come after the bytes of all earlier calls."""
         ...
 
 
@@ -176,7 +177,7 @@ class Interception(Protocol):
 
     @property
     def watched_keys(self) -> Collection[int]:
-        """The keys of the APIs for whose requests `intercept` is called."""
+        """The keys of the APIs whose requests are passed to `intercept`."""
         ...
 
     @property

@@ -30,11 +30,11 @@ MAX_HEADER_BYTES: Final = 1 << 16
 """Maximum size of the request line and all headers in bytes."""
 MAX_BODY_BYTES: Final = 1 << 20
 MAX_DISCARDED_BYTES: Final = 16 << 20
-"""The rest of a refused request is read and dropped up to this size in bytes, beyond which the connection is closed."""
+"""Maximum number of bytes of a refused request that are read and dropped. Then the connection is closed."""
 PIECE_BYTES: Final = 1 << 13
 """Size in bytes of the pieces in which a request is read. The headers may exceed their maximum by one piece."""
 MAX_TOLD: Final = 200
-"""Maximum length of an error text in characters. Texts of the library quote the request."""
+"""Maximum length of an error text in characters. h11's texts quote the request."""
 HAS_LEFT: Final = "ottla.has_left"
 """Key of a function in a request's WSGI environment that returns whether the client has closed the connection."""
 
@@ -66,7 +66,7 @@ class _Refused(Exception):
 class Exchange:
     """One request of a client and the app's response, created for each connection. The caller closes ``connection`` after `run`.
 
-    ``on_bug`` is called if the app raises an exception, which is logged and gets the response 500.
+    If the app raises an exception, it is logged, the response is 500, and ``on_bug`` is called.
     """
 
     def __init__(self, connection: socket, app: WSGIApplication, on_bug: Callable[[], None]) -> None:
@@ -82,7 +82,7 @@ class Exchange:
         with suppress(_Disconnected):
             try:
                 request = self._next_event()
-                # A client that closes the connection without a request causes another event.
+                # If the client closes the connection without a request, h11 returns another event.
                 if isinstance(request, h11.Request):
                     self._has_body = request.method != b"HEAD"
                     self._respond(self._environ(request, self._body()))
@@ -94,7 +94,8 @@ class Exchange:
     # the request
 
     def _received(self) -> bytes:
-        """The client's next bytes, for which it has `IDLE_TIMEOUT_S`, and `REQUEST_TIMEOUT_S` for the whole request."""
+        """Read the client's next bytes. Raises `_Disconnected` after `IDLE_TIMEOUT_S`, and after `REQUEST_TIMEOUT_S` for the whole
+        request."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise _Disconnected
@@ -168,7 +169,7 @@ class Exchange:
         self._send(h11.EndOfMessage())
 
     def _send(self, event: h11.Event) -> None:
-        """Send a part of the response to the client, which may read slowly, but not stall for `IDLE_TIMEOUT_S`."""
+        """Send a part of the response. The client may read slowly, but must not stall for `IDLE_TIMEOUT_S`."""
         left = memoryview(self._http.send(event) or b"")
         self._connection.settimeout(IDLE_TIMEOUT_S)
         try:

@@ -82,7 +82,7 @@ class BoundedHttpServer:
             try:
                 threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
             except RuntimeError:
-                # The system has no further thread.
+                # The operating system cannot start another thread.
                 self._end(client)
 
     def _serve_client(self, client: socket) -> None:

@@ -13,7 +13,7 @@ class InflatingMemory:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        # The bytes that each waiting work needs, by its pause, longest waiting first.
+        # Bytes that each waiting coroutine needs, by its pause, in order of arrival.
         self._waiting: dict[Pause[None], int] = {}
 
     async def take(self, size_bytes: int) -> None:

@@ -61,10 +61,10 @@ class ResponseBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """Number of connections that were closed because others waited for their memory."""
+        """Number of connections that were closed because other connections waited for memory."""
         self._total_bytes = 0
-        # For each connection with unread responses: their bytes at the last `note`, and the total of read bytes with the time of
-        # the check that first saw this total.
+        # `_holders`: bytes of each connection's unread responses at the last `note`. `_progress`: total of sent bytes, with the
+        # time of the check that first saw this total.
         self._holders: dict[BudgetHolder, int] = {}
         self._progress: dict[BudgetHolder, tuple[int, float]] = {}
         self._waiting: dict[Callable[[], None], None] = {}
@@ -104,7 +104,7 @@ class ResponseBudget:
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
     def read(self, more_bytes: int) -> None:
-        """Add to the bytes that were read for responses which no connection has yet. ``more_bytes`` may be negative."""
+        """Add to the bytes read from logs for responses that no connection has yet. ``more_bytes`` may be negative."""
         self._read_bytes += more_bytes
         self._total_bytes += more_bytes
         assert self._read_bytes >= 0
@@ -165,7 +165,7 @@ class RequestBudget:
     connections wait in order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than
     the free part is not refused forever. No other connection may exceed it until that request has its response, so the limit is
     exceeded by at most one request. While connections wait, a connection with an unfinished frame is closed if no byte arrives for
-    ``ottla.request.stall.ms``, and the one that exceeds the limit is closed if its response is not sent within `FIRST_MS`.
+    ``ottla.request.stall.ms``, and the connection that exceeds the limit is closed if its response is not sent within `FIRST_MS`.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -173,7 +173,7 @@ class RequestBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """Number of connections that were closed because others waited for their memory."""
+        """Number of connections that were closed because other connections waited for memory."""
         self.used_bytes = 0
         self._charged: dict[BudgetHolder, int] = {}
         # For each connection with an unfinished frame, the time of its last bytes in ms.
@@ -231,7 +231,7 @@ class RequestBudget:
         self._waiting.pop(holder, None)
 
     def _become_first(self, holder: BudgetHolder) -> bool:
-        """Let a connection exceed the budget, unless another connection does; returns whether it may."""
+        """Let a connection exceed the limit unless another connection already exceeds it. Returns whether ``holder`` may."""
         if self._first is None and (self._next is holder or not self._waiting):
             self._first = holder
             self._first_since_ms = self._env.monotonic_ms()

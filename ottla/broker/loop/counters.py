@@ -1,4 +1,4 @@
-"""Counters that the parts of a broker increment. They do not depend on Prometheus, for which `broker.metrics` collects them."""
+"""Counters that the parts of a broker increment. `broker.metrics` exports them to Prometheus; this module does not import it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ FEWEST = 8
 class Descriptors(msgspec.Struct, frozen=True):
     """The numbers of descriptors for each use.
 
-    To exceed ``files``, the file that was opened first is closed; beyond ``connections``, a new connection is closed.
+    When more than ``files`` log files are open, the file that was opened first is closed. Above ``connections``, a new connection
+    is closed.
     """
 
     limit: int

@@ -106,7 +106,7 @@ class Env(Clock, Randomness, Timers, Protocol):
 
 
 class Waiter(Protocol):
-    """Awaited by one coroutine, which continues in a later turn of the loop than the call of `release`."""
+    """One coroutine awaits it. The coroutine continues in a later turn of the event loop, not within the call of `release`."""
 
     def __await__(self) -> Generator[Any, Any, None]: ...
 
@@ -116,7 +116,7 @@ class Waiter(Protocol):
 
 
 class ConnectionAttempt(Protocol):
-    """An attempt to connect."""
+    """A connection that `Env.connect` is establishing."""
 
     def cancel(self) -> None:
         """Cancel the attempt, so that neither of its callbacks is called. Does nothing after one of them was called."""
@@ -180,7 +180,8 @@ def _uptime_ms() -> int:
 
 
 MAX_ASIDE_THREADS = 8
-"""Number of threads for `Env.run_aside`. `broker.loop.stepping` uses fewer at a time, `broker.partitions.durability` one."""
+"""Maximum number of threads of `Env.run_aside`. `broker.loop.stepping` uses `ASIDE_AT_ONCE` of them, `broker.partitions.durability`
+one."""
 MAX_DESCRIPTORS = 1 << 20
 """The highest limit of file descriptors that the process requests."""
 
@@ -257,7 +258,7 @@ class RealEnv:
             done(future.exception())
 
         def wake_loop(_: Future[None]) -> None:
-            # The event loop is closed, so no caller waits for the result.
+            # RuntimeError: the event loop is closed, so no caller waits for the result.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(finished)
 
@@ -286,7 +287,7 @@ class RealEnv:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            # Some systems have a lower limit than the hard limit that they report.
+            # Some systems refuse values up to the hard limit that they report.
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 soft = wanted
@@ -294,7 +295,7 @@ class RealEnv:
 
 
 NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
-"""The errors of a machine without IPv6, which may still resolve names to such addresses."""
+"""Errors of a machine without IPv6. Such a machine may still resolve host names to IPv6 addresses."""
 BACKLOG = 1024
 
 

@@ -53,5 +53,5 @@ class TimedCalls:
         return self._heap[0][0] if self._heap else None
 
     def take(self) -> TimedCall:
-        """Remove and return the first call. Raises IndexError without one."""
+        """Remove and return the first call. Raises IndexError if there is none."""
         return heapq.heappop(self._heap)[2]

@@ -1,8 +1,8 @@
 """Reports to the controller the log directory of this broker's replicas (KIP-858; AssignmentsManager of Kafka).
 
-A controller elects no replica whose directory in the metadata is not registered by its broker: it takes that directory for failed.
-A broker on a new disk has a directory with a new id. So it reports its replicas' directory until the controller has acknowledged
-it.
+A controller takes a replica's directory for failed, and does not elect the replica, if its broker has not registered that
+directory. A broker on a new disk has a directory with a new id. So it reports its replicas' directory until the controller
+acknowledges the report.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class DirectoryAssignments:
         if isinstance(answer, PeerFailure):
             reason = answer.reason
         elif answer.error_code != Code.NONE:
-            # The broker epoch is stale, or another node is the controller: both are resolved with time.
+            # The broker epoch is stale, or another node is the controller. Both errors end without an action here.
             reason = name_of(answer.error_code)
         else:
             for replica, code in _codes(answer):

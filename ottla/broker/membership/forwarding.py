@@ -23,8 +23,8 @@ from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 FORWARDED = frozenset({19, 20, 30, 31, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
-"""The keys of the APIs that only a controller handles. Of those that Kafka forwards, delegation tokens are left out: without a
-secret key every node refuses them with the same error."""
+"""The keys of the APIs that only a controller handles. Kafka also forwards the APIs of delegation tokens; without a secret key
+every node refuses these with the same error."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
 """Timeout of the controller's response, in ms (request.timeout.ms)."""

@@ -1,6 +1,6 @@
 """Connects `BrokerLifecycle` and `MetadataFetch` to the controller: sends their requests and passes on the responses.
 
-Heartbeats and fetches have a connection each, because a fetch that waits for records would delay the responses after its own.
+Heartbeats and fetches have a connection each, because a waiting fetch would delay the responses to later heartbeats.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
-"""How long a response may come later than the fetch's maximum wait before another connection is used, in ms
+"""Time in ms that a response may take beyond the fetch's maximum wait before the connection is replaced
 (controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
 SNAPSHOT_TIMEOUT_MS = 10_000
@@ -49,7 +49,8 @@ class MembershipOwner(Protocol):
         ...
 
     def controller_replaced(self, reason: str) -> None:
-        """The controller was restarted, or another node is the controller. Connections to the previous one may still look open."""
+        """The controller was restarted, or another node is the controller. Connections to the previous controller may still look
+        open."""
         ...
 
 
@@ -220,7 +221,8 @@ class Membership:
             self._fetch_errors.failed("controller_metadata_refused", str(error))
             is_over = False
         except Exception:
-            # The peer logs the bug. Without fetching, the broker would stay in the cluster by its heartbeats, with old metadata.
+            # The peer logs the bug. Fetch again nevertheless: heartbeats alone would keep the broker in the cluster, with old
+            # metadata.
             self._fetch_later()
             raise
         if is_over:
@@ -229,7 +231,7 @@ class Membership:
             self._fetch_later()
 
     def _carry_out(self, taken: FetchOutcome) -> bool:
-        """Carry out the outcome of a fetch; returns whether to fetch again at once."""
+        """Carry out the outcome of a fetch; returns whether to fetch again immediately."""
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
             self.replica.commit(taken.high_watermark)
@@ -247,7 +249,7 @@ class Membership:
         if self.replica.is_empty:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return
-        # The changes since cannot be derived from a snapshot without comparing all of it.
+        # A snapshot does not list changes, so updating existing metadata from it would need a comparison of all records.
         reason = "the controller's log begins after the end of this broker's metadata"
         hint = "restart the broker; its metadata is too old"
         self._fetch_errors.failed("metadata_gap_found", reason, level="error", first_offset=taken.end_offset, hint=hint)
@@ -258,7 +260,7 @@ class Membership:
         self._fetches.send(request, lambda answer: self._snapshot_fetched(snapshot, answer), timeout_ms=SNAPSHOT_TIMEOUT_MS)
 
     def _snapshot_fetched(self, snapshot: SnapshotFetch, answer: Any) -> None:
-        """Process a piece. If it is refused, fetching the log starts over."""
+        """Process a piece. If the snapshot is refused, fetching the log starts over."""
         if self._is_stopped:
             return
         try:

@@ -72,7 +72,7 @@ class MetadataFetch:
             log_start_offset=0,
             partition_max_bytes=MAX_BYTES,
             replica_directory_id=self._directory_id,
-            # If this differs from the controller's own high watermark, it responds at once (KIP-1166).
+            # If this differs from the controller's own high watermark, the controller responds immediately (KIP-1166).
             high_watermark=self.high_watermark,
         )
         return FetchRequest(
@@ -89,7 +89,7 @@ class MetadataFetch:
         return SnapshotFetch(self._cluster_id, self._broker_id, self._directory_id, end_offset=end_offset, epoch=epoch)
 
     def take(self, response: FetchResponse) -> FetchOutcome:
-        """The outcome of a response. The caller keeps the position; the leader epoch and the high watermark are kept here."""
+        """The outcome of a response. Updates the leader epoch and the high watermark; the caller tracks its position."""
         if response.error_code != Code.NONE:
             return FetchOutcome(step=Step.WAIT, reason=f"the fetch failed with {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]

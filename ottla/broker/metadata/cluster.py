@@ -33,10 +33,10 @@ SUPPORTED_FEATURES = {
 }
 
 PARTITIONS_AT_ONCE = 100
-"""Commands for more partitions are computed in another thread."""
+"""Commands for more partitions than this are computed in a worker thread."""
 
 ACLS_AT_ONCE = 500
-"""Commands that look at more ACLs are computed in another thread."""
+"""Commands that look at more ACLs than this are computed in a worker thread."""
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class TopicCreation(Protocol):
     """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Ask the controller for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION until the topic exists: clients retry."""
+        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, on which clients retry until the topic exists."""
         ...
 
 
@@ -53,7 +53,10 @@ log = structlog.get_logger("cluster")
 
 
 class ClusterCommands:
-    """Commands on the cluster's metadata. When a command returns, it is logged and ``publish`` has applied it to the broker."""
+    """Commands on the cluster's metadata. A returned command is logged and applied to the broker (``publish``).
+
+    A command that raises `KafkaError` has changed nothing.
+    """
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class ClusterCommands:
     # topics
 
     def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """Create a topic, by default with partitions on this broker. On `KafkaError` nothing has changed."""
+        """Create a topic, by default with partitions on this broker."""
         if self._controller is not None:
             self.state.check_new_topic(name)
             factor = self._config.settings.default_replication_factor
@@ -121,7 +124,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     async def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """`create_topic` in steps, for thousands of partitions. On `KafkaError` nothing has changed."""
+        """Like `create_topic`, but in steps, for thousands of partitions."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
@@ -142,7 +145,7 @@ class ClusterCommands:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code but not on others.
         """
         try:
             self.ensure_internal(name)
@@ -150,7 +153,7 @@ class ClusterCommands:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
     async def create_partitions(self, name: str, count: int, place: Place | None = None) -> None:
-        """Raise a topic's number of partitions to ``count``. On `KafkaError` nothing has changed."""
+        """Raise a topic's number of partitions to ``count``."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
             self._execute(self.state.create_partitions(name, count, place and place()))
@@ -161,33 +164,34 @@ class ClusterCommands:
         self._execute(self.state.delete_topic(name))
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs of a resource, or remove those with value None. On `KafkaError` nothing has changed."""
+        """Set configs of a resource, or remove those with value None."""
         self._execute(self.state.set_configs(resource_type, name, changes))
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
-        """Set or remove quotas of an entity. On `KafkaError` nothing has changed."""
+        """Set or remove quotas of an entity."""
         result = self.state.client_quotas.alter(entity, changes)
         if not validate_only:
             self._execute(result)
 
     def set_credential(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> None:
-        """Set a SCRAM credential of a user. On `KafkaError` nothing has changed."""
+        """Set a SCRAM credential of a user."""
         self._execute(self.state.credentials.set(name, mechanism, salt, salted_password, iterations))
 
     def remove_credential(self, name: str, mechanism: int) -> None:
-        """Remove a SCRAM credential of a user. On `KafkaError` nothing has changed."""
+        """Remove a SCRAM credential of a user."""
         self._execute(self.state.credentials.remove(name, mechanism))
 
     # ACLs
 
     async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
-        """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed."""
+        """Create ACLs; returns an error or None for each."""
         state = self.state
         command = partial(state.acls.create, acls, self._randomness.random_uuid, state.metadata_version)
         return self._execute(command()) if len(acls) <= ACLS_AT_ONCE else await self._execute_large(command)
 
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
-        """Delete the ACLs that match filters; returns them, or an error, for each filter. On `KafkaError` nothing has changed."""
+        """Delete the ACLs that match filters. Returns these ACLs, or an error, for each filter. On `KafkaError` nothing has
+        changed."""
         command = partial(self.state.acls.delete, filters)
         is_small = len(filters) * len(self.state.acls.by_id) <= ACLS_AT_ONCE
         return self._execute(command()) if is_small else await self._execute_large(command)
@@ -204,7 +208,7 @@ class ClusterCommands:
         return self.state.transaction_version
 
     def set_features(self, levels: Mapping[str, int]) -> None:
-        """Set feature levels. On `KafkaError` nothing has changed."""
+        """Set feature levels."""
         self._execute(self._decide_features({n: level for n, level in levels.items() if self.state.features.get(n, 0) != level}))
 
     @property

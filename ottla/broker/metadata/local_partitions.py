@@ -32,7 +32,7 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""Work of one change that is done at once, in units of `protocol.steps.Pace`. The rest follows in steps."""
+"""Maximum work of one change that is done immediately, in units of `protocol.steps.Pace`. The rest follows in steps."""
 OPEN_WORK = 15
 """The cost of putting a new partition into service, in the same units."""
 SETTLE_WORK = 8
@@ -64,7 +64,7 @@ class ReplicaActions(Protocol):
         ...
 
     def brokers_changed(self) -> None:
-        """Brokers have registered or unregistered, or were fenced or unfenced."""
+        """Called after brokers have registered or unregistered, or were fenced or unfenced."""
         ...
 
 
@@ -111,7 +111,7 @@ class LocalPartitions:
         self.coordinators: dict[str, Coordinator] = {}
         """Coordinators by internal topic, as `begin` got them."""
         self.has_lost = False
-        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
+        """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
         # Partitions that will be brought in line with the metadata in later steps, by topic id and number, in order.
@@ -143,7 +143,7 @@ class LocalPartitions:
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
                     # While a member of a cluster was down, its topic may have been deleted and created again. Then the checkpoints
-                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself, so there
+                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself, so on it
                     # this is damage, and the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
@@ -207,9 +207,9 @@ class LocalPartitions:
     # large changes
 
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
-        """Return the partitions that the caller brings in line at once. The others follow in steps.
+        """Return the partitions that the caller brings in line now. The others are queued and follow in steps.
 
-        Until then they stay as before the change, as if it came later. A request for a new partition opens it.
+        A queued partition stays as it was before the change. A request for a new partition opens it.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:
@@ -225,7 +225,7 @@ class LocalPartitions:
         return OPEN_WORK if self.partitions.known(topic.name, index) is None else SETTLE_WORK
 
     async def _settle_rest(self) -> None:
-        """Bring the remaining partitions in line with the metadata that is current at each one's turn."""
+        """Bring the queued partitions in line, each with the metadata that is current at its turn."""
         pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
             topic_id, index = next(iter(self._unsettled))

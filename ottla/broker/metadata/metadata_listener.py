@@ -26,7 +26,7 @@ class MetadataFaults:
         self._first: Exception | None = None
 
     def attempt(self, step: Callable[[], object], what: str, **of: object) -> None:
-        """Carry out one step. ``what`` and ``of`` name it in the log."""
+        """Carry out one step. ``what`` and ``of`` identify the step in the log."""
         try:
             step()
         except Exception as error:
@@ -53,7 +53,7 @@ class Coordinator(Protocol):
 
 class MetadataListener(Protocol):
     """Follows the metadata on behalf of all coordinators. A method that gets ``faults`` carries out each of its steps by
-    `MetadataFaults.attempt`, so that a failure of one does not prevent the others."""
+    `MetadataFaults.attempt`, so that a failed step does not prevent the next ones."""
 
     @property
     def by_topic(self) -> Mapping[str, Coordinator]:

@@ -1,6 +1,6 @@
 """Allocates producer ids that were never used before (RPCProducerIdManager).
 
-The controller logs each block of ids before one of them is used. So a crash may lose ids, and repeats none.
+The controller logs each block of ids before an id of it is used. So a crash may waste ids, but repeats none.
 """
 
 from __future__ import annotations

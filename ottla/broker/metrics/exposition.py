@@ -62,7 +62,7 @@ class Ports(Protocol):
     disk: DiskHealth
     strays: Strays
     torn: list[TornTransaction]
-    """The transactions that lost a part in the last crash."""
+    """The transactions that lost records or markers in the last crash."""
     startup_ms: float
 
     @property

@@ -1,4 +1,4 @@
-"""Serves the metrics over HTTP: at a port of their own, or by an app for another server."""
+"""Serves the metrics over HTTP: on their own port, or as an app for another server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _only_at(path: str, app: WSGIApplication) -> WSGIApplication:
 
 
 class MetricsServer:
-    """Serves the metrics at a port of their own. The function given to `collect_from` is called on the event loop.
+    """Serves the metrics on their own port. The function given to `collect_from` is called on the event loop.
 
     Raises OSError or ValueError for an address at which it cannot listen.
     """

@@ -35,7 +35,7 @@ class Addresses:
 
     async def bind(self) -> None:
         """Bind the ports, so that they can be advertised. Until `listen` every connection is closed. Raises `ConfigError`."""
-        # Checked before anything is registered that names this listener.
+        # Check the name of the listener for brokers before the broker registers it.
         _ = self.between_brokers
         await self.listen(lambda _: Closing())
 

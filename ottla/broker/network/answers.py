@@ -28,7 +28,7 @@ class Slot:
 
 
 class Answers:
-    """The responses of one connection. ``out`` has the responses that may be sent now; the others wait for an earlier one.
+    """The responses of one connection. ``out`` has the responses that may be sent now; the rest waits for an earlier response.
 
     ``waiting_bytes`` is the memory of the waiting requests and of the ready responses that wait for them.
     """

@@ -58,7 +58,7 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client's connection. ``secured``: how the client authenticates; None if it does not."""
+    """The protocol of one client's connection. ``secured``: how the client authenticates; None if it need not."""
 
     def __init__(self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None) -> None:
         self._secured = secured
@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_way(self, began_ms: float) -> None:
         """Hold the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        By the connection's next turn the transport has reported whether the client reads its responses.
+        Before the connection's next turn the transport reports whether the client reads its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -230,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
             self._ports.stepping.run(self._next_turn(), failed=self._failed)
 
     async def _next_turn(self) -> None:
-        """Go on in the connection's turn among other work (`Stepping`)."""
+        """Continue when it is the connection's turn among other work (`Stepping`)."""
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
@@ -278,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         return await self._handled(route, request, len(frame))
 
     def _begin(self, route: Route, correlation_id: int, handled: Steps[Any], cost_bytes: int) -> None:
-        """Handle a request up to its first wait. Most requests have none."""
+        """Handle a request up to its first wait. Most requests never wait."""
         lossy_rounds = self._ports.barrier.lossy_rounds
         try:
             step = handled.send(None)
@@ -298,7 +298,8 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_rest(
         self, route: Route, correlation_id: int, handled: Steps[Any], step: Step, cost_bytes: int, lossy_rounds: int
     ) -> None:
-        """Handle the rest of a request that waits. Until it is parked, its bytes stay in place, and no further request is handled.
+        """Handle the rest of a request that waits. Until it is parked, its bytes stay in the buffer, and no further request is
+        handled.
 
         ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that `_decode_and_handle`
         decodes is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
@@ -364,7 +365,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._hold(reason)
             self._go_on()
 
-    # answers
+    # responses
 
     def _answer(self, route: Route, parts: list[Buffer]) -> None:
         barrier = self._ports.barrier

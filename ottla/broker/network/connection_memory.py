@@ -14,7 +14,7 @@ MAX_WAITING_BYTES = 4 << 20
 
 
 class ConnectionMemory:
-    """The memory of one connection. The budgets count it once it exceeds `SMALL_BYTES`, and then until it is 0.
+    """The memory of one connection. The budgets count it from when it exceeds `SMALL_BYTES` until it is 0.
 
     ``decoded_bytes`` is the memory of a request that is handled in steps, without its frame. The connection is an argument of each
     call and not an attribute: a reference cycle would delay freeing a closed connection.
@@ -48,7 +48,7 @@ class ConnectionMemory:
         self._requests.remove(holder)
 
     def settle(self, holder: BudgetHolder, *, is_held: bool) -> int:
-        """End the use of the handled requests' bytes, and keep the unread bytes in as little memory as possible.
+        """Release the bytes of the handled requests, and keep the unread bytes in as little memory as possible.
 
         Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection already has a hold.
         """

@@ -78,7 +78,7 @@ class Route(NamedTuple):
     """The data that all requests of one API and version on a connection share.
 
     ``header`` has the bytes of the request header after the correlation id; ``body_at`` is the position of the body in a frame.
-    ``report`` is called with the responses; None without a listener.
+    ``report`` is called with the responses; None without a `TransactionListener`.
     """
 
     api: Declared[Any]

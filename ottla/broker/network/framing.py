@@ -146,7 +146,7 @@ class Frames:
         return SIZE_BYTES + int(min(size, self._max_frame_bytes))
 
     def settle(self, *, may_grow: bool = True) -> None:
-        """End the use of all frames that `next` has returned, and move the unread bytes into a buffer of the right size.
+        """Release all frames that `next` has returned, and move the unread bytes into a buffer of the right size.
 
         Without ``may_grow`` the buffer has room for the unread bytes and little more.
         """

@@ -1,6 +1,6 @@
 """Handles a request according to the `Verdict` of an interception, which may delay it or change its response.
 
-No further request of the connection is handled before a request with a verdict has taken effect. After that it may be parked.
+Until the request has taken effect, no further request of the connection is handled. After that the request may be parked.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _InterceptedRequest:
             budget.read(-size_bytes)
 
     async def _delayed(self, delays: Iterable[Delay], *, is_parked: bool) -> None:
-        """Wait until each delay has passed or was ended, one after the other."""
+        """Wait for the delays one after the other. The latch of a delay may end it early."""
         for delay in delays:
             over: Pause[None] = Pause(is_parked=is_parked)
             timer = self._ports.timers.call_later(delay.ms, over.end)

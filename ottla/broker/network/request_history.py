@@ -1,8 +1,8 @@
 """Reports the responses to requests about transactional ids to a `TransactionListener`.
 
 The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So requests of other APIs, and
-all requests of a broker without a listener, cost one comparison. Every transaction has an EndTxn, so that is passed on as a bare
-tuple (`Ended`), which the listener turns into an event when the event is read.
+all requests of a broker without a listener, cost one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain
+tuple (`Ended`), from which the listener builds an event only when the event is read.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Report refused partitions, and added ones if their client is not known to own the id: others are in the coordinator's log.
+    """Report refused partitions. Added partitions are in the coordinator's log, and are reported only if the client is not known to
+    own the id.
 
     A request without partitions is not reported: its response has no field for an error.
     """
@@ -189,7 +190,7 @@ def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request
 
 
 def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
-    """The first partitions, and the number of all."""
+    """The first `PARTITIONS_KEPT` partitions, and the number of all partitions."""
     named: list[TopicPartition] = []
     count = 0
     for topic in topics:

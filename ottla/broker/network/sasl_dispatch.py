@@ -1,4 +1,4 @@
-"""Dispatches the requests of a connection of a listener with SASL: authenticates the client, then passes its requests on.
+"""Dispatches the requests of one connection on a listener with SASL: authenticates the client, then passes its requests on.
 
 Before the client is authenticated only ApiVersions, SaslHandshake and SaslAuthenticate are handled (`security.sasl.server`). After
 SaslHandshake 0 the client's tokens are bare frames, without request headers.
@@ -29,7 +29,7 @@ _KEY, _SIZE = Struct(">h"), Struct(">i")
 
 
 class Client(Protocol):
-    """The connection, and what its authentication needs from the broker."""
+    """A client's connection, and the parts of the broker that its authentication uses."""
 
     @property
     def peer(self) -> str: ...
@@ -95,7 +95,7 @@ class SaslDispatcher:
         return self._route_before(frame)
 
     def _route_of_session(self, frame: memoryview) -> tuple[Route, int]:
-        """The route on an authenticated connection whose session ends (KIP-368). SaslHandshake begins a re-authentication."""
+        """The route on an authenticated connection with a limited session (KIP-368). SaslHandshake begins a re-authentication."""
         server, now_ms = self._server, self._client.steady_ms()
         if _KEY.unpack_from(frame)[0] == SASL_HANDSHAKE and server.reauthenticate(now_ms):
             self._client.limit_frames(is_authenticated=False)
@@ -151,7 +151,8 @@ class SaslDispatcher:
         return response
 
     def _take(self, token: bytes) -> TokenAnswer:
-        """Take a token of the client. If it is the last one, requests are handled as those of its principal from now on."""
+        """Take a token of the client. The last token completes the authentication: from then on requests are those of its
+        principal."""
         server, client = self._server, self._client
         was_again = server.is_again
         answer = server.token(token, client.now_ms(), client.steady_ms())

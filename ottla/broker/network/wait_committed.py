@@ -51,7 +51,7 @@ def _noting_dependencies(
     """Drive a handler, and note after each step on which logs it depends. Other requests are handled between the steps."""
     failure: BaseException | None = None
     while True:
-        # A step may run within a step of another request: one member's SyncGroup ends the pauses of the others.
+        # A step may run within a step of another request: one member's SyncGroup ends the pauses of the other members' requests.
         others = barrier.take_dependencies()
         try:
             step = handled.send(None) if failure is None else handled.throw(failure)
@@ -76,7 +76,8 @@ def _noting_dependencies(
 
 
 def _add(dependencies: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
-    """Add the dependencies of a step. The leader epoch stays that of the first step, whose writes are lost in a later epoch."""
+    """Add the dependencies of a step. The leader epoch stays that of the first step, because a later epoch may have lost its
+    writes."""
     for partition, position in newer.items():
         first = dependencies.setdefault(partition, position)
         dependencies[partition] = LogPosition(first.leader_epoch, position.end_offset)

@@ -21,7 +21,7 @@ PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
-"""Maximum number of files that a stop could not write and are logged one by one."""
+"""Maximum number of unwritten files that a stop logs one by one."""
 QUIET_MS = 60_000
 """Time in ms without a failed write before a probe may end failures that had another cause than lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
@@ -32,7 +32,8 @@ log = structlog.get_logger("disk")
 
 
 class DiskHealth:
-    """The state of one log directory. The first failed write and the end of the failures are logged, but not the failures between.
+    """The state of one log directory. The first failed write and the end of the failures are logged, the failures in between are
+    not.
 
     The failures end when every affected partition has written again, or when a probe of the largest failed size succeeds.
     """
@@ -169,7 +170,7 @@ class DiskStop:
 
 
 def log_unwritten(unwritten: list[str]) -> None:
-    """Log the files that a stop could not write and the next start must recover: a line for each, or their number."""
+    """Log the files that a stop could not write: up to `MAX_UNWRITTEN_LOGGED` lines, then the number of further files."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
         log.error("file_not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:

@@ -75,8 +75,7 @@ class Housekeeping:
 
         The interval begins at the end of a run, so a task never runs twice at once. The first run begins after an interval or, with
         ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a
-        test may stop. That is right for tasks that depend on the age of something, and wrong for tasks that check the outside
-        world.
+        test may stop. Tasks that depend on the age of data need this clock; tasks that check the outside world must not use it.
         """
         call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
 

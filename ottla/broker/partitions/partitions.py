@@ -47,10 +47,10 @@ class Partition:
     The leader determines the high watermark, which is the log end offset if there is no other replica. A follower gets it from its
     leader.
 
-    ``appended_bytes`` counts the bytes of data batches that consumers may read at once, so it does not grow if there are other
-    replicas. ``fetchable_bytes`` counts those that followers may fetch. ``reveals`` counts the events that may make any amount of
-    earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the client
-    batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
+    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append, so it does not grow if there
+    are other replicas. ``fetchable_bytes`` counts the bytes that followers may fetch. ``reveals`` counts the events that may make
+    any amount of earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in``
+    count the client batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
     (ReplicaManager.appendRecordsToLeader).
     """
 
@@ -110,7 +110,7 @@ class Partition:
         return leader
 
     def check_leads(self) -> None:
-        """Raise `NotLeader`."""
+        """Raise `NotLeader` unless this broker leads."""
         if self._leader is None:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
 
@@ -123,7 +123,7 @@ class Partition:
         self.advance()
 
     def follow(self, leader_id: int, leader_epoch: int) -> None:
-        """Begin a leader epoch in which another broker leads, or none. Requests that wait for the high watermark are refused."""
+        """Begin a leader epoch in which another or no broker leads. Requests that wait for the high watermark are refused."""
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id, self._on_expansion = None, leader_id, None
         self.log.leader_epoch = leader_epoch
@@ -133,7 +133,7 @@ class Partition:
             self._wake()
 
     def was_lost_since(self, leaderships_lost: int) -> bool:
-        """Whether this broker does not lead now, or did not at any time since `Barrier.leaderships_lost` had this value."""
+        """Whether this broker does not lead now, or has lost the leadership since `Barrier.leaderships_lost` had this value."""
         return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
@@ -143,7 +143,7 @@ class Partition:
         self.commit(leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.steady_ms()))
 
     def commit(self, high_watermark: int) -> None:
-        """Set the high watermark that the replication state has determined, and wake its waiters."""
+        """Set the high watermark that the replication state has determined, and wake the waiters."""
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
             self.reveals += 1
@@ -236,7 +236,7 @@ class Partition:
     def _grew(self, by_bytes: int) -> None:
         log, leader = self.log, self._leader
         if leader is not None and leader.is_sole:
-            # Nothing waits for the high watermark here, because it is always the log end offset.
+            # This broker is the only replica. Nothing waits for the high watermark, because it is always the log end offset.
             log.high_watermark = log.log_end_offset
             if CHECKED.whole_states:
                 check_log(log)
@@ -333,10 +333,7 @@ class Partitions:
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """Record that background work on a log failed to write.
-
-        The log may be the metadata log, which is not a partition.
-        """
+        """Record a failed write of background work on a log, which may be the metadata log although it is not in `Partitions`."""
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
         if partition is not None:
@@ -376,11 +373,11 @@ class Partitions:
                 await next_turn()
 
     def known(self, topic: str, index: int) -> Partition | None:
-        """A partition that is already in service; None for others."""
+        """A partition that is in service, or None."""
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition of which this broker has a replica; None for others."""
+        """A partition of which this broker has a replica, or None. Opens the partition if it is not in service yet."""
         return self._by_name.get((topic, index)) or self._open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:

@@ -1,4 +1,4 @@
-"""Finds the transactions that lost a part in a crash, from the data that recovery reads.
+"""Finds the transactions that lost records or markers in a crash, in the data that recovery reads.
 
 Recovery reads the coordinators' logs and, of each partition, the batches above the last producer snapshot below the recovery point.
 So this audit adds little to the time of a start. Only `operations.directory_audit` finds a loss in older batches.

@@ -28,8 +28,8 @@ Replay = Callable[[LogRecord, int, int], None]
 """Called with a record, its offset, and the producer id of the record's transaction; -1 outside a transaction."""
 
 ATTEMPTS_ASIDE = 3
-"""Number of attempts to compute a large command in a worker thread, if other commands are logged first. Then it runs on the event
-loop."""
+"""Number of attempts to compute a large command in a worker thread. An attempt fails if another command is logged meanwhile. After
+the last one the command runs on the event loop."""
 ANSWERS_PER_STEP = 50
 """Number of parked requests that get their response in one step. Encoding and writing a response takes about 50 us."""
 
@@ -43,10 +43,10 @@ log = structlog.get_logger("coordinator")
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
     """Options of replaying a coordinator's log.
 
-    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. If a record cannot be decoded,
-    an earlier one with the same key would count. So ``start_over`` then resets the state, and every record is replayed; the same
-    happens if files of the log are replaced while it is read in steps. Without ``start_over`` every record is replayed from the
-    beginning. ``on_marker`` is called with the producer id of each marker and whether it commits.
+    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. If the newest record cannot be
+    decoded, an earlier record of the key would count. So ``start_over`` then resets the state, and every record is replayed; the
+    same happens if files of the log are replaced while it is read in steps. Without ``start_over`` every record is replayed from
+    the beginning. ``on_marker`` is called with the producer id of each marker and whether it commits.
     """
 
     on_marker: Callable[[int, bool], None] | None = None
@@ -96,7 +96,7 @@ class Runtime:
         return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
     async def execute_large(self, command: Callable[[], Result[T]]) -> T:
-        """`execute` for a command with thousands of records: a worker thread calls ``command``, which must only read state.
+        """Like `execute`, for a command with thousands of records. A worker thread calls ``command``, which must only read state.
 
         The state must not change between the command and its append. So if the log has grown meanwhile, the command is repeated.
         """
@@ -177,7 +177,7 @@ class Runtime:
                 await next_turn()
 
     def close(self) -> None:
-        """Refuse further appends: the shard was dropped, and another one may use the same log."""
+        """Refuse further appends: the shard was dropped, and another shard may use the same log."""
         self.is_closed = True
 
     # loading
@@ -190,7 +190,7 @@ class Runtime:
         return run(self.load_in_steps(replaying))
 
     async def load_in_steps(self, replaying: Replaying | None = None) -> int:
-        """Run `load` in steps. Raises `KafkaError` also if the shard is closed between two steps."""
+        """Like `load`, but in steps. Raises `KafkaError` also if the shard is closed between two steps."""
         try:
             return await self._replay_all(replaying or Replaying())
         except OSError as error:

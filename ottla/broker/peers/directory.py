@@ -82,7 +82,7 @@ class BrokerPeers:
     def changed(self) -> None:
         """Close the connections to brokers that have a new address, were restarted, or are no longer registered.
 
-        A restarted broker never responds to requests from before, and if its machine lost power, the connection is not closed.
+        A restarted broker never responds to earlier requests. If its machine lost power, the old connection still looks open.
         """
         for (broker_id, purpose), (peer, incarnation_id) in list(self._peers.items()):
             if not self._is_current(broker_id, peer, incarnation_id):

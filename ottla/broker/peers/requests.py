@@ -1,4 +1,4 @@
-"""The requests of one connection to a peer: those that wait to be sent, and those in flight. Without a socket."""
+"""The unsent requests of one connection to a peer, and the requests in flight. Without a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Failure(Enum):
-    """The reason that a request has no response."""
+    """The reason why a request has no response."""
 
     DISCONNECTED = "disconnected"
     """The connection could not be opened, or was lost. The peer may have handled the request."""
@@ -55,8 +55,8 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on the requests and responses of one connection.
 
-    ``waiting`` limits requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and have no
-    response. ``response_bytes`` limits the size of one response.
+    ``waiting`` limits requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` limit sent requests without a response.
+    ``response_bytes`` limits the size of one response.
     """
 
     waiting: int = 1_000
@@ -66,7 +66,7 @@ class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutOfOrder(Exception):
-    """A response belongs to no request, or arrived before that of an earlier request. Kafka's responses keep their order."""
+    """A response that belongs to no request, or that overtook the response to an earlier request. Kafka keeps their order."""
 
 
 class Requests:
@@ -96,7 +96,7 @@ class Requests:
         return True
 
     def next(self) -> Request | None:
-        """Take the next request that may be sent now; None without one, or if enough are in flight."""
+        """Take the next request that may be sent now; None if no request waits, or if enough are in flight."""
         limits = self._limits
         if not self._waiting or len(self._in_flight) >= limits.in_flight or self._in_flight_bytes >= limits.in_flight_bytes:
             return None
@@ -125,7 +125,7 @@ class Requests:
         self._in_flight_bytes -= self._in_flight.pop(correlation_id).size_bytes
 
     def next_deadline_ms(self) -> float | None:
-        """The earliest deadline of all requests; None without one."""
+        """The earliest deadline of all requests; None without a request."""
         deadlines = [request.deadline_ms for request in self._waiting]
         deadlines += [request.deadline_ms for request in self._in_flight.values()]
         return min(deadlines, default=None)

@@ -20,10 +20,10 @@ class ControlEndpoint(Protocol):
     url: str
     token: str
     pages_url: str | None
-    """The URL of the console, with the token; None if the control API serves none."""
+    """The URL of the console, with the token; None if the console is disabled."""
 
     def serve(self) -> None:
-        """Answer requests, including those that arrived before."""
+        """Start to answer requests, including those that have already arrived."""
         ...
 
     def close(self) -> None: ...
@@ -33,7 +33,7 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `ottla.control` that the process uses. A field of None is not used."""
 
     begin: Callable[[], None] | None = None
-    """Called first, after logging was configured."""
+    """Called right after logging was configured."""
     open_control_api: Callable[[Serving], ControlEndpoint] | None = None
     """Called before the broker starts. The control API answers after `ControlEndpoint.serve`. Raises `ConfigError`."""
     owner: Owner | None = None

@@ -92,7 +92,7 @@ class FollowerLogs:
         partition.copied(high_watermark, start_offset, has_grown=bool(action.records))
 
     def _wrote_behind(self, partition_log: Log, last: list[Segment]) -> None:
-        """Note the segments that a response may have written to: ``last``, which was the last one, and those after it.
+        """Note that a response may have written to the segment ``last`` and to all later segments.
 
         This is done even if the log has refused a batch, because earlier batches were appended, and the next fetch begins after
         them.

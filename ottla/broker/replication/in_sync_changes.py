@@ -157,7 +157,7 @@ class InSyncChanges:
                 log.info("in_sync_changed", partition=repr(partition.log), in_sync=sorted(answer.isr))
                 self._changed(partition)
             return False
-        # A controller that refuses the changes of all partitions gives one line, with the first partition.
+        # One key for all partitions: a controller that refuses all changes gives one line, with the first partition.
         wanted = sorted(change.proposed)
         self._errors.failed(
             "in_sync_change_refused", name_of(code), key=PARTITIONS, level="info", partition=repr(partition.log), asked=wanted

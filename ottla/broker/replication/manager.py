@@ -178,7 +178,7 @@ class ReplicaManager:
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, hang_up, self._logs, self._barrier)
         return fetcher
 
-    # time
+    # periodic tasks
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
         repeat("in_sync_shrink", lambda settings: max(1, settings.replica_lag_time_max_ms // 2), self.shrink)

@@ -34,13 +34,13 @@ from ottla.protocol.messages.write_txn_markers import (
 from ottla.protocol.topic_partition import TopicPartition
 
 MARKERS_PER_REQUEST = 1_000
-"""Maximum number of markers in one request to another broker, unless a single transaction has more there."""
+"""Maximum number of markers in one request to another broker, unless a single transaction has more markers there."""
 TIMEOUT_MS = 10_000
 """Timeout in ms of a request to another broker, which responds when all in-sync replicas have the markers. A frozen broker loses
 its session in about this time, and then another broker leads its partitions."""
 LEAST_VERSION = 1
 MAX_WAITING_MARKERS = 100_000
-"""Maximum number of transactions whose markers wait for one broker. Further ones count as timed out, and are retried."""
+"""Maximum number of transactions whose markers wait for one broker. Further markers count as timed out, and are retried."""
 
 OnResponse = Callable[[WriteTxnMarkersResponse], None]
 
@@ -81,7 +81,7 @@ class LeaderTransport:
                 if leader == self._broker_id:
                     self._local.write_txn_markers(WriteTxnMarkersRequest([part]), on_response)
                 elif leader == NO_LEADER:
-                    # Not treated as deleted, as in Kafka: a partition has no leader for a while after a broker dies.
+                    # As in Kafka, this does not count as deleted: a partition has no leader for a while after a broker dies.
                     on_response(_answer(part, {}, Code.NOT_LEADER_OR_FOLLOWER))
                 elif len(waiting := self._waiting.setdefault(leader, deque())) >= MAX_WAITING_MARKERS:
                     on_response(_answer(part, {}, Code.REQUEST_TIMED_OUT))
@@ -142,7 +142,7 @@ class LeaderTransport:
                 for topic in result.topics:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
-        # The stack calls back in reverse order, and goes on after a callback that fails.
+        # The stack calls in reverse order, and continues after a callback that fails.
         with ExitStack() as callbacks:
             callbacks.callback(self._send, broker_id)
             for part in reversed(parts):

@@ -3,9 +3,9 @@
 Corresponds to Kafka's AddPartitionsToTxnManager. Requests to one broker are sent one after the other, each with all questions that
 have accumulated meanwhile.
 
-A transaction may end before the answer arrives. If its batch were appended then, it would begin a transaction that no coordinator
-ends. So an answer is valid for only one append, and only if since the question no marker of the producer was written to the
-partition and the leader epoch has not changed (VerificationGuard).
+A transaction may end before the answer arrives. If its batch were appended then, the batch would begin a transaction that no
+coordinator ends. So an answer is valid for only one append, and only if since the question no marker of the producer was written to
+the partition and the leader epoch has not changed (VerificationGuard).
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class CoordinatorVerification:
             if coordinator is None or coordinator.log.high_watermark == coordinator.log.log_end_offset:
                 then()
                 return
-            # All partitions wait for the same record, and together.
+            # All partitions wait for the same record, so they wait together.
             for question in questions:
                 self._ask_here(question, index, answered, has_waited=False)
         elif not self._is_asked_there(implicit_add):
@@ -218,7 +218,8 @@ class CoordinatorVerification:
     def _ask_here(self, question: _Question, index: int, then: Then, *, has_waited: bool) -> None:
         """Ask the coordinator of this broker. Its record must be committed before a batch may depend on it.
 
-        Otherwise the batch could outlive the record that makes it part of a transaction, and no coordinator would ever end it.
+        Otherwise the batch could outlive the record that makes it part of a transaction, and no coordinator would end the
+        transaction.
         """
         guard = self._guard(question)
 
@@ -300,7 +301,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Questions for the next request, and the others: a request has each transaction once, for one producer and purpose."""
+    """Split off the questions for the next request, which has each transaction once, for one producer and purpose."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []

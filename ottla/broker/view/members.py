@@ -27,7 +27,7 @@ MEMBER_WORK = 10
 PARTITIONS_PER_WORK = 2
 """Number of a member's partitions that are named in one unit of work."""
 BYTES_PER_ELEMENT = 4
-"""The least size of a partition in the assignment of a classic member."""
+"""Minimum size in bytes of a partition in the assignment of a classic member."""
 
 
 M = TypeVar("M")
@@ -73,7 +73,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> Membership:
-    """Return the members as they are at the first step, so that they are consistent. No members for a group with offsets only."""
+    """Return the members as they are at the first step, so that they are consistent; none for a group with offsets only."""
     consumer, share = shard.consumers.groups.get(group_id), shard.shares.groups.get(group_id)
     if consumer is not None:
         assignor = consumer.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor
@@ -117,7 +117,7 @@ async def _of_classic(group: ClassicGroup) -> Membership:
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """Decode the assignment of a consumer; empty if the bytes are not one."""
+    """Decode the assignment of a consumer; empty if the bytes are no assignment."""
     try:
         return {topic: sorted(indexes) for topic, indexes in read_assignment(raw).partitions.items()}
     except DecodeError:

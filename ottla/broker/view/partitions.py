@@ -17,9 +17,9 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
 ABORTED_SHOWN = 100
-"""Maximum number of a partition's newest aborted transactions, and of its open transactions."""
+"""Maximum number of aborted transactions that are shown of a partition, newest first, and of open transactions."""
 MARKERS_SHOWN = 100
-"""Maximum number of a partition's newest markers."""
+"""Maximum number of markers that are shown of a partition, newest first."""
 MARKERS_SEARCHED = 2_000
 """Number of a partition's newest offsets that are searched for markers."""
 PARTITION_WORK = 4
@@ -92,7 +92,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held`` are those that hold back the most offsets, of ``held_count``."""
+    """All partitions on this broker. ``held`` are those of the ``held_count`` held partitions that hold back the most offsets."""
 
     size_bytes: int
     held_count: int
@@ -228,7 +228,7 @@ def _markers(log: Log) -> list[int]:
     """Return the offsets of the newest control batches."""
     first = max(log.log_start_offset, log.log_end_offset - MARKERS_SEARCHED)
     if not log.producers.has_any or first >= log.log_end_offset:
-        # A producer with a marker here is known until it expires.
+        # A producer with a marker in this range is known, unless it has expired.
         return []
     offsets: list[int] = []
     for at in range(log.segment_at(first), len(log.segments)):

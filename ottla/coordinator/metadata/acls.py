@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -29,10 +29,13 @@ MAX_ACLS_AT_ONCE = 10_000
 """Maximum number of ACLs that one request creates or deletes (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 MAX_ACLS = 50_000
 """Maximum number of ACLs of a cluster. Kafka has no limit."""
+MAX_MATCHES = 100_000
+"""Maximum number of ACLs in the response to one DeleteAcls, in which an ACL is repeated for each filter that matches it."""
 MAX_ACL_CHARACTERS = 3_000
 """Maximum length of an ACL's resource name, principal and host together. Kafka allows 32,767 bytes for each."""
 
 Ids = dict[bytes, AclBinding]
+Entries = list[tuple[bytes, AclBinding]]
 
 
 class Acls:
@@ -69,22 +72,27 @@ class Acls:
     def delete(self, filters: Sequence[AclBindingFilter]) -> Result[list[list[AclBinding] | KafkaError]]:
         """Delete the ACLs that match any filter. The response has the matching ACLs, or an error, for each filter.
 
-        An ACL that several filters match is in the response for each of them. Raises INVALID_REQUEST for too many ACLs.
+        An ACL that several filters match is in the response for each of them. Raises INVALID_REQUEST for too many ACLs, and
+        POLICY_VIOLATION if the response would be too large.
         """
         results: list[list[AclBinding] | KafkaError] = []
         deleted: dict[bytes, None] = {}
+        search, matches = _Search(self.by_id), 0
         for each in filters:
             if each.has_unknown_pattern:
                 results.append(KafkaError(Code.INVALID_REQUEST, "Unknown patternFilter."))
             elif each.has_unknown_entry:
                 results.append(KafkaError(Code.INVALID_REQUEST, "Unknown entryFilter."))
             else:
-                found = [acl_id for acl_id, acl in list(self.by_id.items()) if each.matches(acl)]
+                found = search.found(each)
+                matches += len(found)
                 deleted |= dict.fromkeys(found)
                 results.append([self.by_id[acl_id] for acl_id in found])
             if len(deleted) > MAX_ACLS_AT_ONCE:
                 reason = f"Cannot remove more than {MAX_ACLS_AT_ONCE} acls in a single delete operation."
                 raise KafkaError(Code.INVALID_REQUEST, reason)
+            if matches > MAX_MATCHES:
+                raise KafkaError(Code.POLICY_VIOLATION, f"the filters match more than {MAX_MATCHES} ACLs; give fewer filters")
         return Result(results, [_removal(acl_id) for acl_id in deleted])
 
     def matching(self, selects: AclBindingFilter) -> list[AclBinding]:
@@ -129,6 +137,35 @@ class Acls:
     def snapshot(self) -> list[LogRecord]:
         """Return records that restore these ACLs."""
         return [_record(acl_id, acl) for acl_id, acl in self.by_id.items()]
+
+
+class _Search:
+    """Finds the ACLs that match the filters of one request. Most filters are compared only with ACLs of their name or principal."""
+
+    __slots__ = ("_all", "_by_name", "_by_principal", "_found")
+
+    def __init__(self, by_id: Ids) -> None:
+        self._all = list(by_id.items())
+        self._by_name: dict[str, Entries] = defaultdict(list)
+        self._by_principal: dict[str, Entries] = defaultdict(list)
+        self._found: dict[AclBindingFilter, list[bytes]] = {}
+        for entry in self._all:
+            self._by_name[entry[1].resource_name].append(entry)
+            self._by_principal[entry[1].principal].append(entry)
+
+    def found(self, selects: AclBindingFilter) -> list[bytes]:
+        """Return the ids of the matching ACLs, in the order of their creation."""
+        found = self._found.get(selects)
+        if found is None:
+            found = self._found[selects] = [acl_id for acl_id, acl in self._candidates(selects) if selects.matches(acl)]
+        return found
+
+    def _candidates(self, selects: AclBindingFilter) -> Entries:
+        if selects.resource_name is not None and selects.pattern_type is not PatternType.MATCH:
+            return self._by_name.get(selects.resource_name, [])
+        if selects.principal is not None:
+            return self._by_principal.get(selects.principal, [])
+        return self._all
 
 
 def _invalid(acl: AclBinding, *, has_ranges: bool) -> KafkaError | None:

@@ -176,7 +176,7 @@ class Actor:
             if attempt.offsets:
                 yield from producer.send_offsets(GROUP_ID, attempt.offsets)
             if self.rng.random() < DAWDLES:
-                self.client.note("a transaction is held open beyond its time-out")
+                self.client.note("a transaction is held open beyond its timeout")
                 yield TRANSACTION_TIMEOUT_MS * 1.2
             if not aborts:
                 self._notes.commit_asked(attempt)

@@ -119,8 +119,8 @@ def first_error(topics: Iterable[Any]) -> int:
 def read_mark(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> Mark | None:
     """Read the record that was committed last. With ``is_stable`` the call waits until no commit is pending. Raises
     `PipelineError`."""
-    standing = read_standing(cluster, group, is_stable=is_stable)
-    return None if standing is None else standing.mark
+    in_group = read_committed(cluster, group, is_stable=is_stable)
+    return None if in_group is None else in_group.mark
 
 
 class CommittedMark(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class CommittedMark(msgspec.Struct, frozen=True):
     ends: Ends
 
 
-def read_standing(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
+def read_committed(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
     """As `read_mark`, with the record's topic and the group's offsets; None if there is none. Raises `PipelineError`."""
     # confluent-kafka also commits the zero byte at the end of a C string.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]

@@ -20,7 +20,7 @@ from ottla.protocol.markers import read_marker
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import build_batch, read_records
+from ottla.protocol.records import BatchHeader, build_batch, read_records
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster.batch_fetcher import fetched
 from ottla.spark.cluster.client import PAUSE_S
@@ -68,6 +68,15 @@ def _text(name: str) -> str:
     return msgspec.json.encode(name).decode()
 
 
+class _Seen(msgspec.Struct):
+    """The next offset to read, the committed records by key (None for tombstones), and the records of open
+    transactions by producer id."""
+
+    position: int = 0
+    committed: dict[bytes, ProgressRecord | None] = {}
+    undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
+
+
 class ProgressTopic:
     """The progress of a stream, or of the frames of one name, in the topic's first partition.
 
@@ -90,9 +99,11 @@ class ProgressTopic:
         self._key = key_of(transactional_id, frames)
         self.last: ProgressRecord | None = None
         """The last result of `read`."""
+        self._seen = _Seen()
 
     def open(self) -> None:
-        """Create the topic if it does not exist, and check that it is compacted."""
+        """Create the topic if it does not exist, and check that it is compacted. The next `read` begins at the topic's start."""
+        self._seen = _Seen()
         if not existing(self._cluster, (self.topic,)):
             self._create()
         policy = self._policy()
@@ -145,10 +156,10 @@ class ProgressTopic:
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
     def read(self) -> ProgressRecord | None:
-        """Read the last committed record."""
-        records = self._read_all()
-        self._check_kind(records)
-        self.last = records.get(self._key)
+        """Read the last committed record. After the first call only records that were written since are fetched."""
+        committed = self._fetch_new()
+        self._check_kind([key for key, record in committed.items() if record is not None])
+        self.last = committed.get(self._key)
         return self.last
 
     def _check_kind(self, keys: Collection[bytes]) -> None:
@@ -159,23 +170,29 @@ class ProgressTopic:
         if self.frames is not None and key_of(self.transactional_id) in keys:
             raise PipelineError(f"a stream uses {self.transactional_id!r}: give write_once another transactional.id")
 
-    def _read_all(self) -> dict[bytes, ProgressRecord]:
-        """Read the last committed records by key. The whole partition is read, because open transactions of other ids must not hide
-        records."""
-        undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
-        last: dict[bytes, ProgressRecord | None] = {}
+    def _fetch_new(self) -> dict[bytes, ProgressRecord | None]:
+        """Read the last committed records by key; None for tombstones. The whole partition is read, because open transactions of
+        other ids must not hide records."""
         start, end = ranges(self._cluster, self.topic)[PARTITION]
-        for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
-            if header.is_control:
-                marker = read_marker(raw, header)
-                decided = undecided.pop(header.producer_id, {})
-                if marker is not None and marker.commit:
-                    last |= decided
-                continue
-            into = undecided.setdefault(header.producer_id, {}) if header.is_transactional else last
-            for record in read_records(raw):
-                into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
-        return {key: record for key, record in last.items() if record is not None}
+        if not start <= self._seen.position <= end:
+            self._seen = _Seen(position=start)
+        for header, raw in fetched(self._cluster, self.topic, PARTITION, self._seen.position, end):
+            self._take(header, raw)
+            self._seen.position = header.next_offset
+        return self._seen.committed
+
+    def _take(self, header: BatchHeader, raw: memoryview) -> None:
+        """Add a batch to what was read. The records of a transaction count from its commit marker on."""
+        seen = self._seen
+        if header.is_control:
+            marker = read_marker(raw, header)
+            decided = seen.undecided.pop(header.producer_id, {})
+            if marker is not None and marker.commit:
+                seen.committed |= decided
+            return
+        into = seen.undecided.setdefault(header.producer_id, {}) if header.is_transactional else seen.committed
+        for record in read_records(raw):
+            into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
 
     def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
         """Returns None for the tombstone of another id, with which an operator removes a retired stream. Raises `PipelineError`."""

@@ -19,6 +19,7 @@ from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.progress.skipped_batches import describe, may_skip, skipped_batches
 from ottla.spark.rows.rows import outgoing
@@ -269,9 +270,10 @@ class ExactlyOnceSink:
             self._rows.prepare()
             if self._progress is not None:
                 self._progress.open()
-            self._place.choose(ends)
+            in_group = read_committed(self._cluster, group_of(options.transactional_id), is_stable=False)
+            self._place.choose(ends, in_group)
             placed = self._place.of(ends, batch)
-            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, self._progress, is_new)
+            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, in_group, self._progress, is_new)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
         return self._stream, self._place.of(ends, batch)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ottla.client.cluster import BrokerConnections
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.errors import PipelineError
-from ottla.spark.progress.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of, newer, read_standing
+from ottla.spark.progress.marks import NO_BATCH, CommittedMark, Mark, commit_of, commit_plainly, group_of, newer
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.sink.exactly_once import check_query
 from ottla.spark.sink.mark_topic import check_recreated
@@ -26,21 +26,22 @@ def claim(
     batch: int,
     run: str,
     ends: InputEnds,
+    in_group: CommittedMark | None,
     log: ProgressTopic | None = None,
     is_new: Callable[[], bool] = lambda: False,
 ) -> None:
     """Check that no other stream uses the id, and claim the id for a stream that has not committed anything yet. Raises
     `PipelineError`.
 
-    ``ends`` are those of the next batch, with a place for the progress record. ``is_new`` returns whether that batch was certainly
+    ``ends`` are those of the next batch, with a place for the progress record. ``in_group`` is the last progress record of the id's
+    group (`marks.read_committed`). ``is_new`` returns whether that batch was certainly
     not written before, because the first batches of a stream may have been skipped (`skipped_batches`).
     """
-    standing = read_standing(cluster, group_of(transactional_id), is_stable=False)
     kept = None if log is None else log.read()
-    last = newer((None if kept is None else kept.mark, None if standing is None else standing.mark))
+    last = newer((None if kept is None else kept.mark, None if in_group is None else in_group.mark))
     check_query(last, query, ends.begin)
-    if standing is not None and standing.mark == last and last.query == query:
-        check_recreated(standing, ends)
+    if in_group is not None and in_group.mark == last and last.query == query:
+        check_recreated(in_group, ends)
     if log is not None and kept is not None and kept.mark == last:
         log.inputs.know(kept.ids)
         log.inputs.check(ends.topics())

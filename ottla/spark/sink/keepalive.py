@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ottla.client.cluster import BrokerConnections
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
-from ottla.spark.progress.marks import group_of, read_standing
+from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.sink.transaction import ONGOING, state_of
 
@@ -54,9 +54,9 @@ def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOn
         return True
     mark, ends = stream.done
     try:
-        standing = read_standing(cluster, group_of(transactional_id))
-        has_all = standing is not None and all(str(index) in standing.ends.get(topic, {}) for topic, index in ends.offsets)
-        if standing is None or not has_all or (standing.mark.query, standing.mark.batch) != (mark.query, mark.batch):
+        in_group = read_committed(cluster, group_of(transactional_id))
+        has_all = in_group is not None and all(str(index) in in_group.ends.get(topic, {}) for topic, index in ends.offsets)
+        if in_group is None or not has_all or (in_group.mark.query, in_group.mark.batch) != (mark.query, mark.batch):
             logger.warning(
                 "%s: the group lacks what was committed with batch %d, so its progress record is not renewed",
                 transactional_id,

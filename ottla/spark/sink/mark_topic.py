@@ -15,7 +15,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.topics import existing
 from ottla.spark.errors import PipelineError
-from ottla.spark.progress.marks import CommittedMark, group_of, read_standing
+from ottla.spark.progress.marks import CommittedMark
 from ottla.spark.sink.options import SinkOptions
 
 
@@ -31,16 +31,15 @@ class MarkPlace:
         """The input partitions for which `_are_there` is valid: whether all of them exist on the cluster."""
         self._are_there = False
 
-    def choose(self, ends: InputEnds) -> None:
-        """Use the topic of the option, or the topic that carries the last progress record."""
+    def choose(self, ends: InputEnds, in_group: CommittedMark | None) -> None:
+        """Use the topic of the option, or the topic that carries ``in_group``, the last progress record of the group."""
         self._partitions = frozenset()
         named = self._options.mark_topic
         if named is not None:
             self._check(named)
             self._at = named
             return
-        standing = read_standing(self._cluster, group_of(self._options.transactional_id), is_stable=False)
-        kept = _kept(standing, ends)
+        kept = _kept(in_group, ends)
         self._at = kept if kept and existing(self._cluster, (kept,)) else ""
 
     def of(self, ends: InputEnds, number: int) -> InputEnds:
@@ -80,22 +79,22 @@ class MarkPlace:
             )
 
 
-def _kept(standing: CommittedMark | None, ends: InputEnds) -> str:
+def _kept(in_group: CommittedMark | None, ends: InputEnds) -> str:
     """Return the topic that carries an older progress record. Records that do not name a topic are at the first topic of all."""
-    if standing is None:
+    if in_group is None:
         return ""
-    return standing.mark.at or ("" if ends.offsets else standing.topic)
+    return in_group.mark.at or ("" if ends.offsets else in_group.topic)
 
 
-def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
+def check_recreated(in_group: CommittedMark | None, ends: InputEnds) -> None:
     """Raise `PipelineError` if an input topic was deleted and created again: its offsets were deleted with the old topic, and the
     stream would skip records of the new one.
 
     ``ends`` are those of the next batch, because a topic that is no longer read may be deleted.
     """
-    if standing is None or not standing.mark.offsets:
+    if in_group is None or not in_group.mark.offsets:
         return
-    mark, committed = standing.mark, standing.ends
+    mark, committed = in_group.mark, in_group.ends
     wanted = mark.input_offsets()
     missing = {(topic, index) for topic, index in wanted if str(index) not in committed.get(topic, {})}
     gone = sorted({topic for topic, _ in missing & ends.offsets.keys()})

@@ -23,6 +23,7 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import CommittedMark, group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.rows import check_arranged
 from ottla.spark.sink.exactly_once import ExactlyOnce, why_fenced
@@ -86,8 +87,9 @@ class StreamWriter(_ArrowWriter):
                 raise PipelineError(
                     f"the checkpoint {self._checkpoint} has no offsets of any batch; check that it belongs to the query"
                 )
-            ends = self._ends(cluster, batch)
-            claim(cluster, options.transactional_id, query, batch, options.run, ends, progress)
+            in_group = self._progress_in_group(cluster)
+            ends = self._ends(cluster, batch, in_group)
+            claim(cluster, options.transactional_id, query, batch, options.run, ends, in_group, progress)
             inputs.check(ends.topics())
             self._ids = inputs.ids
             transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
@@ -96,9 +98,12 @@ class StreamWriter(_ArrowWriter):
             self._began_s = time.time()
             return transaction.producer
 
-    def _ends(self, cluster: BrokerConnections, batch: int) -> InputEnds:
+    def _progress_in_group(self, cluster: BrokerConnections) -> CommittedMark | None:
+        return read_committed(cluster, group_of(self._options.transactional_id), is_stable=False)
+
+    def _ends(self, cluster: BrokerConnections, batch: int, in_group: CommittedMark | None) -> InputEnds:
         place, ends = MarkPlace(cluster, self._options), input_in(self._checkpoint, batch)
-        place.choose(ends)
+        place.choose(ends, in_group)
         return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
@@ -139,8 +144,8 @@ class StreamWriter(_ArrowWriter):
                 transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, producer, progress)
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time, inputs)
                 stream.start()
-                query = query_in(self._checkpoint)
-                report = stream.write(query, batch, lambda _: written, self._ends(cluster, batch), began_s)
+                ends = self._ends(cluster, batch, self._progress_in_group(cluster))
+                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends, began_s)
         except BaseException:
             self._abort(producer)
             raise

@@ -45,7 +45,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.UNSUPPORTED_VERSION) from None
     except (RequestRefused, *DECODE_FAILURES):
         raise KafkaError(Code.INVALID_REQUEST) from None
-    # The route belongs to this envelope alone.
+    # No other request uses this route, so its principal may be changed.
     route.context.principal = principal
     if route.api.key not in FORWARDABLE:
         raise KafkaError(Code.INVALID_REQUEST)

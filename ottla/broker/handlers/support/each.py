@@ -26,7 +26,7 @@ milliseconds."""
 
 
 async def made(make: Callable[[], T], count: int) -> T:
-    """The result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
+    """Return the result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
 
     So ``make`` must not read state that may change.
     """
@@ -47,7 +47,7 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 async def counted_by_name(asked: list[NamedItem]) -> list[tuple[NamedItem, int]]:
-    """The last entry of each name, ordered by first occurrence, and the number of its occurrences; a repeated name is an error."""
+    """The last entry of each name with the number of its occurrences, in order of first occurrence. A repeated name is an error."""
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)
@@ -73,7 +73,7 @@ async def each(
     results: list[Result] = []
     done = 0
     for item in items:
-        # The cost of an item is counted before the next one, so that a request with one item needs no pause.
+        # Count the cost of an item before the next item, so that a request with one item needs no pause.
         if pace.spend(done):
             is_long = True
             await next_turn()

@@ -35,7 +35,7 @@ async def described_groups(
     describe: Callable[[GroupShard, str, Pace], Steps[D]],
     refused: Callable[[str, KafkaError], D],
 ) -> list[D]:
-    """The descriptions in the request's order. ``refused`` describes a `KafkaError` of ``describe``."""
+    """The descriptions in the request's order. If ``describe`` raises a `KafkaError`, ``refused`` makes the description."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     described, pace = [], Pace(double_first=True)
     for group_id in request.group_ids:

@@ -22,10 +22,7 @@ ACKNOWLEDGE_WORK = 200
 ITEM_WORK = 4
 """The cost of a partition without acknowledgements."""
 MAX_TYPES = 10_000
-"""Maximum number of acknowledge types for one partition in a request, which is the maximum of records in flight.
-
-The limit of records is ``group.share.max.partition.max.record.locks``.
-"""
+"""Maximum number of acknowledge types of a partition: the maximum of ``group.share.max.partition.max.record.locks``."""
 
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
 """The error by topic id and partition; None for success."""

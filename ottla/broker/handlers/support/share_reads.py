@@ -17,7 +17,7 @@ SLICE_BYTES = 1 << 20
 """Maximum number of bytes that a fetch reads from one share partition, because few records are acquired at once. A larger
 ``min_bytes`` raises the limit."""
 CHECKED_AT_ONCE = 100
-"""Maximum number of batches of an earlier process that one read checks: a fetch may read many share partitions in a step."""
+"""Maximum number of batches from before the broker's start that one read checks. One step may read many share partitions."""
 
 
 class AcquiredBatches(NamedTuple):

@@ -42,7 +42,7 @@ async def for_each_partition(
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
 ) -> A:
-    """The response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
+    """Build the response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
     if not group_id or any(not topic.partitions for topic in topics):
         return answer([])
 
