@@ -1,7 +1,7 @@
 """Compiles regular expressions that clients send, in RE2's syntax. Matching takes linear time, and memory is limited.
 
 Kafka uses RE2/J. ottla uses google-re2, which is imported when the first expression is compiled, because some platforms have no
-wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 refuses nested
+wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 rejects nested
 repetitions that multiply to more than 1,000.
 """
 

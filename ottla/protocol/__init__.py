@@ -5,9 +5,9 @@ The package is pure: it uses no clock, socket or file.
 - `codec`: encodes and decodes whole frames of requests and responses, with their headers, and records of coordinators.
 - `deflating`: compresses a batch's payload piece by piece, in the format of stock clients.
 - `errors`: Kafka's error codes, and the two exceptions of this package.
-- `gzip_members`: inflates the members of a gzip payload, as Java does.
+- `gzip_members`: decompresses the members of a gzip payload, as Java does.
 - `header_keys`: replaces header keys that are not UTF-8, because aiokafka's C codec fails on them.
-- `inflating`: inflates the payload of a record batch piece by piece, with bounded time and memory for each piece.
+- `inflating`: decompresses the payload of a record batch piece by piece, with bounded time and memory for each piece.
 - `internal_topics`: names of the logs in which a cluster stores its own state.
 - `java_hash`: Java's hash of a string, which determines the coordinator's partition of a group id or transactional id.
 - `lz4_frames`: the header of an lz4 frame, as Java reads it.
@@ -22,6 +22,6 @@ The package is pure: it uses no clock, socket or file.
 - `topic_partition`: the name of a partition.
 - `transaction_states`: the states of a transactional id, with their numbers in ``__transaction_state``.
 - `uuids`: Kafka's UUIDs as text and as bytes.
-- `validation`: checks a client's records before they are stored, and refuses records that consumers could not read.
+- `validation`: checks a client's records before they are stored, and rejects records that consumers could not read.
 - `zstd`: zstd from Python's standard library (3.14 and later) or its backport.
 """

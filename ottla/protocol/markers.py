@@ -9,7 +9,7 @@ from ottla.protocol.record_stream import plain
 from ottla.protocol.records import HEADER_BYTES, BatchHeader, EndTxnMarker, marker_of, read_records
 
 MAX_CONTROL_BYTES = 1 << 16
-"""Maximum size in bytes of an inflated control batch. Brokers do not compress markers, which have about twenty bytes."""
+"""Maximum size in bytes of a decompressed control batch. Brokers do not compress markers, which have about twenty bytes."""
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:

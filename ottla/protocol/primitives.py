@@ -219,7 +219,7 @@ def message_elements() -> int:
 def _checked(count: int, buf: Buffer, pos: int) -> int:
     """Check an array's element count. Raises `DecodeError`, and `TooManyElements` if the message's arrays exceed the limit.
 
-    An element takes at least a byte in the buffer, so an array of more elements than bytes is refused. A decoded element takes far
+    An element takes at least a byte in the buffer, so an array of more elements than bytes is rejected. A decoded element takes far
     more memory than a byte, so the number of elements of the whole message is limited as well.
     """
     if count > len(buf) - pos:

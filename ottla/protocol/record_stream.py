@@ -1,7 +1,7 @@
 """Reads the records of one batch, a few at a time, with only a piece of the payload in memory.
 
 A record larger than `LARGE_RECORD_BYTES` is read in pieces and replaced by a placeholder: a small record with the same attributes
-and deltas, whose key and value are null if the record's are, and otherwise empty. Pieces are inflated in advance by C code that
+and deltas, whose key and value are null if the record's are, and otherwise empty. Pieces are decompressed in advance by C code that
 releases the GIL, so a worker thread may run it.
 """
 
@@ -140,8 +140,8 @@ class RecordStream:
     """Reads the records of one batch. With ``keeps_keys`` a placeholder has the key of its record.
 
     The methods raise INVALID_RECORD for bytes that are not records, and for a key longer than `MAX_KEY_BYTES` with ``keeps_keys``;
-    CORRUPT_MESSAGE if the payload cannot be inflated; `TooLarge` if it inflates to more than ``allowance``; `RecordTooLarge` for a
-    record of a compressed batch larger than ``max_record_bytes``, after the records before it were returned.
+    CORRUPT_MESSAGE if the payload cannot be decompressed; `TooLarge` if it decompresses to more than ``allowance``;
+    `RecordTooLarge` for a record of a compressed batch larger than ``max_record_bytes``, after the records before it were returned.
     """
 
     __slots__ = (
@@ -189,11 +189,11 @@ class RecordStream:
 
     @property
     def inflated_bytes(self) -> int:
-        """Number of inflated bytes of the payload that were read so far."""
+        """Number of decompressed bytes of the payload that were read so far."""
         return self._base + len(self._data)
 
     def _read_ahead(self) -> None:
-        """Inflate some pieces in advance. An error is stored, and raised when the piece is needed (`_next_piece`)."""
+        """Decompress some pieces in advance. An error is stored, and raised when the piece is needed (`_next_piece`)."""
         size = 0
         try:
             for _ in range(READ_AHEAD_PIECES if self._is_aside else 1):

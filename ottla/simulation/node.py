@@ -296,7 +296,7 @@ class Node(Generic[S]):
 
     def _started(self, server: S, error: Exception | None) -> None:
         if isinstance(error, OSError | ConfigError):
-            # The disk is full, or the controller refused the broker. Simulate an operator: restart it later.
+            # The disk is full, or the controller rejected the broker. Simulate an operator: restart it later.
             is_disk = isinstance(error, OSError)
             self.reached["a start that a full disk refused" if is_disk else "a start that waits in vain for its controller"] += 1
             self.crash(power_cut=False)

@@ -77,7 +77,7 @@ class Log:
         with the producer snapshot at that segment's base offset."""
         self.first_dirty_offset = 0
         self.is_failed = False
-        """Whether appends are refused until the next start, for example because a sync has failed or the topic was deleted."""
+        """Whether appends are rejected until the next start, for example because a sync has failed or the topic was deleted."""
         self.is_deleted = False
         """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
         self.renames = OwedRenames()

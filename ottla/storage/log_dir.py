@@ -196,7 +196,7 @@ class LogDirectory:
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
         """Create the log of a new topic's partition.
 
-        If the directory of an earlier topic of the same name cannot be renamed, the new log refuses appends.
+        If the directory of an earlier topic of the same name cannot be renamed, the new log rejects appends.
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
@@ -224,7 +224,7 @@ class LogDirectory:
         try:
             self._forget_deleted()
         except OSError:
-            # The checkpoints still have the deleted logs' offsets, so the new logs refuse appends. The next start retries.
+            # The checkpoints still have the deleted logs' offsets, so the new logs reject appends. The next start retries.
             for log in self._misnamed:
                 log.is_failed = True
         self._misnamed.clear()
@@ -373,7 +373,7 @@ class LogDirectory:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Make all logs refuse appends, then unlock the directory. A late timer must not write to another broker's log."""
+        """Make all logs reject appends, then unlock the directory. A late timer must not write to another broker's log."""
         for log in self.logs.values():
             log.is_failed = True
         self._unlock()

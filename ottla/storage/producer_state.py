@@ -19,11 +19,11 @@ from ottla.protocol.transaction_states import TV2
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200
-"""Maximum number of producers whose refused batches a partition remembers (`note_unverified`). Clients may send any producer id."""
+"""Maximum number of producers whose rejected batches a partition remembers (`note_unverified`). Clients choose producer ids."""
 
 
 class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
-    """One of the last batches of a producer: the fields by which a retry is recognised and answered (Kafka's BatchMetadata)."""
+    """One of the last batches of a producer: the fields to recognise a retry and respond to it (Kafka's BatchMetadata)."""
 
     last_sequence: int
     offset_delta: int
@@ -136,7 +136,7 @@ class ProducerState:
         # Each producer id once, in the order in which expiry checks them, so that producers may be added while expiry is paused.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # By producer id, ordered by each producer's first refused batch.
+        # By producer id, ordered by each producer's first rejected batch.
         self._unverified: dict[int, Unverified] = {}
         # Verification guards by producer id, oldest first.
         self._verifying: dict[int, object] = {}

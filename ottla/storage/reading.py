@@ -150,7 +150,8 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 
 
 async def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> TimestampedOffset | None:
-    """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
+    """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are decompressed in
+    pieces.
 
     Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, `RecordTooLarge`, UNKNOWN_TOPIC_OR_PARTITION if the log is
     deleted between two steps, and KAFKA_STORAGE_ERROR if it goes offline.

@@ -58,7 +58,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeardFromBroker(Effect, frozen=True):
-    """Restart the session of a broker whose heartbeat was answered."""
+    """Restart the session of a broker that sent a heartbeat."""
 
     broker_id: int
     broker_epoch: int

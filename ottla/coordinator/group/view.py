@@ -8,7 +8,7 @@ from typing import Protocol
 from ottla.coordinator.result import LogRecord
 
 CommitCheck = Callable[[bytes | None, str, int], None]
-"""Checks the commit of one partition, given topic id, topic and partition. A `KafkaError` refuses the whole request."""
+"""Checks the commit of one partition, given topic id, topic and partition. A `KafkaError` rejects the whole request."""
 
 
 class GroupView(Protocol):

@@ -45,7 +45,7 @@ class MetadataDelta:
     def note(self, kind: int, message: Any, topics: Topics) -> None:
         """Add a record of type ``kind`` before it is applied. ``topics``: the topics before the record, by id.
 
-        The record may still be refused, so a named partition may not exist.
+        The record may still be rejected, so a named partition may not exist.
         """
         noted = _NOTED.get(kind)
         if noted is not None:

@@ -208,7 +208,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return True
 
     def alter_refused(self, change: InSync, code: Code) -> bool:
-        """Apply the controller's refusal of ``change``. Returns whether the same request must be retried."""
+        """Apply the controller's rejection of ``change``. Returns whether the same request must be retried."""
         if self.in_sync is not change:
             return False
         self.in_sync = change.refused(code)

@@ -1,7 +1,7 @@
 """Share sessions: the partitions that a member fetches, so that requests need not list them each time (ShareSessionCache of Kafka).
 
 A member has one session at each broker. A request with epoch 0 starts it, each further request has the next epoch, and -1 ends it.
-A session also ends with the connection that started it; then the member's records are released. A refused request leaves the
+A session also ends with the connection that started it; then the member's records are released. A rejected request leaves the
 session unchanged.
 """
 

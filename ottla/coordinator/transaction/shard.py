@@ -55,8 +55,8 @@ class TransactionShard:
         self._unfinished: dict[str, TxnMetadata] = {}
         # Transactional id -> (producer id, epoch, last epoch), because the last epoch is not logged (`TxnMetadata.last_epoch`).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}
-        # The producer id and epoch for which a commit without an open transaction was answered with CONCURRENT_TRANSACTIONS
-        # (`_empty_commit`), by transactional id.
+        # The producer id and epoch for which a commit without an open transaction got CONCURRENT_TRANSACTIONS (`_empty_commit`), by
+        # transactional id.
         self._early_commits: dict[str, ProducerIdAndEpoch] = {}
 
     # InitProducerId
@@ -75,7 +75,7 @@ class TransactionShard:
         """Assign the producer id and epoch for this transactional id, after aborting an open transaction.
 
         ``expected`` is the identity of a producer that recovers from an error (KIP-360), None for a producer that starts. With
-        ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is refused, as in Kafka 4.3. Raises
+        ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is rejected, as in Kafka 4.3. Raises
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS,
         PRODUCER_FENCED, or an error of ``new_producer_id``.
         """
@@ -207,8 +207,8 @@ class TransactionShard:
         if is_retry:
             if current.state is not outcome(commit):
                 # A client repeats only the same request. So if a repeated commit finds an aborted transaction, the coordinator
-                # aborted it before the first commit. Older request versions answer PRODUCER_FENCED then. ottla answers it for all
-                # versions, because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
+                # aborted it before the first commit. Older request versions get PRODUCER_FENCED then. In ottla all versions do,
+                # because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
         if asked != stored:

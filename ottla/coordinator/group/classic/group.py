@@ -173,7 +173,7 @@ class ClassicGroup(msgspec.Struct):
             self.leader = new_id
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Remove members without answering their parked requests."""
+        """Remove members without responses to their parked requests."""
         for member_id in member_ids:
             member = self.members.pop(member_id)
             self._count(member, -1)

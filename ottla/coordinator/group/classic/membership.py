@@ -225,13 +225,13 @@ class ClassicMembership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Kafka does not answer the member's earlier SyncGroup, whose connection then waits forever.
+                # Kafka does not respond to the member's earlier SyncGroup, whose connection then waits forever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
 
     def _assign(self, group: ClassicGroup, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
-        """Handle the leader's assignment. If the log refuses the record, the other members still wait, and the leader may retry."""
+        """Handle the leader's assignment. If the log rejects the record, the other members still wait, and the leader may retry."""
         waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
         out.effects.append(BeginGeneration(group.group_id, tuple(waiting), now_ms))
@@ -297,7 +297,7 @@ class ClassicMembership:
     def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
         """Handle expired deadlines, group by group. Each result must be carried out before the next is requested.
 
-        If the log refuses a group's record, the group does not change, and is checked again after `deadlines.RETRY_MS`.
+        If the log rejects a group's record, the group does not change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             following = group.next_deadline_ms(now_ms)
@@ -314,7 +314,7 @@ class ClassicMembership:
             yield group.group_id, out
 
     def dismissals(self) -> list[Effect]:
-        """Answer every parked request with NOT_COORDINATOR, because this broker no longer coordinates the groups."""
+        """Respond with NOT_COORDINATOR to every parked request, because this broker no longer coordinates the groups."""
         gone = Code.NOT_COORDINATOR
         effects: list[Effect] = []
         for group in self.groups.values():

@@ -1,7 +1,7 @@
 """Members of a consumer group that use the classic protocol (GroupMetadataManager.classicGroup*ToConsumerGroup of Kafka).
 
-A heartbeat response makes such a member rejoin. Its JoinGroup is one step of the reconciliation, and is answered at once, with the
-member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
+A heartbeat response makes such a member rejoin. Its JoinGroup is one step of the reconciliation, and gets a response at once, with
+the member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
 group in which another member is the leader. A member with an eager assignor owns nothing when it joins, so one JoinGroup suffices.
 A member with a cooperative assignor joins once more after it has revoked partitions.
 """
