@@ -26,7 +26,7 @@ COMPLETED = (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 
 @dataclass(slots=True)
 class _Decision:
-    """The last decided transaction of a producer. ``leader_epoch`` is the coordinator's at the decision."""
+    """The last decided transaction of a producer. ``leader_epoch`` is the coordinator's leader epoch at the decision."""
 
     commit: bool
     leader_epoch: int
@@ -126,7 +126,7 @@ class CommittedTransactions:
             self._reached["a marker of a newer coordinator"] += 1
         partition.coordinator_epochs[header.producer_id] = marker.coordinator_epoch
 
-    # after the batches of all brokers were passed
+    # checks after the batches of all brokers were passed
 
     def check_completed(self) -> None:
         """Check that each partition of a complete transaction has its marker."""

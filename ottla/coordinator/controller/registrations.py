@@ -111,7 +111,7 @@ def _check_directories(state: ClusterState, asked: Registering) -> None:
 
 
 def _checked_features(state: ClusterState, asked: SupportedFeatures) -> SupportedFeatures:
-    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if it does not support a finalized level."""
+    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if the broker does not support a finalized level."""
     features = dict(asked)
     features.setdefault(METADATA_VERSION, (OLDEST_METADATA_VERSION, OLDEST_METADATA_VERSION))
     levels = {name: level for name, level in state.features.items() if level and name not in features}

@@ -19,7 +19,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
-"""The type of these groups and of their protocol."""
+"""The type of consumer groups and of their protocol."""
 
 
 class ConsumerGroupState(Enum):

@@ -1,4 +1,4 @@
-"""The common part of the groups of all three protocols (AbstractModernGroup and ModernGroupMember of Kafka)."""
+"""The common part of consumer, streams and share groups (AbstractModernGroup and ModernGroupMember of Kafka)."""
 
 from __future__ import annotations
 

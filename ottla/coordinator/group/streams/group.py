@@ -21,7 +21,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
 STREAMS = "streams"
-"""The type of these groups and of their protocol."""
+"""The type of streams groups and of their protocol."""
 
 
 class StreamsGroupState(Enum):
