@@ -1,5 +1,4 @@
-"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark, and pandas, which reads the
-annotations here."""
+"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark and pandas."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,14 +16,14 @@ from ottla.spark.worker import prepare
 def from_registry(value: Column, registry: Registry, schema: str) -> Column:
     """Decode each value to a struct of ``schema`` (``id LONG, name STRING``); null for bytes in another format.
 
-    The values may have different schemas of the registry. Fields of ``schema`` that a value does not have are null, and its other
-    fields are dropped.
+    The values may have different schemas of the registry. Fields of ``schema`` that a value does not have are null; further fields
+    of the value are dropped.
     """
     return pandas_udf(_decoding(registry, schema), schema)(value)
 
 
 def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> Column:
-    """Encode each struct of ``schema``. The schema is registered under ``subject`` at once. Raises `PipelineError`."""
+    """Register ``schema`` under ``subject``, and return an expression that encodes each struct. Raises `PipelineError`."""
     number = client_of(registry).register(subject, avro_schema(schema))
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
 
