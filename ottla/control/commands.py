@@ -103,6 +103,11 @@ async def _known_ids(steered: Steered, _: NoParameters) -> Any:
     return {"transactions": steered.history.newest(IDS_SHOWN)}
 
 
+async def _denials(steered: Steered, _: NoParameters) -> Any:
+    authorizer = steered.broker.authorizer
+    return {"is_authorizing": authorizer.is_enabled, "denials": authorizer.denials()}
+
+
 async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
     return {"now_ms": steered.broker.clock.now_ms(), "is_manual": steered.clock is not None}
 
@@ -126,6 +131,7 @@ COMMANDS = (
     Command(method="POST", path="/v1/restore", run=_restore, parameters=SnapshotParameters),
     Command(method="GET", path="/v1/transactions", run=_known_ids),
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
+    Command(method="GET", path="/v1/denials", run=_denials),
     *FAULT_COMMANDS,
 )
 """All commands except pause and resume. `http_api` carries these out, because a paused event loop runs no command."""

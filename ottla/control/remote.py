@@ -44,6 +44,11 @@ class Remote:
         shown: dict[str, Any] = self.get(f"/v1/transactions/{name}/history")
         return shown
 
+    def denials(self) -> list[dict[str, Any]]:
+        """Return the newest actions that the authorizer has denied, newest first. Raises `ControlError`."""
+        shown: list[dict[str, Any]] = self.get("/v1/denials")["denials"]
+        return shown
+
     def post(self, path: str, parameters: Any = None) -> Any:
         """Send a POST, and return the response. Raises `ControlError`."""
         return self._ask("POST", path, {} if parameters is None else parameters)
