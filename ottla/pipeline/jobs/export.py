@@ -260,11 +260,10 @@ def _topic_id(options: ExportOptions) -> str | None:
         with closing(cluster_client(Connecting(options.bootstrap))) as cluster:
             topic_id = topic_ids(cluster, [options.topic]).get(options.topic)
         return None if topic_id is None else uuid_text(bytes.fromhex(topic_id))
-    from ottla.spark.segments.directory import Directories
+    from ottla.spark.segments.directories import Directories
 
     with closing(Directories(options.data_dir)) as directories:
-        ids = [directory.topic_id(options.topic, index) for index, directory in directories.of_topic(options.topic).items()]
-    return next((topic_id for topic_id in ids if topic_id is not None), None)
+        return directories.topic_id(options.topic, directories.of_topic(options.topic))
 
 
 def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str | None]) -> None:
@@ -285,11 +284,10 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
             return ranges(cluster, options.topic, committed=True)
         finally:
             cluster.close()
-    from ottla.spark.segments.directory import Directories
+    from ottla.spark.segments.directories import Directories
 
     with closing(Directories(options.data_dir)) as directories:
-        lies_in = directories.of_topic(options.topic)
-        views = {index: directory.view(options.topic, index) for index, directory in lies_in.items()}
+        views = directories.views(options.topic, directories.of_topic(options.topic))
     return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
 
 

@@ -221,32 +221,6 @@ class Directory:
         return log_start, {}
 
 
-class Directories:
-    """All directories of a broker's ``log.dirs``, comma-separated. Each partition is in one of them."""
-
-    def __init__(self, paths: str) -> None:
-        """Raise `PipelineError`."""
-        self._paths = paths
-        self._all = [Directory(path.strip()) for path in paths.split(",") if path.strip()]
-
-    def close(self) -> None:
-        for directory in self._all:
-            directory.close()
-
-    def of_topic(self, topic: str) -> dict[int, Directory]:
-        """Return the directory of each partition. Raises `PipelineError` for a topic without partitions, and for a partition in two
-        directories."""
-        lies_in: dict[int, Directory] = {}
-        for directory in self._all:
-            for index in directory.partitions(topic):
-                if index in lies_in:
-                    raise PipelineError(f"{topic}-{index} is in {lies_in[index].path} and in {directory.path}: give one of them")
-                lies_in[index] = directory
-        if not lies_in:
-            raise PipelineError(f"no partition of topic {topic!r} is in {self._paths}")
-        return dict(sorted(lies_in.items()))
-
-
 def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
     """Return the offset below which indexes and batches are complete. ``recovery_point`` is None after a clean shutdown.
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from ottla.protocol.records import BatchHeader
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.columns import HEADERS, Malformed, Records
-from ottla.spark.segments.directory import Directories, Directory, View
+from ottla.spark.segments.directories import Directories
+from ottla.spark.segments.directory import Directory, View
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import DamagedBatch
@@ -84,11 +85,10 @@ def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
 def plan(wanted: ReadRequest) -> list[Split]:
     """Plan the splits from one view of the directories. Raises `PipelineError`."""
     with closing(Directories(wanted.directories)) as directories:
-        known = directories.of_topic(wanted.topic)
+        known = directories.of_topic(wanted.topic, {*(wanted.partitions or ()), *wanted.starting, *wanted.ending})
         chosen = list(known) if wanted.partitions is None else sorted(wanted.partitions)
-        for index in sorted({*chosen, *wanted.starting, *wanted.ending} - known.keys()):
-            raise PipelineError(f"{wanted.topic}-{index} is not in {wanted.directories}")
-        return [split for index in chosen for split in _planned(wanted, known[index], index)]
+        present = [(index, directory) for index in chosen if (directory := known[index]) is not None]
+        return [split for index, directory in present for split in _planned(wanted, directory, index)]
 
 
 def _planned(wanted: ReadRequest, directory: Directory, index: int) -> Iterator[Split]:

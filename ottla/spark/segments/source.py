@@ -88,6 +88,7 @@ class SegmentReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(split) for split in plan(self._wanted)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Read a split. Spark calls this with None if there are no splits."""
         prepare()
-        return read(partition.value, self._columns)
+        return iter(()) if partition is None else read(partition.value, self._columns)

@@ -11,10 +11,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ottla.spark.checkpoint.checkpoint_files import last_offsets_in
 from ottla.spark.errors import PipelineError
-from ottla.spark.segments.directory import Directories, View
+from ottla.spark.segments.directories import Directories
+from ottla.spark.segments.directory import View
 from ottla.spark.segments.reading import EARLIEST, LATEST, plan
 from ottla.spark.segments.source import SegmentReader, number, wanted_by
-from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,8 +121,7 @@ class SegmentStream(DataSourceStreamReader):
         )
         return [InputPartition(split) for split in plan(wanted)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        prepare()
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._reader.read(partition)
 
     def _is_anew(self, start: Offsets, ends: Mapping[int, int], topic_id: str | None) -> bool:
@@ -163,14 +162,10 @@ class SegmentStream(DataSourceStreamReader):
     def _views(self) -> dict[int, View]:
         wanted = self._wanted
         with closing(Directories(wanted.directories)) as directories:
-            lies_in = directories.of_topic(wanted.topic)
-            chosen = list(lies_in) if wanted.partitions is None else sorted(wanted.partitions)
-            for index in chosen:
-                if index not in lies_in:
-                    raise PipelineError(f"{wanted.topic}-{index} is not in {wanted.directories}")
-            ids = (lies_in[index].topic_id(wanted.topic, index) for index in chosen)
-            self._topic_id = next((topic_id for topic_id in ids if topic_id is not None), None)
-            return {index: lies_in[index].view(wanted.topic, index) for index in chosen}
+            known = directories.of_topic(wanted.topic, wanted.partitions or ())
+            chosen = {index: known[index] for index in (known if wanted.partitions is None else sorted(wanted.partitions))}
+            self._topic_id = directories.topic_id(wanted.topic, chosen)
+            return directories.views(wanted.topic, chosen)
 
 
 def bounded(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
