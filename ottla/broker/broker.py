@@ -98,7 +98,6 @@ class BrokerServer:
 
     @property
     def config(self) -> BrokerConfig:
-        """The current configuration."""
         return self.live_config.current
 
     @property
@@ -145,7 +144,7 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # All state is loaded, so close the directory as clean: a busy port must not make the next start recover as after a
+            # Close the directory as clean, because all state is loaded: a busy port must not make the next start recover from a
             # crash.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
@@ -230,8 +229,7 @@ class BrokerServer:
     def _audit(self) -> None:
         read = self.metadata.take_read()
         if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
-            # Missing records on a member are no loss: a replica may lag behind the coordinator's decisions, and its leader has the
-            # records.
+            # Missing records on a member are no loss: a replica may lag, and its leader has the records.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
@@ -245,8 +243,7 @@ class BrokerServer:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log directory accepts writes and no partition is offline. In Kafka one failed log takes its whole directory
-        offline."""
+        """Whether the log directory accepts writes, and no log is offline. In Kafka a failed log takes the directory offline."""
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
 
     @property

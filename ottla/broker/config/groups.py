@@ -1,6 +1,4 @@
-"""The effective configs of a group: its own values, else those of the corresponding broker configs (GroupConfig, KIP-848, 932,
-1071).
-"""
+"""The effective configs of a group: its own values, else those of the broker (GroupConfig, KIP-848, 932 and 1071)."""
 
 from __future__ import annotations
 
@@ -63,8 +61,6 @@ def group_value(name: str, own: Mapping[str, str], config: BrokerConfig) -> Valu
 
 
 def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> StreamsGroupConfig:
-    """The current configuration of a streams group."""
-
     def number(name: str) -> int:
         value = group_value(f"streams.{name}", own, config)
         assert isinstance(value, int)
@@ -85,7 +81,6 @@ def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> Stream
 
 
 def share_group_config(own: Mapping[str, str], config: BrokerConfig) -> ShareGroupConfig:
-    """The current configuration of a share group's members."""
     return ShareGroupConfig(
         session_timeout_ms=share_number("session.timeout.ms", own, config),
         heartbeat_interval_ms=share_number("heartbeat.interval.ms", own, config),

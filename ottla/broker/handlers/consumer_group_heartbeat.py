@@ -57,7 +57,7 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
 
 
 async def _owned(topics: list[TopicPartitions] | None) -> dict[bytes, frozenset[int]] | None:
-    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many."""
+    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many partitions."""
     if topics is None:
         return None
     owned, pace = dict[bytes, frozenset[int]](), Pace(double_first=True)

@@ -31,7 +31,7 @@ class Ports(Protocol):
 
 async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     if 0 in (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type):
-        # Kafka closes the connection of such a client instead (DescribeAclsRequest.normalizeAndValidate).
+        # Kafka closes the connection of a client that sends UNKNOWN (DescribeAclsRequest.normalizeAndValidate).
         return DescribeAclsResponse(
             throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message="DescribeAclsRequest contains UNKNOWN elements"
         )

@@ -61,8 +61,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
-"""The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
-inflated payload."""
+"""The cost of a partition in units of `Pace`: `PARTITION_WORK`, and 1 for each 256 bytes of its batch and inflated payload."""
 
 
 class Ports(Protocol):

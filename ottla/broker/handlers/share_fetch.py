@@ -165,7 +165,7 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # Begin with a read; `read_when_woken` listens before it.
+        # Read immediately; `read_when_woken` listens before it reads.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 
@@ -216,8 +216,7 @@ class ShareFetch:
             self._count_read(0)
 
     def _is_current(self) -> bool:
-        """Whether the session still exists and waits for this request. Records must not be acquired for a session that has
-        ended."""
+        """Whether the session still waits for this request. Records must not be acquired for a session that has ended."""
         session = self._session
         return session is not None and session.epoch == self._epoch and self._ports.share_partitions.sessions.has(session)
 

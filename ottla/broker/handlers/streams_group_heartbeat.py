@@ -1,6 +1,6 @@
 """StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): a member joins a streams group, stays in it or leaves it.
 
-- 1 (KIP-1331): the response may request a description of the topology. A broker that stores none never does so.
+- 1 (KIP-1331): the response may request a description of the topology. ottla stores none, and never requests one.
 
 Missing internal topics of the topology are created here, as by a CreateTopics request of the member; the next heartbeat uses them.
 """

@@ -10,7 +10,7 @@ DURATION_BOUNDS_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0)
 
 
 class Recent:
-    """Count and sum of all samples, and the last `RECENT` of them for quantiles."""
+    """Count and sum of all samples, and the last `RECENT` samples for quantiles."""
 
     __slots__ = ("count", "last", "total")
 
@@ -50,8 +50,7 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
         self.transactions: Counter[str] = Counter()
-        # Number of transactions by the upper bound of their duration (`DURATION_BOUNDS_S`); the last element counts longer
-        # transactions.
+        # Number of transactions by upper bound of duration (`DURATION_BOUNDS_S`). The last element counts longer transactions.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.durations_sum_s = 0.0
         self.inflated_bytes = 0

@@ -23,8 +23,7 @@ from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 FORWARDED = frozenset({19, 20, 30, 31, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
-"""The keys of the APIs that only a controller handles. Kafka also forwards the APIs of delegation tokens; without a secret key
-every node refuses these with the same error."""
+"""The keys of the APIs that only a controller handles. Kafka also forwards the delegation token APIs, which ottla refuses."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
 """Timeout of the controller's response, in ms (request.timeout.ms)."""
@@ -41,7 +40,7 @@ class Forwarding:
         self._next_correlation_id = 0
 
     def through(self, api: Declared[Any]) -> Declared[Any]:
-        """The API with a handler that forwards, if only the controller handles it; else the API unchanged."""
+        """The API with a handler that forwards its requests. An API that this broker handles itself is returned unchanged."""
         if api.key not in FORWARDED:
             return api
 
@@ -96,7 +95,7 @@ class Forwarding:
             except DECODE_FAILURES:
                 code, reason = Code.UNKNOWN_SERVER_ERROR, "the response in the envelope cannot be read"
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
-        # The client must not see why the controller refused the envelope (ForwardingManagerImpl).
+        # The client has not sent the envelope, so it gets only these of the envelope's errors (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
 

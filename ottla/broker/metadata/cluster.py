@@ -45,7 +45,7 @@ class TopicCreation(Protocol):
     """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, on which clients retry until the topic exists."""
+        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, which clients retry until the topic exists."""
         ...
 
 
@@ -103,7 +103,8 @@ class ClusterCommands:
     def _drop_metadata_topic(self) -> None:
         """Delete a topic with the metadata log's name, but keep the log.
 
-        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips them.
+        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips these
+        batches.
         """
         if METADATA_TOPIC in self.state.topics:
             self._execute(self.state.delete_topic(METADATA_TOPIC))
@@ -133,7 +134,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
-        """The internal topic of a coordinator. It is created when a client first needs it. Raises `KafkaError`."""
+        """Return the internal topic of a coordinator. Creates the topic when a client first needs it. Raises `KafkaError`."""
         topic = self.state.topics.get(name)
         if topic is not None:
             return topic
@@ -145,7 +146,7 @@ class ClusterCommands:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code but not on others.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry this code but not other codes.
         """
         try:
             self.ensure_internal(name)
@@ -164,7 +165,7 @@ class ClusterCommands:
         self._execute(self.state.delete_topic(name))
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs of a resource, or remove those with value None."""
+        """Set configs of a resource; the value None removes a config."""
         self._execute(self.state.set_configs(resource_type, name, changes))
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
@@ -190,8 +191,7 @@ class ClusterCommands:
         return self._execute(command()) if len(acls) <= ACLS_AT_ONCE else await self._execute_large(command)
 
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
-        """Delete the ACLs that match filters. Returns these ACLs, or an error, for each filter. On `KafkaError` nothing has
-        changed."""
+        """Delete the ACLs that match filters. Returns the deleted ACLs, or an error, for each filter."""
         command = partial(self.state.acls.delete, filters)
         is_small = len(filters) * len(self.state.acls.by_id) <= ACLS_AT_ONCE
         return self._execute(command()) if is_small else await self._execute_large(command)
@@ -213,13 +213,13 @@ class ClusterCommands:
 
     @property
     def next_producer_id(self) -> int:
-        """The first producer id that is in no allocated block."""
+        """The lowest producer id above all allocated blocks."""
         return max(self.state.next_producer_id, self._least_producer_id)
 
     def skip_producer_ids(self, highest: int) -> bool:
         """Never allocate ids up to ``highest``, which are in use; returns whether the metadata log lacks their blocks.
 
-        Nothing is written, so that a start needs no disk space. Until a block is logged, each start finds the same ids again.
+        This method writes nothing: a start needs no disk space. Until a block is logged, each start finds the same ids again.
         """
         if self.next_producer_id > highest:
             return False

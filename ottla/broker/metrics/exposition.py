@@ -1,7 +1,7 @@
 """All metrics, under the names that dashboards for Kafka use.
 
-Most names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and ``kafka_topic_*``
-are the names of kafka_exporter. ``ottla_*`` are metrics that Kafka does not have.
+Most names are those that the JMX exporter gives to Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and
+``kafka_topic_*`` are the names of kafka_exporter. Kafka has no metrics that correspond to ``ottla_*``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000
-"""A transaction is late when it has been open for the longest allowed timeout and this many ms more (KIP-664)."""
+"""A transaction is late if it has been open for longer than the longest allowed timeout plus this many ms (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 Labels = dict[str, str]
@@ -242,7 +242,7 @@ def _own(ports: Ports) -> Iterator[Metric]:
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:
-    """Limits of the memory and time that all clients use together."""
+    """Limits of the memory and time that all clients share."""
     requests, responses = ports.connections.request_budget, ports.connections.response_budget
     which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
         ({"queue": "requests"}, requests),

@@ -30,7 +30,7 @@ from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Pause, Step, Steps
 
 WRITE_HIGH_BYTES = 4 << 20
-"""Maximum size in bytes of responses that a client has not read. Beyond it, no further request of the client is handled."""
+"""Maximum size in bytes of responses that a client has not read. If it is exceeded, no further request of the client is handled."""
 JOIN_BELOW_BYTES = 1 << 16
 """Responses with a smaller total size, in bytes, are joined and written as one buffer."""
 SLICE_MS = 2.0
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         room = self._frames.room()
         if self._request_budget.is_used_up and not self._frames.own_bytes:
-            # Memory is short. The bytes may be the beginning of a larger frame, so read only as many as may always be kept.
+            # Memory is short. The bytes may begin a larger frame, so read only as many bytes as may always be kept.
             return room[:SMALL_BYTES]
         return room
 
@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once and drop responses that were not sent."""
+        """Close the connection immediately, and drop responses that were not sent."""
         if self._transport is not None:
             self._ports.connections.errors.failed("connection_aborted", reason, key=self.peer, peer=self.peer)
             self._is_open = False
@@ -177,13 +177,13 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
-        """Remove a hold. If no hold is left, handle and read requests again."""
+        """Remove a hold. After the last hold, handle and read requests again."""
         if self._holds & reason:
             self._holds &= ~reason
             self._go_on()
 
     def go_on(self) -> None:
-        """Retry, because a budget may have room again."""
+        """Retry after a wait for memory, because a budget may have room again."""
         self._release(Hold.REQUESTS | Hold.RESPONSES)
 
     def _go_on(self) -> None:
@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_way(self, began_ms: float) -> None:
         """Hold the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        Before the connection's next turn the transport reports whether the client reads its responses.
+        The transport reports before the connection's next turn whether the client reads its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -298,8 +298,8 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_rest(
         self, route: Route, correlation_id: int, handled: Steps[Any], step: Step, cost_bytes: int, lossy_rounds: int
     ) -> None:
-        """Handle the rest of a request that waits. Until it is parked, its bytes stay in the buffer, and no further request is
-        handled.
+        """Handle the rest of a request that waits. Its bytes stay in the buffer, and no further request is handled, until it is
+        parked.
 
         ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that `_decode_and_handle`
         decodes is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
@@ -375,7 +375,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Fill a response's place when all writes that it depends on are synced. If they may be lost, close the connection.
+        """Fill a response's place when all writes that it depends on are synced. If the writes may be lost, close the connection.
 
         ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """

@@ -31,8 +31,7 @@ ELEMENTS_OF_LARGE_FRAMES = 64
 """The same limit for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
 request with one large batch has few elements and is decoded on the event loop, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
-"""A larger frame is decoded in a worker thread even if it has few elements, because decoding copies its bytes. Produce is an
-exception."""
+"""A larger frame, except of Produce, is always decoded in a worker thread, because decoding copies its bytes."""
 PRODUCE_KEY = 0
 ELEMENT_BYTES = 128
 """Estimated memory in bytes of one decoded array element."""

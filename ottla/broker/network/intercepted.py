@@ -82,7 +82,7 @@ class _InterceptedRequest:
         self._route = route
 
     async def handle(self, request: Any, size_bytes: int) -> Any:
-        """Handle the request; returns the response that is sent, or None for none."""
+        """Handle the request; returns the response to send, or None to send no response."""
         verdict, client = self._verdict, self._client
         await self._wait_before(size_bytes)
         if verdict.is_unread and client.is_lost:

@@ -35,7 +35,7 @@ class Client(Protocol):
     def peer(self) -> str: ...
 
     def dispatcher(self, principal: KafkaPrincipal) -> Dispatcher:
-        """A dispatcher that handles requests as those of a principal."""
+        """A dispatcher that handles the requests of an authenticated principal."""
         ...
 
     def limit_frames(self, *, is_authenticated: bool) -> None: ...
@@ -151,8 +151,7 @@ class SaslDispatcher:
         return response
 
     def _take(self, token: bytes) -> TokenAnswer:
-        """Take a token of the client. The last token completes the authentication: from then on requests are those of its
-        principal."""
+        """Handle a token of the client. After the last token, the client's requests are those of its principal."""
         server, client = self._server, self._client
         was_again = server.is_again
         answer = server.token(token, client.now_ms(), client.steady_ms())
@@ -172,7 +171,7 @@ class SaslDispatcher:
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         if route is not self._bare:
             return self._inner.encode(route, correlation_id, response)
-        # A client of SaslHandshake 0 cannot read an error: it is only disconnected.
+        # A client of SaslHandshake 0 cannot read an error. It is only disconnected.
         return [] if response.error_code else [_SIZE.pack(len(response.auth_bytes)), response.auth_bytes]
 
     async def decode_in_steps(self, route: Route, frame: memoryview) -> tuple[Any, int]:

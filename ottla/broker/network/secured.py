@@ -92,7 +92,7 @@ class SecuredListener:
         return Connection(self.ports, self.name, self)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
-        """The protocol of a connection whose handshake has ended; None to refuse a client by its certificate."""
+        """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""
         if self._terms is not None:
             return Connection(self.ports, self.name, self)
         peer = str(transport.get_extra_info("peername")[0])

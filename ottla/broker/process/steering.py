@@ -1,4 +1,4 @@
-"""The hooks by which tests control a broker's process. None of them is needed to serve."""
+"""The hooks by which tests control a broker's process. A broker serves without them as well."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ControlEndpoint(Protocol):
 
 
 class Steering(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of `ottla.control` that the process uses. A field of None is not used."""
+    """The parts of `ottla.control` that the process uses. A part that is None is not used."""
 
     begin: Callable[[], None] | None = None
     """Called right after logging was configured."""

@@ -155,8 +155,7 @@ class ShareShard:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
 
     def _written(self, key: ShareKey, current: Persisted, write: StateWrite, leader_epoch: int, now_ms: int) -> LogRecord:
-        """Encode a write as an update or, after ``updates_per_snapshot`` updates, as a snapshot. The start offset never
-        decreases."""
+        """Encode a write as an update or, after ``updates_per_snapshot``, as a snapshot. The start offset never decreases."""
         state = current.state
         start_offset = max(write.start_offset, state.start_offset)
         complete_count = write.delivery_complete_count

@@ -32,8 +32,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import WORK_A_STEP
 
 MAX_CONFIGS = 1_000
-"""Maximum number of configs that a request may change on one resource, and that may be set on a broker. Kafka knows about 370 names
-but accepts any.
+"""Maximum number of configs that a request may change on one resource, or that may be set on a broker. Kafka accepts any name.
 
 Kafka's own limit is 10,000 records in one operation, and has the same error code.
 """

@@ -53,7 +53,7 @@ def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
 
 
 def alter_loggers(ports: Ports, name: str, changes: Sequence[LevelChange], *, validate_only: bool) -> None:
-    """Change all these levels, or none if one change is invalid. Raises `KafkaError`.
+    """Change all these levels; if one change is invalid, change none. Raises `KafkaError`.
 
     The checks are those of ConfigAdminManager.validateLogLevelConfigs.
     """
