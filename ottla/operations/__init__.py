@@ -17,8 +17,10 @@
 - `own_metadata`: reads the metadata of a directory whose broker is its own controller.
 - `partition_directories`: the partition directories of a cluster's brokers, and topics rebuilt from them.
 - `replicas`: finds the logs of a directory that have replicas on other brokers, as far as the directory shows.
-- `retained_metadata`: metadata that an adoption imports with the topics: quotas, credentials, configs of groups and client metrics.
-- `salvage`: ``ottla recover``: finds damaged parts of logs, and replaces them by batches without records.
+- `retained_metadata`: metadata that an adoption imports with the topics: quotas, credentials, ACLs, configs of groups and client
+  metrics.
+- `salvage`: ``ottla recover``: finds the damaged parts of logs in the directory of a stopped broker, and replaces them with batches
+  that contain no records.
 - `segments`: reads the segment files of a directory batch by batch, in bounded memory, and reports the progress.
 - `snapshots`: snapshots: copies of the data directory of a stopped broker, for tests that start from an earlier state.
 - `stray_reports`: reports of stray directories: their topic, whether another topic hides it, and the command that recovers it.

@@ -1,7 +1,7 @@
 """The metadata of the cluster that one broker becomes: its topics, on broker 1, with additional replicas.
 
-Topic ids, configs, features, quotas, credentials and the next producer id stay the same. Leader epochs increase, so that clients
-and logs distinguish the cluster's leaders from the former single broker.
+Topic ids, configs, features, quotas, credentials, ACLs and the next producer id stay the same. Leader epochs increase, so that
+clients and the leader epochs in the logs distinguish the cluster's leaders from the broker.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, byt
     state.next_producer_id = (highest // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
     unknown += [
         "topics and partitions without a directory here, which have no records or are on brokers that were not given",
-        "configs of topics, brokers and groups, quotas and SCRAM credentials: all are at their defaults",
+        "configs of topics, brokers and groups, quotas, SCRAM credentials and ACLs: all are at their defaults",
         f"the feature levels: those of a new cluster, metadata.version {state.features['metadata.version']}, and no {ELR_VERSION}",
     ]
     return state

@@ -89,6 +89,9 @@ class SeveralTarget:
     def connect(self, client_id: str = "scenario") -> Router:
         return Router(self, client_id)
 
+    def connect_as(self, user: str) -> Router:
+        raise AssertionError("clients of a cluster do not authenticate")
+
     @contextmanager
     def on(self, node: int | None) -> Iterator[None]:
         before, self.pinned = self.pinned, self.pinned if node is None else node

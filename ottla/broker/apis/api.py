@@ -29,6 +29,10 @@ from ottla.protocol.steps import Steps
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
+class RequestRefused(Exception):
+    """A request that gets no response. The connection is closed, with the text as the reason."""
+
+
 class RequestContext(msgspec.Struct):
     """The version of a request, and the client that sent it."""
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_partitions import OpenSharePartition, SharePartitions
@@ -38,6 +39,7 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 20
 """The cost of reading a share partition without new records, in units of `protocol.steps.Pace`."""
@@ -51,6 +53,7 @@ BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     cluster: ClusterCommands
     share_partitions: SharePartitions
@@ -73,10 +76,8 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
         return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
     if _has_acknowledgements(request):
-        outcomes = await acknowledge_all(
-            ports, session_key.group_id, session_key.member_id, request.topics, context.version, is_renewal=is_renewal
-        )
-    fetch = ShareFetch(ports, request, session_key, session, outcomes, context.listener)
+        outcomes = await acknowledge_all(ports, session_key, request.topics, context, is_renewal=is_renewal)
+    fetch = ShareFetch(ports, request, session_key, session, outcomes, context)
     if session is None or is_renewal:
         answer = await fetch.answer()
         if session is None:
@@ -127,10 +128,10 @@ class ShareFetch:
         key: SessionKey,
         session: ShareSession | None,
         outcomes: Outcomes,
-        listener: str,
+        context: RequestContext,
     ) -> None:
         self._ports = ports
-        self._listener = listener
+        self._context = context
         self._request = request
         self._key = key
         self._session = session
@@ -190,6 +191,9 @@ class ShareFetch:
             self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION if where in resolved else Code.UNKNOWN_TOPIC_ID
             return
         resolved.add(where)
+        if not self._ports.authorizer.allows(self._context, AclOperation.READ, ResourceType.TOPIC, topic.name):
+            self._errors[where] = Code.TOPIC_AUTHORIZATION_FAILED
+            return
         if not 0 <= where.partition < topic.partition_count:
             self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION
             return
@@ -360,7 +364,7 @@ class ShareFetch:
             ],
         )
         if self._errors:
-            name_leaders_for_fetch(self._ports, self._listener, response)
+            name_leaders_for_fetch(self._ports, self._context.listener, response)
         return response
 
     def _partition(self, where: SessionPartition) -> PartitionData:
@@ -388,4 +392,6 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("READ GROUP, READ TOPIC"),
     is_bulky=True,
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

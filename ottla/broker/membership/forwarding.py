@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.apis.api import Declared, RequestContext, RequestRefused
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
@@ -67,7 +67,10 @@ class Forwarding:
         return response
 
     async def _forwarded(self, api: Declared[Any], request: Any, context: RequestContext) -> Any:
-        """Send a request to the controller; returns its response, or an error response for the whole request."""
+        """Send a request to the controller; returns its response, or an error response for the whole request.
+
+        Raises `RequestRefused` for a request that the controller would close a client's connection for.
+        """
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         correlation_id, frames = self._next_correlation_id, list[bytes]()
         await in_thread(lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request)))
@@ -94,6 +97,8 @@ class Forwarding:
                 return response
             except DECODE_FAILURES:
                 code, reason = Code.UNKNOWN_SERVER_ERROR, "the response in the envelope cannot be read"
+        if code == Code.INVALID_REQUEST:
+            raise RequestRefused("the controller cannot read the forwarded request")
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
         # The client has not sent the envelope, so it gets only these of the envelope's errors (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)

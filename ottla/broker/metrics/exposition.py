@@ -11,6 +11,7 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
@@ -46,6 +47,7 @@ Sample = tuple[Labels, float]
 class Ports(Protocol):
     """The parts of the broker that are measured."""
 
+    authorizer: RequestAuthorizer
     live_config: LiveConfig
     clock: Clock
     partitions: Partitions
@@ -79,6 +81,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_groups(ports),
         *_own(ports),
         *_budgets(ports),
+        *_authorizer(ports),
     ]
 
 
@@ -265,3 +268,21 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
         "The longest that one step has held the event loop, in s",
         ports.stepping.longest_step_ms / 1000,
     )
+
+
+def _authorizer(ports: Ports) -> Iterator[Metric]:
+    """The metrics of Kafka's StandardAuthorizer, an MBean of type ``plugins`` (KIP-877)."""
+    if not ports.authorizer.is_enabled:
+        return
+    labels = {"class": "StandardAuthorizer", "config": "authorizer.class.name", "role": "broker"}
+    name = "kafka_server_plugins"
+    yield _gauge(
+        f"{name}_acls_total_count", "ACLs of the cluster, with an authorizer", [(labels, len(ports.cluster.state.acls.by_id))]
+    )
+    allowed, denied = ports.authorizer.rates_per_minute()
+    for what, text, rate in (
+        ("request", "Actions that the authorizer decided about per minute", allowed + denied),
+        ("allowed", "Actions that it allowed per minute", allowed),
+        ("denied", "Actions that it denied per minute", denied),
+    ):
+        yield _gauge(f"{name}_authorization_{what}_rate_per_minute", text, [(labels, rate)])

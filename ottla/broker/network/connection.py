@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
 from ottla.addresses import client_address
-from ottla.broker.apis.api import WaitsFor
+from ottla.broker.apis.api import RequestRefused, WaitsFor
 from ottla.broker.hooks.interception import Interception, RequestTopics
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.env import Timers
@@ -20,7 +20,7 @@ from ottla.broker.loop.stepping import Stepping, Work
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.connection_memory import ConnectionMemory
-from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
+from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
@@ -234,6 +234,13 @@ class Connection(asyncio.BufferedProtocol):
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
+        """Close the connection, because a request gets no response."""
+        if isinstance(error, RequestRefused):
+            self.close(str(error))
+            return
+        if isinstance(error, DECODE_FAILURES):
+            self.close(f"a request cannot be decoded: {error}")
+            return
         self._ports.lifecycle.bug("connection_failed", peer=self.peer)
         self.close("a bug")
 
@@ -253,11 +260,8 @@ class Connection(asyncio.BufferedProtocol):
         except TooManyElements:
             self._begin(route, correlation_id, self._decode_and_handle(route, frame), len(frame))
             return
-        except RequestRefused as error:
-            self.close(str(error))
-            return
-        except DECODE_FAILURES as error:
-            self.close(f"a request cannot be decoded: {error}")
+        except (RequestRefused, *DECODE_FAILURES) as error:
+            self._failed(error)
             return
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
@@ -340,10 +344,7 @@ class Connection(asyncio.BufferedProtocol):
             release()
 
         def failed(error: Exception) -> None:
-            if isinstance(error, DECODE_FAILURES):
-                self.close(f"a request cannot be decoded: {error}")
-            else:
-                self._failed(error)
+            self._failed(error)
             release()
 
         work = Work(stepping, handled, done, failed)

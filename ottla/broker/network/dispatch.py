@@ -6,7 +6,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ottla.broker.apis.api import Declared, RequestContext, WaitsFor
+from ottla.broker.apis.api import Declared, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.hooks.transaction_history import TransactionListener
@@ -59,10 +59,6 @@ class Ports(Protocol[S]):
     def services(self) -> S:
         """Passed to each handler."""
         ...
-
-
-class RequestRefused(Exception):
-    """A request that gets no response. The connection is closed, with the text as the reason."""
 
 
 class UnsupportedApiVersions(Exception):
@@ -230,6 +226,8 @@ class Dispatcher:
                 response = route.api.failed(request, route.context.version, error.code)
             if report is not None:
                 report(self._services, come_ms, request, response)
+        except RequestRefused:
+            raise
         except Exception:
             return self._failed(route, request)
         return response

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
+from ottla.broker.apis.api import RequestRefused
 from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.stepping import Stepping, Work, raised
@@ -96,7 +97,11 @@ class _InterceptedRequest:
             if verdict.ending is Ending.SILENCE:
                 await self._until_parked(handled)
                 return None
-            response = await handled
+            try:
+                response = await handled
+            except RequestRefused:
+                self._took_effect()
+                raise
         self._took_effect()
         if verdict.ending is Ending.CUT:
             client.close("a fault closed it")

@@ -12,9 +12,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Protocol
 
-from ottla.broker.apis.api import Declared, RequestContext, WaitsFor
+from ottla.broker.apis.api import Declared, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.broker.network.dispatch import Dispatcher, RequestRefused, Route
+from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.protocol.codec import API_VERSIONS_KEY, api
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -1,5 +1,4 @@
-"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark, and pandas, which reads the
-annotations here."""
+"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark and pandas."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

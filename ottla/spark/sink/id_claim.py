@@ -1,8 +1,8 @@
-"""Checks that no other stream uses a transactional id, before that stream's producer would be fenced.
+"""Checks that no other stream uses a transactional id, before the sink initializes the id and fences the other stream's producer.
 
-A stream's progress record shows that it owns the id. Before its first committed batch a claim does: a progress record without a
-batch, committed to the group outside of transactions. A claim counts only while a transaction of its stream is open, because a
-stream that has committed nothing may be forgotten.
+The last progress record shows which stream uses the id. Before a stream's first committed batch, the record is a claim: a progress
+record without a batch, committed to the group outside of transactions. A claim of another stream counts only while a transaction is
+open, because a stream that has committed nothing loses nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def claim(
     if last is not None and (last.batch > NO_BATCH or last.query == query):
         return
     if batch > 0 and not is_new():
-        # The group's offsets may have been deleted. A claim would wrongly state that nothing was committed.
+        # The group's offsets may have been deleted, and a claim would wrongly state that nothing was committed.
         return
     if state_of(cluster, transactional_id) in ONGOING:
         whose = "of an unknown stream" if last is None else f"of another checkpoint (query {last.query})"
@@ -58,7 +58,7 @@ def claim(
             " batch, or was killed in it. Continue with its checkpoint, give another transactional.id, or wait until the"
             " transaction has timed out (transaction.timeout.ms)"
         )
-    # The offset of the first batch later replaces this one, which states that nothing was read.
+    # Offset 0 states that nothing was read. The commit of the first batch replaces this offset.
     place = (ends.at, 0) if ends.at else min(ends.offsets)
     note = commit_of(Mark(query, NO_BATCH, run, at=ends.at, offsets=0), {place: 0})
     commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

@@ -13,8 +13,6 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
 from ottla.security.acl.codes import AclOperation, ResourceType
 
-GROUP_OPERATIONS = 3400
-"""All operations on a group, as bits (AclOperation codes)."""
 NOT_ASKED = -2147483648
 
 
