@@ -19,7 +19,7 @@ from rich.text import Text
 from ottla import Broker
 
 ROOT: Final = Path(__file__).parent.parent
-WIDTH: Final = 150
+WIDTH: Final = 172
 TIMEOUT_S: Final = 30.0
 TRANSACTIONAL_ID: Final = "checkout-1"
 
@@ -77,7 +77,7 @@ def crash(broker: Broker) -> None:
 STORIES: Final[dict[str, Callable[[Broker], None]]] = {"commit": commit, "zombie": zombie, "crash": crash}
 
 
-def told(broker: Broker) -> str:
+def timeline(broker: Broker) -> str:
     """Return the output of ``ottla txn timeline``."""
     control_api = broker.ready["control"]
     command = [sys.executable, "-m", "ottla", "txn", "timeline", TRANSACTIONAL_ID, "--bootstrap", broker.bootstrap]
@@ -93,7 +93,7 @@ def main() -> int:
                 broker.create_topic(topic, 1)
             play(broker)
             console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False)
-            console.print(Text(told(broker).rstrip()))
+            console.print(Text(timeline(broker).rstrip()))
         # Without fonts, which a browser would download.
         drawn = console.export_svg(title=f"ottla txn timeline {TRANSACTIONAL_ID}")
         (ROOT / "docs" / f"story-{name}.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
