@@ -1,7 +1,7 @@
 """Writes docs/compatibility.md: the tested clients, and the results of the tests.
 
-``make compatibility`` runs the tests and passes the file of ``pytest --results FILE``. Without such a file (``make generate``) the
-page keeps its figures and versions, and everything else is generated again.
+``make compatibility`` runs the tests, and passes the file that ``pytest --results FILE`` writes. Without this file (``make
+generate``) figures and versions on the page stay, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_TESTS = "–"
 
 
 def _required(path: str, pattern: str) -> str:
-    """Return the version that a file of another language requires."""
+    """Return the version that a dependency file of another language requires."""
     required = re.search(pattern, (ROOT / path).read_text())
     if required is None:
         raise ValueError(f"{path} has no {pattern}")
@@ -44,16 +44,15 @@ CLIENTS: Mapping[str, Callable[[], str]] = {
     "aiokafka": partial(version, "aiokafka"),
     "franz-go": partial(_required, "tests/wire/franz_go/go.mod", r"franz-go v([\d.]+)"),
 }
-"""The columns of the first table, with a function that returns the tested version."""
+"""The clients (columns of the first table), each with a function that returns the tested version."""
 
 _WIRE = "tests/wire/"
 
 
 @dataclass(slots=True, frozen=True)
 class Cases:
-    """Tests by the beginning of their ids; of all clients by their parameters, or of ``client``.
-
-    ``kind`` is a further required parameter.
+    """Selects tests whose ids begin with ``test``. The client is a parameter of the test, unless ``client`` is set. ``kind`` is
+    another required parameter.
     """
 
     test: str
@@ -97,7 +96,7 @@ FEATURES: Mapping[str, tuple[Cases, ...]] = {
         Cases("test_admin_tools.py::test_kafka_python", client="kafka-python"),
     ),
 }
-"""The rows of the first table."""
+"""The features (rows of the first table), each with its tests."""
 
 OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "Kafka's command line tools": ("tests/wire/test_(admin_)?tools.py", lambda: TOOLS_VERSION),
@@ -121,7 +120,7 @@ OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
         partial(_required, "examples/node/package.json", r'"kafkajs": "([\d.]+)"'),
     ),
 }
-"""The rows of the second table: the tests' ids as a regular expression, and a function that returns the version."""
+"""The rows of the second table, each with a regular expression for the tests' ids and a function that returns the version."""
 
 
 def _libraries(language: str) -> str:
@@ -132,7 +131,7 @@ def _libraries(language: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Results:
-    """Versions and scores by the names of the page's rows and columns."""
+    """Versions by column or row of the page, and scores by row and column."""
 
     versions: Mapping[str, str]
     scores: Mapping[tuple[str, str], str]
@@ -145,7 +144,7 @@ def _score(outcomes: list[str]) -> str:
 
 
 def results_of(outcomes: Mapping[str, str]) -> Results:
-    """Compute the results of a run."""
+    """Compute the results from the outcome of each test."""
     scores = {
         (feature, client): _score([end for test, end in outcomes.items() if any(of.are_of(test, client) for of in cases)])
         for feature, cases in FEATURES.items()
@@ -173,7 +172,6 @@ def results_on(page: str) -> Results:
 
 
 def document(results: Results) -> str:
-    """Return the text of docs/compatibility.md."""
 
     def row(*cells: str) -> str:
         return f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""Runs the stories of docs/exactly-once.md, and draws the output of ``ottla txn timeline``: ``python -m tools.stories``."""
+"""Runs the examples of docs/exactly-once.md, and draws the output of ``ottla txn timeline``: ``python -m tools.stories``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def commit(broker: Broker) -> None:
 
 
 def zombie(broker: Broker) -> None:
-    """Fence a worker in mid-transaction by another one with its transactional id; then the first tries to commit."""
+    """Fence a worker in the middle of a transaction by a second worker; then the first tries to commit."""
     first = producer(broker, "shop-a")
     write(first)
     second = producer(broker, "shop-b")
@@ -64,7 +64,7 @@ def zombie(broker: Broker) -> None:
 
 
 def crash(broker: Broker) -> None:
-    """Crash the broker after the decision and before any marker is written. The restarted broker writes the markers."""
+    """Crash the broker after the decision, before any marker is written. The restarted broker writes the markers."""
     shop = producer(broker, "shop-a")
     write(shop)
     broker.faults.add(kill="after-prepare", transactional_id=TRANSACTIONAL_ID)
@@ -94,7 +94,7 @@ def main() -> int:
             play(broker)
             console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False)
             console.print(Text(timeline(broker).rstrip()))
-        # Without fonts, which a browser would download.
+        # Remove the fonts, which a browser would download.
         drawn = console.export_svg(title=f"ottla txn timeline {TRANSACTIONAL_ID}")
         (ROOT / "docs" / f"story-{name}.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
         print(f"docs/story-{name}.svg")
