@@ -151,7 +151,7 @@ class SaslDispatcher:
         return response
 
     def _take(self, token: bytes) -> TokenAnswer:
-        """Handle a token of the client. After the last token, the client's requests are those of its principal."""
+        """Handle a token of the client. After the last token, the client's requests have its principal."""
         server, client = self._server, self._client
         was_again = server.is_again
         answer = server.token(token, client.now_ms(), client.steady_ms())
