@@ -70,7 +70,7 @@ class DriverTransaction:
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
-        """Begin a transaction and write all rows in it. ``partitions`` has the partition count by topic.
+        """Begin a transaction, and write all rows. ``partitions`` has the partition count by topic.
 
         Raises `PipelineError`, and `MustAbort` if another attempt may succeed.
         """
