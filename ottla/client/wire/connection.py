@@ -74,8 +74,8 @@ class BrokerConnection:
         """Responses that were read before authenticating again. `receive` returns them first."""
         self._limit_bytes = MAX_STRANGERS_ANSWER_BYTES
         self._is_known = False
-        """Whether the broker has answered a request other than ApiVersions and authentication. Only this shows that client and
-        listener use the same security protocol, because listeners answer ApiVersions before authentication."""
+        """Whether the broker has answered a request other than ApiVersions and authentication. Only such a response shows that
+        client and listener use the same security protocol, because listeners answer ApiVersions before authentication."""
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
         self.features: dict[str, int] = {}

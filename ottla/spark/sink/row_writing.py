@@ -172,7 +172,7 @@ def _write(
 
 
 def _row(row: Any) -> Row:
-    """Convert a Spark row. Raises `PipelineError`."""
+    """Convert a Spark row."""
     headers = _headers(row.headers) if "headers" in row else []
     return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
 
