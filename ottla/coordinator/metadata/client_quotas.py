@@ -1,4 +1,4 @@
-"""Quotas of users, clients and IP addresses. ottla stores and describes them as Kafka does, but does not enforce them.
+"""Quotas of users, clients and IP addresses, as the cluster stores them. `coordinator.quota` enforces them.
 
 Corresponds to org.apache.kafka.controller.ClientQuotaControlManager. A quota belongs to an entity: a user, a client id, both, or an
 IP address. Each is a name or the default of its type. An entity has one value for each key, such as ``producer_byte_rate``.
@@ -44,10 +44,12 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 class ClientQuotas:
-    __slots__ = ("by_entity",)
+    __slots__ = ("by_entity", "change_count")
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
+        self.change_count = 0
+        """Number of records that were replayed, by which a reader notices changes."""
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> Result[None]:
         """Set values or, with None, remove them.
@@ -73,6 +75,7 @@ class ClientQuotas:
     def replay(self, message: Any) -> None:
         entity = entity_of((part.entity_type, part.entity_name) for part in message.entity)
         values = self.by_entity.setdefault(entity, {})
+        self.change_count += 1
         if message.remove:
             values.pop(message.key, None)
         else:

@@ -55,7 +55,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         inner, _ = await dispatcher.decode_in_steps(route, frame)
     except DECODE_FAILURES:
         raise KafkaError(Code.INVALID_REQUEST) from None
-    parts = dispatcher.encode(route, correlation_id, await dispatcher.respond(route, inner))
+    parts = dispatcher.encode(route, correlation_id, await dispatcher.respond(route, inner, len(frame)))
     if parts is None:
         raise KafkaError(Code.UNKNOWN_SERVER_ERROR)
     return EnvelopeResponse(response_data=b"".join(parts)[SIZE_BYTES:], error_code=0)

@@ -13,9 +13,12 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     PartitionData,
+    encode_response,
 )
+from ottla.protocol.primitives import Buffer
 from ottla.protocol.steps import Pace, next_turn
 
+SIZE_BYTES = 4
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
@@ -84,12 +87,17 @@ def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
 
 
 async def response(
-    session: ConsumerFetchSession | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
+    session: ConsumerFetchSession | None,
+    answers: list[tuple[RequestedPartition, PartitionData]],
+    *,
+    is_whole: bool,
+    is_sent: bool = True,
 ) -> FetchResponse:
     """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 
     Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-    ``is_whole`` is False for an incremental fetch, whose response only contains changed partitions.
+    ``is_whole`` is False for an incremental fetch, whose response only contains changed partitions. With ``is_sent`` False the
+    session stays as it is.
     """
     pace = Pace()
     there: list[FetchableTopicResponse] = []
@@ -100,9 +108,10 @@ async def response(
         if session is not None:
             if not is_whole and not is_news(requested, data):
                 continue
-            requested.sent_high_watermark, requested.sent_log_start_offset = data.high_watermark, data.log_start_offset
-            if data.records:
-                session.served(requested.key)
+            if is_sent:
+                requested.sent_high_watermark, requested.sent_log_start_offset = data.high_watermark, data.log_start_offset
+                if data.records:
+                    session.served(requested.key)
         topic_id, name, _ = requested.key
         topics = missing if data.error_code in _NOT_THERE else there
         if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
@@ -111,3 +120,10 @@ async def response(
     if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
         there[-1].partitions += missing.pop(0).partitions
     return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
+
+
+def response_bytes(answer: FetchResponse, version: int) -> int:
+    """The size of a response as Kafka counts it for quotas: the body, and four bytes for its size."""
+    parts: list[Buffer] = []
+    encode_response(parts.append, answer, version)
+    return SIZE_BYTES + sum(map(len, parts))

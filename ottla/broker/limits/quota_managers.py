@@ -1,0 +1,104 @@
+"""The state of each kind of quota of clients, by the broker's clock (QuotaFactory.QuotaManagers)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.limits.client_quotas import UNLIMITED, RequestQuota
+from ottla.broker.loop.env import Clock
+from ottla.coordinator.metadata.client_quotas import IP, Entity
+from ottla.coordinator.quota.client_quota_manager import ClientQuotaManager
+from ottla.coordinator.quota.connection_rates import ConnectionRates
+from ottla.coordinator.quota.mutation_quota import MutationQuota, MutationQuotaManager
+from ottla.coordinator.quota.precedence import Limits
+from ottla.coordinator.quota.sampled import Windows
+
+PRODUCE, FETCH, REQUEST, MUTATION = "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"
+CONNECTIONS = "connection_creation_rate"
+"""The keys of quotas."""
+PERCENT_PER_MS = 0.1
+"""One ms of a second, in percent: the unit of ``request_percentage``. 100 % is the whole event loop, in Kafka one thread."""
+
+
+class LimitedRequest:
+    """The quota of one request that creates or deletes partitions (`client_quotas.RequestQuota`)."""
+
+    __slots__ = ("_clock", "_quota")
+
+    def __init__(self, clock: Clock, quota: MutationQuota) -> None:
+        self._clock = clock
+        self._quota = quota
+
+    def record(self, partition_count: int) -> None:
+        self._quota.record(partition_count, self._clock.steady_ms())
+
+    @property
+    def throttle_ms(self) -> int:
+        return self._quota.throttle_ms(self._clock.steady_ms())
+
+
+class QuotaManagers:
+    """One manager per kind of quota. All methods take the name of a principal and a client id."""
+
+    def __init__(self, clock: Clock, settings: Settings) -> None:
+        self._clock = clock
+        windows = Windows(count=settings.quota_window_num, size_ms=settings.quota_window_size_seconds * 1_000)
+        of_controller = Windows(
+            count=settings.controller_quota_window_num, size_ms=settings.controller_quota_window_size_seconds * 1_000
+        )
+        none = Limits({})
+        self.produce = ClientQuotaManager(none, windows)
+        self.fetch = ClientQuotaManager(none, windows)
+        self.request = ClientQuotaManager(none, windows, max_throttle_ms=windows.size_ms)
+        self.mutation = MutationQuotaManager(none, of_controller)
+        self.connections = ConnectionRates({}, windows)
+
+    def set_limits(self, by_entity: Mapping[Entity, Mapping[str, float]]) -> None:
+        """Apply the quotas. What clients have used so far still counts."""
+        limits: dict[str, dict[Entity, float]] = {PRODUCE: {}, FETCH: {}, REQUEST: {}, MUTATION: {}, CONNECTIONS: {}}
+        for entity, values in by_entity.items():
+            for key, value in values.items():
+                # A stored key may be unknown, if Apache Kafka has written the directory.
+                limits.setdefault(key, {})[entity] = value
+        for key, manager in ((PRODUCE, self.produce), (FETCH, self.fetch), (REQUEST, self.request), (MUTATION, self.mutation)):
+            manager.limits = Limits(limits[key])
+        self.connections.set_limits({dict(entity)[IP]: value for entity, value in limits[CONNECTIONS].items()})
+
+    def produced(self, user: str, client_id: str, size_bytes: int, used_ms: float | None) -> int:
+        """Record a Produce request; returns the throttle time. ``used_ms`` is None with acks=0, where no time is counted."""
+        wait_ms = self._recorded(self.produce, user, client_id, size_bytes)
+        request_ms = 0 if used_ms is None else self._requested(user, client_id, used_ms)
+        self._note(self.produce if wait_ms > request_ms else self.request, user, client_id, max(wait_ms, request_ms))
+        return max(wait_ms, request_ms)
+
+    def fetched(self, user: str, client_id: str, size_bytes: int, used_ms: float) -> int:
+        """Record a fetch of a consumer; returns the throttle time. If it is above 0, the client gets no data, so none counts."""
+        request_ms = self._requested(user, client_id, used_ms)
+        wait_ms = self._recorded(self.fetch, user, client_id, size_bytes)
+        throttle_ms = max(wait_ms, request_ms)
+        if throttle_ms and self.fetch.limits.by_entity:
+            self.fetch.unrecord(user, client_id, size_bytes, self._clock.steady_ms())
+        self._note(self.fetch if wait_ms > request_ms else self.request, user, client_id, throttle_ms)
+        return throttle_ms
+
+    def handled(self, user: str, client_id: str, used_ms: float, mutation_ms: int) -> int:
+        """Record any other request; returns the throttle time. ``mutation_ms`` is that of a request that changes partitions."""
+        request_ms = self._requested(user, client_id, used_ms)
+        self._note(self.mutation if mutation_ms > request_ms else self.request, user, client_id, max(mutation_ms, request_ms))
+        return max(mutation_ms, request_ms)
+
+    def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> RequestQuota:
+        quota = self.mutation.quota_for(user, client_id, self._clock.steady_ms(), is_strict=is_strict)
+        return UNLIMITED if quota is None else LimitedRequest(self._clock, quota)
+
+    def _requested(self, user: str, client_id: str, used_ms: float) -> int:
+        return self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)
+
+    def _recorded(self, manager: ClientQuotaManager, user: str, client_id: str, value: float) -> int:
+        # As in Kafka, a kind without any quota measures nothing.
+        return manager.record(user, client_id, value, self._clock.steady_ms()) if manager.limits.by_entity else 0
+
+    def _note(self, manager: ClientQuotaManager | MutationQuotaManager, user: str, client_id: str, wait_ms: int) -> None:
+        if wait_ms:
+            manager.note_throttled(user, client_id, wait_ms, self._clock.steady_ms())
