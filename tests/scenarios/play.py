@@ -14,6 +14,7 @@ from tests.scenarios import (
     consumer_verbs,
     forge,
     group_verbs,
+    quota_verbs,
     replica_verbs,
     several_verbs,
     share_group_verbs,
@@ -39,6 +40,7 @@ _LOADED = (
     forge,
     api_verbs,
     batch_verbs,
+    quota_verbs,
 )
 _LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)
 MODES = {"once", "cut", "twice"}

@@ -54,6 +54,14 @@ class Actor:
 
 
 @dataclass(slots=True)
+class OwnConnection:
+    """A connection with a client id of its own, and until when the last response has throttled it, by the broker's clock."""
+
+    client: Client
+    throttled_until_ms: float = 0.0
+
+
+@dataclass(slots=True)
 class Ask:
     """A request, and a function that formats its response."""
 
@@ -99,6 +107,8 @@ class World:
         """Broker ids by the names that the case gave to the brokers."""
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
+        self.own: dict[str, OwnConnection] = {}
+        """Connections with their own client ids, by the names that the case gave them."""
         self.answers: dict[str, Any] = {}
         """Responses to ``ask``, by the names that the case gave them."""
         self.usual: dict[str, dict[str, Any]] = {}
@@ -236,6 +246,8 @@ class World:
     def close(self) -> None:
         for client, _, _ in self.parked.values():
             client.close()
+        for own in self.own.values():
+            own.client.close()
         self.forget_connection()
 
 

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
@@ -61,6 +62,7 @@ class Ports(Protocol):
     directory: LogDirectory
     disk: DiskHealth
     strays: Strays
+    quotas: ClientQuotaEnforcement
     torn: list[TornTransaction]
     """The transactions that lost a part in the last crash."""
     startup_ms: float
@@ -79,6 +81,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_groups(ports),
         *_own(ports),
         *_budgets(ports),
+        *_quotas(ports),
     ]
 
 
@@ -265,3 +268,12 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
         "The longest that one step has held the event loop, in s",
         ports.stepping.longest_step_ms / 1000,
     )
+
+
+def _quotas(ports: Ports) -> Iterable[Metric]:
+    if not ports.quotas.entities:
+        return ()
+    # Imported here, because most brokers have no quotas.
+    from ottla.broker.metrics.quota_metrics import quota_metrics
+
+    return quota_metrics(ports.quotas.managers, ports.clock.steady_ms())

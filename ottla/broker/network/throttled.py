@@ -19,6 +19,8 @@ from ottla.protocol.steps import Step, Steps
 from ottla.security.acl.codes import AclOperation
 
 PRODUCE_KEY, FETCH_KEY = 0, 1
+LEAST_MS = 0.001
+"""The shortest time that a request is counted to use, in ms, because the clock may not move during a short one."""
 
 
 def is_exempt(api: Declared[Any]) -> bool:
@@ -69,7 +71,8 @@ class _Use:
         self._began_ms: float | None = None
 
     def used_ms(self) -> float:
-        return self._used_ms if self._began_ms is None else self._used_ms + self._clock.monotonic_ms() - self._began_ms
+        now_ms = 0.0 if self._began_ms is None else self._clock.monotonic_ms() - self._began_ms
+        return max(LEAST_MS, self._used_ms + now_ms)
 
     @types.coroutine
     def measure(self, handled: Steps[Any]) -> Generator[Step, None, Any]:

@@ -1,7 +1,7 @@
 """The quota of topics' partitions that clients create and delete (ControllerMutationQuotaManager, KIP-599).
 
-A strict quota refuses changes while the token bucket is exhausted; the last change before may exhaust it by far. A permissive quota,
-for older versions of requests, allows all changes, and the client is throttled.
+A strict quota refuses changes while the token bucket is exhausted; the last change before may exhaust it by far. A permissive
+quota, for older versions of requests, allows all changes, and the client is throttled.
 """
 
 from __future__ import annotations
@@ -67,9 +67,12 @@ class MutationQuotaManager:
         if not self.limits.by_entity:
             return None
         sharing = self.limits.sharing(user, client_id)
+        return MutationQuota(self.sensors.used(sharing, now_ms), self.rate(sharing), is_strict=is_strict)
+
+    def rate(self, sharing: Sharing) -> float:
+        """The partitions per second of clients that share a quota."""
         limit = self.limits.limit(sharing)
-        rate = UNLIMITED_RATE if limit is None else limit
-        return MutationQuota(self.sensors.used(sharing, now_ms), rate, is_strict=is_strict)
+        return UNLIMITED_RATE if limit is None else limit
 
     def note_throttled(self, user: str, client_id: str, wait_ms: int, now_ms: int) -> None:
         """Record a throttle time for the metrics."""

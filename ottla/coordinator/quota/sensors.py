@@ -52,5 +52,7 @@ class Sensors(Generic[K, V]):
                 return
             del self._by_key[key]
 
-    def items(self) -> Iterator[tuple[K, V]]:
+    def current(self, now_ms: int) -> Iterator[tuple[K, V]]:
+        """All sensors that have not expired."""
+        self.expire(now_ms)
         return iter(self._by_key.items())
