@@ -61,8 +61,8 @@ def _own(world: World, name: str) -> OwnConnection:
 def do_as(world: World, words: Words) -> str:
     """Send the request of another command as a client, on a connection of its own; shows the throttle time, if there is one.
 
-    Command: ``as p produce A t size=2000 [up=1000]``. With ``up`` the time is rounded up to a multiple, because it depends on the
-    time between two requests.
+    Command: ``as p produce A t size=2000 [up=1000] [brief]``. With ``up`` the time is rounded up to a multiple, because it depends
+    on the time between two requests. With ``brief`` nothing else of the response is shown.
     """
     own, inner = _own(world, words.plain[0]), Words(words.name, words.plain[1], words.plain[2:], words.options, words.json)
     up_ms = words.number("up", 1)
@@ -78,7 +78,10 @@ def do_as(world: World, words: Words) -> str:
     if wait_ms:
         # The text of some commands has all fields of the response, and the time is shown once.
         answer.throttle_time_ms = 0
-    return _shown(made, answer) + (f" throttled {-(-wait_ms // up_ms) * up_ms}" if wait_ms else "")
+    throttled = f"throttled {-(-wait_ms // up_ms) * up_ms}" if wait_ms else ""
+    if words.has("brief"):
+        return throttled or "not throttled"
+    return f"{_shown(made, answer)} {throttled}".rstrip()
 
 
 def _shown(made: Ask, answer: Any) -> str:

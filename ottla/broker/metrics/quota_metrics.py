@@ -11,7 +11,6 @@ from ottla.broker.limits.quota_managers import QuotaManagers
 from ottla.coordinator.quota.precedence import Sharing
 from ottla.coordinator.quota.sampled import Sampled
 
-
 THROTTLE_TIME = "Mean throttle time of throttled requests in the last minute, in ms; NaN without one"
 
 

@@ -248,8 +248,7 @@ class Dispatcher:
         handled = self.respond(route, request, UNMEASURED)
         if is_exempt(route.api):
             return handled
-        body_bytes = size_bytes - route.body_at
-        return throttled(self._quotas, self._ports.clock, route.context, route.api, handled, body_bytes, self._client.throttle)
+        return throttled(self._quotas, self._ports.clock, route.context, route.api, handled, size_bytes, self._client.throttle)
 
     async def _handled(self, route: Route, request: Any) -> Any:
         report = route.report

@@ -39,7 +39,7 @@ async def throttled(
 ) -> Any:
     """Handle a request and return its response, with the throttle time.
 
-    ``size_bytes`` is the size of the request without its header. ``mute`` mutes the client for some ms.
+    ``size_bytes`` is the size of the request with its header. ``mute`` mutes the client for some ms.
     """
     use = _Use(quotas, clock)
     response = await use.measure(handled)

@@ -6,6 +6,7 @@
 - `leadership`: the leader of a partition, and elections of another one.
 - `offsets`: finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets).
 - `positions`: computes a group's positions and lag, for the command line, the console, ``ottla why`` and the test handle.
+- `quotas`: sets, lists and removes the quotas of users, client ids and addresses.
 - `strays`: the stray directories of a cluster's brokers, which were set aside because they belong to no topic.
 - `topics`: creates, lists, describes and deletes topics, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664).
