@@ -67,7 +67,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["config", "get", "shoe", "t"], "KIND: 'shoe' is not one of"),
         (["config", "set", "topic", "t"], "give KEY=VALUE or --unset KEY"),
         (["config", "set", "topic", "t", "x"], "'x' is not KEY=VALUE"),
-        (["quota", "set", "--user", "u"], "KEY=NUMBER is missing"),
+        (["quota", "set", "--user", "u"], "KEY=NUMBER... is missing"),
         (["quota", "set", "producer_byte_rate=1"], "give --user, --client-id, --ip or their defaults"),
         (["quota", "set", "--user", "u", "producer_byte_rate"], "'producer_byte_rate' is not KEY=VALUE"),
         (["quota", "set", "--user", "u", "producer_byte_rate=0"], "is not KEY=NUMBER with a number above 0"),
