@@ -23,11 +23,12 @@ TARGET = ROOT / "docs" / "conformance.md"
 TARGETS = {"simulated": "ottla, simulated", "ottla": "ottla", "kafka": f"Apache Kafka {ORACLE_VERSION}"}
 NO_CASES = "–"
 DIFFERENCES_OF_TESTS = (
-    "**BAD-08.** Apache Kafka answers requests with negative lengths; ottla closes the connection.",
-    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta and answers undecodable payloads with -1; ottla refuses them"
-    " with INVALID_RECORD or CORRUPT_MESSAGE.",
-    "**PRD-14.** Apache Kafka never answers a Produce of null records; ottla answers INVALID_RECORD.",
-    "**IDM-22.** Apache Kafka's producer expiry counts from the records' timestamps, ottla's from when the batch came.",
+    "**BAD-08.** Apache Kafka responds to requests with negative array lengths; ottla closes the connection.",
+    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta, and returns UNKNOWN_SERVER_ERROR for payloads that cannot"
+    " be decoded; ottla returns INVALID_RECORD or CORRUPT_MESSAGE.",
+    "**PRD-14.** Apache Kafka never responds to a Produce with null records; ottla returns INVALID_RECORD.",
+    "**IDM-22.** Apache Kafka measures a producer's age from the timestamps of its records, ottla from the arrival of its last"
+    " batch.",
 )
 """Differences from Kafka for which no transcript has a ``differs:`` line."""
 
@@ -112,19 +113,20 @@ def document(board: Board) -> str:
     lines = [
         "# Conformance",
         "",
-        "The [catalogue of rules](rules.md), as `make conformance` last found it: cases that passed, of those that were run. A",
-        f"transcript is a file of requests and answers, written by {TARGETS['kafka']} itself and held against ottla twice: in one",
-        "process without sockets and clock, and as users run it. Cases that look inside ottla or drive stock clients have no",
-        "figure for Kafka. Where a section has no figures at all, that run did not have its cases. Apache Kafka 4.3.1 was asked",
-        "the same: where it answers otherwise, the transcript has both answers, and `since:` names what it does not have.",
+        "Results of the tests of the [rules](rules.md) in the last run of `make conformance`: cases that passed, of all that were",
+        f"run. A transcript is a list of requests with the responses that {TARGETS['kafka']} gave. It is run against ottla",
+        "twice: in one process without sockets and with a simulated clock, and as a server. Cases that look inside ottla or use",
+        "stock clients are not run against Kafka. A section without figures had no cases in that run. The transcripts are run",
+        "against Apache Kafka 4.3.1 too: where its response differs, the transcript has both responses, and `since:` names what",
+        "4.3.1 does not support.",
         "",
         *_markdown(table(board)),
         "",
-        "## Where the two answer differently",
+        "## Differences between the responses",
         "",
         *(f"- {rules.link(difference)}" for difference in _differences()),
         "",
-        "## Not run yet",
+        "## Rules without a test",
         "",
         *(f"- {rules.link(line)}" for line in untested),
     ]

@@ -27,6 +27,8 @@ for Kafka use: those of its MBeans by the JMX exporter with Strimzi's rules, and
 |---|---|---|---|
 """
 
+AUTHORIZED = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+
 
 def page() -> str:
     return HEAD + "".join(_row(metric) for metric in sorted(exposed(), key=lambda metric: metric.name))
@@ -35,7 +37,7 @@ def page() -> str:
 def exposed() -> list[Metric]:
     """Return the metrics of a broker on which a group has committed an offset and a client has used its quotas, so that each metric
     has a sample and its labels."""
-    simulated = SimulatedBroker().start().with_coordinators()
+    simulated = SimulatedBroker(AUTHORIZED).start().with_coordinators()
     try:
         simulated.broker.cluster.create_topic("orders", 1, {})
         with simulated.connect() as client:

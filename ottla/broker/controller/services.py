@@ -54,4 +54,3 @@ class ControllerServices(Protocol):
 
 
 ControllerDeclaration: TypeAlias = Declared[ControllerServices]
-"""One API of a controller."""
