@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.broker.config.settings import Settings
-from ottla.broker.limits.client_quotas import UNLIMITED, RequestQuota
+from ottla.broker.limits.request_quota import UNLIMITED, RequestQuota
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.metadata.client_quotas import IP, Entity
 from ottla.coordinator.quota.client_quota_manager import ClientQuotaManager
@@ -22,7 +22,7 @@ PERCENT_PER_MS = 0.1
 
 
 class LimitedRequest:
-    """The quota of one request that creates or deletes partitions (`client_quotas.RequestQuota`)."""
+    """The quota of one request that creates or deletes partitions (`request_quota.RequestQuota`)."""
 
     __slots__ = ("_clock", "_quota")
 
