@@ -49,6 +49,7 @@ class ClientQuotaEnforcement:
     def managers(self) -> QuotaManagers:
         """The managers with the current limits."""
         managers = self._managers
+        is_new = managers is None
         if managers is None:
             # Imported here, because most brokers have no quotas.
             from ottla.broker.limits.quota_managers import QuotaManagers
@@ -56,8 +57,8 @@ class ClientQuotaEnforcement:
             managers = self._managers = QuotaManagers(self._clock, self._config.settings)
         elif self._change_count == self._stored.change_count:
             return managers
-        self._change_count = self._stored.change_count
-        managers.set_limits(self.entities)
+        self._change_count, changed = self._stored.change_count, self._stored.take_changed()
+        managers.set_limits(self.entities, None if is_new else changed)
         return managers
 
     def mutation_quota(self, client: Client, *, strict_from: int) -> RequestQuota:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.limits.request_quota import UNLIMITED, RequestQuota
@@ -47,23 +47,32 @@ class QuotaManagers:
         of_controller = Windows(
             count=settings.controller_quota_window_num, size_ms=settings.controller_quota_window_size_seconds * 1_000
         )
-        none = Limits({})
-        self.produce = ClientQuotaManager(none, windows)
-        self.fetch = ClientQuotaManager(none, windows)
-        self.request = ClientQuotaManager(none, windows, max_throttle_ms=windows.size_ms)
-        self.mutation = MutationQuotaManager(none, of_controller)
-        self.connections = ConnectionRates({}, windows)
+        self.produce = ClientQuotaManager(Limits({}), windows)
+        self.fetch = ClientQuotaManager(Limits({}), windows)
+        self.request = ClientQuotaManager(Limits({}), windows, max_throttle_ms=windows.size_ms)
+        self.mutation = MutationQuotaManager(Limits({}), of_controller)
+        self.connections = ConnectionRates(windows)
+        self._managers: dict[str, ClientQuotaManager | MutationQuotaManager] = {
+            PRODUCE: self.produce,
+            FETCH: self.fetch,
+            REQUEST: self.request,
+            MUTATION: self.mutation,
+        }
+        self._known: dict[Entity, None] = {}
 
-    def set_limits(self, by_entity: Mapping[Entity, Mapping[str, float]]) -> None:
-        """Apply the quotas. What clients have used so far still counts."""
-        limits: dict[str, dict[Entity, float]] = {PRODUCE: {}, FETCH: {}, REQUEST: {}, MUTATION: {}, CONNECTIONS: {}}
-        for entity, values in by_entity.items():
-            for key, value in values.items():
-                # A stored key may be unknown, if Apache Kafka has written the directory.
-                limits.setdefault(key, {})[entity] = value
-        for key, manager in ((PRODUCE, self.produce), (FETCH, self.fetch), (REQUEST, self.request), (MUTATION, self.mutation)):
-            manager.limits = Limits(limits[key])
-        self.connections.set_limits({dict(entity)[IP]: value for entity, value in limits[CONNECTIONS].items()})
+    def set_limits(self, by_entity: Mapping[Entity, Mapping[str, float]], changed: Iterable[Entity] | None = None) -> None:
+        """Apply the quotas of ``changed`` entities, or of all. What clients have used so far still counts."""
+        for entity in {**self._known, **by_entity} if changed is None else changed:
+            values = by_entity.get(entity, {})
+            if values:
+                self._known[entity] = None
+            else:
+                self._known.pop(entity, None)
+            if entity[0][0] == IP:
+                self.connections.set(entity[0][1], values.get(CONNECTIONS))
+                continue
+            for key, manager in self._managers.items():
+                manager.limits.set(entity, values.get(key))
 
     def produced(self, user: str, client_id: str, size_bytes: int, used_ms: float | None) -> int:
         """Record a Produce request; returns the throttle time. ``used_ms`` is None with acks=0, where no time is counted."""

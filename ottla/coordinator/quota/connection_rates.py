@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import ip_address
 
 from ottla.coordinator.quota.sampled import Sampled, Windows, throttle_ms
@@ -18,16 +17,20 @@ class AddressSensor:
 
 
 class ConnectionRates:
-    """``limits`` are connections per second by address; the default of all addresses is at None."""
+    """The limits of addresses, and the connections of each."""
 
-    def __init__(self, limits: Mapping[str | None, float], windows: Windows) -> None:
+    def __init__(self, windows: Windows) -> None:
         self._limits: dict[str | None, float] = {}
         self._windows = windows
         self.sensors: Sensors[str, AddressSensor] = Sensors(lambda: AddressSensor(windows))
-        self.set_limits(limits)
 
-    def set_limits(self, limits: Mapping[str | None, float]) -> None:
-        self._limits = {None if name is None else _normalized(name): limit for name, limit in limits.items()}
+    def set(self, address: str | None, limit: float | None) -> None:
+        """Set the connections per second of an address or, with None, of all without their own. Without a limit remove it."""
+        key = None if address is None else _normalized(address)
+        if limit is None:
+            self._limits.pop(key, None)
+        else:
+            self._limits[key] = limit
 
     def record(self, address: str, now_ms: int) -> int:
         """Record a new connection; returns after how many ms it must be closed, at most a sample's time, or 0 to accept it.
@@ -49,5 +52,9 @@ def _normalized(name: str) -> str:
     """The form of an address in which connections have it. Kafka resolves names; ottla accepts only this one."""
     if name == "localhost":
         return "127.0.0.1"
-    address = ip_address(name)
+    try:
+        address = ip_address(name)
+    except ValueError:
+        # A host name in a directory of Apache Kafka, which no connection has as its address.
+        return name
     return str(getattr(address, "ipv4_mapped", None) or address)

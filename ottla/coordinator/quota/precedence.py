@@ -37,14 +37,24 @@ def of_client_id(client_id: str | None) -> Entity:
 class Limits:
     """The values of one quota key by entity. None as a name is the default of the entity's type."""
 
-    __slots__ = ("_kinds", "by_entity")
+    __slots__ = ("_counts", "_kinds", "by_entity")
 
     def __init__(self, by_entity: Mapping[Entity, float]) -> None:
-        self.by_entity = dict(by_entity)
+        self.by_entity: dict[Entity, float] = {}
+        self._counts = {BY_CLIENT_ID: 0, BY_USER: 0, BY_BOTH: 0}
         self._kinds = 0
-        for entity in self.by_entity:
-            types = {kind for kind, _ in entity}
-            self._kinds |= BY_BOTH if len(types) > 1 else BY_USER if USER in types else BY_CLIENT_ID
+        for entity, value in by_entity.items():
+            self.set(entity, value)
+
+    def set(self, entity: Entity, value: float | None) -> None:
+        """Set the value of an entity or, with None, remove it."""
+        kind = BY_BOTH if len(entity) > 1 else BY_USER if entity[0][0] == USER else BY_CLIENT_ID
+        if value is not None:
+            self._counts[kind] += entity not in self.by_entity
+            self.by_entity[entity] = value
+        elif self.by_entity.pop(entity, None) is not None:
+            self._counts[kind] -= 1
+        self._kinds = self._kinds | kind if self._counts[kind] else self._kinds & ~kind
 
     def sharing(self, user: str, client_id: str) -> Sharing:
         """The clients that share a quota with this client."""

@@ -106,9 +106,10 @@ def throttle_ms(sampled: Sampled, bound: float, now_ms: int) -> int:
     If O is the observed rate and T the bound over a window of W ms, the wait X follows from O * W / (W + X) = T (QuotaUtils).
     """
     rate = sampled.rate(now_ms)
-    if rate <= bound:
+    if not rate > bound:
+        # Also for a quota that is no number, which Apache Kafka may have stored.
         return 0
-    return rounded((rate - bound) / bound * sampled.window_ms(now_ms))
+    return rounded((rate - bound) / bound * sampled.window_ms(now_ms)) if bound > 0 else MAX_THROTTLE_MS
 
 
 def rounded(ms: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.quota.sampled import Windows, rounded
+from ottla.coordinator.quota.sampled import MAX_THROTTLE_MS, Windows, rounded
 
 
 class TokenBucket:
@@ -32,4 +32,6 @@ class TokenBucket:
     def throttle_ms(self, rate: float, now_ms: int) -> int | None:
         """How long it takes until an exhausted bucket has 0 tokens; None if it is not exhausted."""
         tokens = self.tokens(rate, now_ms)
-        return rounded(-tokens / rate * 1000) if tokens < 0 else None
+        if not tokens < 0:
+            return None
+        return rounded(-tokens / rate * 1000) if rate > 0 else MAX_THROTTLE_MS

@@ -16,12 +16,17 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed, SimulatedClient
 from tests.support.batches import batch, record
+from tests.support.counting import LineMeter
 
 RATE = 100
 
@@ -279,6 +284,68 @@ def test_connections_of_an_address_beyond_the_quota_are_closed_later(broker: Sim
     assert broker.env.steady_ms() - began_ms <= 1_000
     broker.env.advance(11_000)
     assert SimulatedClient(broker, "c").call(versions).error_code == 0
+
+
+# many, and users
+
+
+def test_ten_thousand_quotas_cost_a_request_no_more_than_one(broker: SimulatedBroker) -> None:
+    alter(broker, {"client_id": "p"}, producer_byte_rate=RATE)
+    client = SimulatedClient(broker, "p")
+    client.call(produce(1), 9)
+    for first in range(0, 9_999, 500):
+        entries = [
+            altering.EntryData(
+                entity=[altering.EntityData(entity_type="user", entity_name=f"u{number}")],
+                ops=[altering.OpData(key="producer_byte_rate", value=1.0, remove=False)],
+            )
+            for number in range(first, min(first + 500, 9_999))
+        ]
+        SimulatedClient(broker, "admin").call(altering.AlterClientQuotasRequest(entries=entries, validate_only=False))
+    quotas = broker.broker.quotas
+    assert len(quotas.entities) == 10_000
+    assert len(quotas.managers.produce.limits.by_entity) == 10_000
+    meter = LineMeter()
+    meter.run(lambda: client.call(produce(1), 9))
+    assert meter.longest < 2_000
+    # One more change is applied alone.
+    alter(broker, {"user": "u1"}, producer_byte_rate=None)
+    meter.longest = 0
+    assert meter.run(lambda: quotas.managers).produce.limits.by_entity
+    assert meter.longest < 100
+    assert throttled_produce(client, 2_000) > 0
+
+
+def test_user_is_the_authenticated_one_and_its_clients_share_its_quota(broker: SimulatedBroker) -> None:
+    alter(broker, {"user": "alice"}, producer_byte_rate=RATE)
+    with broker.connect_as("alice") as alice, broker.connect_as("bob") as bob:
+        assert throttled_produce(alice, 2_000) > 0
+        assert throttled_produce(bob, 100_000) == 0
+    assert throttled_produce(SimulatedClient(broker, "alice"), 100_000) == 0
+    alter(broker, {"user": "ANONYMOUS"}, producer_byte_rate=RATE)
+    assert throttled_produce(SimulatedClient(broker, "x"), 2_000) > 0
+
+
+def test_transaction_goes_on_after_a_throttle_time(broker: SimulatedBroker) -> None:
+    alter(broker, {"client_id": "p"}, producer_byte_rate=RATE, request_percentage=0.000001)
+    client = SimulatedClient(broker, "p")
+    began_ms = broker.env.steady_ms()
+    wait_ms = 0
+    while (found := client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)).coordinators[0].error_code:
+        pass
+    wait_ms += found.throttle_time_ms
+    begun = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)
+    raw = build_batch(
+        [(None, bytes(2_000))], 0, producer_id=begun.producer_id, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=bytes(raw))])]
+    produced = client.call(ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1_000, topic_data=data), 12)
+    assert produced.responses[0].partition_responses[0].error_code == 0 and produced.throttle_time_ms > 10_000
+    ended = client.call(
+        EndTxnRequest(transactional_id="x", producer_id=begun.producer_id, producer_epoch=begun.producer_epoch, committed=True), 5
+    )
+    assert ended.error_code == 0 and ended.throttle_time_ms == 1_000
+    assert broker.env.steady_ms() - began_ms >= produced.throttle_time_ms
 
 
 # none
