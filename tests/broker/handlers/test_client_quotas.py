@@ -330,14 +330,10 @@ def test_transaction_goes_on_after_a_throttle_time(broker: SimulatedBroker) -> N
     alter(broker, {"client_id": "p"}, producer_byte_rate=RATE, request_percentage=0.000001)
     client = SimulatedClient(broker, "p")
     began_ms = broker.env.steady_ms()
-    wait_ms = 0
-    while (found := client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)).coordinators[0].error_code:
-        pass
-    wait_ms += found.throttle_time_ms
+    assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4).throttle_time_ms == 1_000
     begun = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)
-    raw = build_batch(
-        [(None, bytes(2_000))], 0, producer_id=begun.producer_id, producer_epoch=0, base_sequence=0, transactional=True
-    )
+    values = [(None, bytes(2_000))]
+    raw = build_batch(values, 0, producer_id=begun.producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=bytes(raw))])]
     produced = client.call(ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1_000, topic_data=data), 12)
     assert produced.responses[0].partition_responses[0].error_code == 0 and produced.throttle_time_ms > 10_000
