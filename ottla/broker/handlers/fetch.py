@@ -29,7 +29,6 @@ from ottla.broker.handlers.support.fetch_answers import (
     read_elsewhere,
     refusal,
     response,
-    response_bytes,
 )
 from ottla.broker.handlers.support.parked_fetch import read_when_woken
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
@@ -49,6 +48,7 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
 from ottla.coordinator.replication.read_replica import RACK_AWARE, preferred_replica
+from ottla.protocol.codec import counted_bytes
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -162,7 +162,7 @@ class Fetch:
         quotas = self._ports.quotas
         if quotas.entities and not self._is_replica:
             full = await response(self._session, self._answers, is_whole=self._full, is_sent=False)
-            if wait_ms := quotas.fetch_throttle_ms(self._context, response_bytes(full, self._version)):
+            if wait_ms := quotas.fetch_throttle_ms(self._context, counted_bytes(API.codec, self._version, full)):
                 return self._throttled(wait_ms)
         answer = await response(self._session, self._answers, is_whole=self._full)
         return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)

@@ -76,38 +76,45 @@ class QuotaManagers:
 
     def produced(self, user: str, client_id: str, size_bytes: int, used_ms: float | None) -> int:
         """Record a Produce request; returns the throttle time. ``used_ms`` is None with acks=0, where no time is counted."""
-        wait_ms = self._recorded(self.produce, user, client_id, size_bytes)
-        request_ms = 0 if used_ms is None else self._requested(user, client_id, used_ms)
-        self._note(self.produce if wait_ms > request_ms else self.request, user, client_id, max(wait_ms, request_ms))
-        return max(wait_ms, request_ms)
+        return self._longer(self.produce, user, client_id, self._recorded(self.produce, user, client_id, size_bytes), used_ms)
 
     def fetched(self, user: str, client_id: str, size_bytes: int, used_ms: float) -> int:
         """Record a fetch of a consumer; returns the throttle time. If it is above 0, the client gets no data, so none counts."""
-        request_ms = self._requested(user, client_id, used_ms)
-        wait_ms = self._recorded(self.fetch, user, client_id, size_bytes)
-        throttle_ms = max(wait_ms, request_ms)
-        if throttle_ms and self.fetch.limits.by_entity:
+        wait_ms = self.share_fetched(user, client_id, size_bytes, used_ms)
+        if wait_ms and self.fetch.limits.by_entity:
             self.fetch.unrecord(user, client_id, size_bytes, self._clock.steady_ms())
-        self._note(self.fetch if wait_ms > request_ms else self.request, user, client_id, throttle_ms)
-        return throttle_ms
+        return wait_ms
+
+    def share_fetched(self, user: str, client_id: str, size_bytes: int, used_ms: float) -> int:
+        """Record a fetch of a share group's member, which gets its records; returns the throttle time."""
+        return self._longer(self.fetch, user, client_id, self._recorded(self.fetch, user, client_id, size_bytes), used_ms)
 
     def handled(self, user: str, client_id: str, used_ms: float, mutation_ms: int) -> int:
         """Record any other request; returns the throttle time. ``mutation_ms`` is that of a request that changes partitions."""
-        request_ms = self._requested(user, client_id, used_ms)
-        self._note(self.mutation if mutation_ms > request_ms else self.request, user, client_id, max(mutation_ms, request_ms))
-        return max(mutation_ms, request_ms)
+        return self._longer(self.mutation, user, client_id, mutation_ms, used_ms)
+
+    def _longer(
+        self,
+        manager: ClientQuotaManager | MutationQuotaManager,
+        user: str,
+        client_id: str,
+        wait_ms: int,
+        used_ms: float | None,
+    ) -> int:
+        """Record the time of a request. Returns the longer throttle time, which counts for the metrics of its quota."""
+        request_ms = 0
+        if used_ms is not None:
+            request_ms = self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)
+        longer_ms = max(wait_ms, request_ms)
+        if longer_ms:
+            whose = manager if wait_ms > request_ms else self.request
+            whose.note_throttled(user, client_id, longer_ms, self._clock.steady_ms())
+        return longer_ms
 
     def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> RequestQuota:
         quota = self.mutation.quota_for(user, client_id, self._clock.steady_ms(), is_strict=is_strict)
         return UNLIMITED if quota is None else LimitedRequest(self._clock, quota)
 
-    def _requested(self, user: str, client_id: str, used_ms: float) -> int:
-        return self._recorded(self.request, user, client_id, used_ms * PERCENT_PER_MS)
-
     def _recorded(self, manager: ClientQuotaManager, user: str, client_id: str, value: float) -> int:
         # As in Kafka, a kind without any quota measures nothing.
         return manager.record(user, client_id, value, self._clock.steady_ms()) if manager.limits.by_entity else 0
-
-    def _note(self, manager: ClientQuotaManager | MutationQuotaManager, user: str, client_id: str, wait_ms: int) -> None:
-        if wait_ms:
-            manager.note_throttled(user, client_id, wait_ms, self._clock.steady_ms())

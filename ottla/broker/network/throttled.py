@@ -15,10 +15,11 @@ import msgspec
 from ottla.broker.apis.api import Declared
 from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, Meter
 from ottla.broker.loop.env import Clock
+from ottla.protocol.codec import counted_bytes
 from ottla.protocol.steps import Step, Steps
 from ottla.security.acl.codes import AclOperation
 
-PRODUCE_KEY, FETCH_KEY = 0, 1
+PRODUCE_KEY, FETCH_KEY, SHARE_FETCH_KEY = 0, 1, 78
 LEAST_MS = 0.001
 """The shortest time that a request is counted to use, in ms, because the clock may not move during a short one."""
 
@@ -49,6 +50,10 @@ async def throttled(
     elif api.key == FETCH_KEY:
         # The handler has recorded the fetch, because a throttled client gets no data.
         wait_ms = response.throttle_time_ms
+    elif api.key == SHARE_FETCH_KEY:
+        # The records are acquired, so the client gets them, and is throttled afterwards.
+        size_bytes = counted_bytes(api.codec, client.version, response)
+        wait_ms = quotas.managers.share_fetched(user, client_id, size_bytes, use.used_ms())
     else:
         wait_ms = quotas.managers.handled(user, client_id, use.used_ms(), getattr(response, "throttle_time_ms", 0))
     if wait_ms:

@@ -12,6 +12,7 @@ from ottla.broker.network.pause_reasons import Hold
 from ottla.protocol.codec import request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import alter_client_quotas as altering
+from ottla.protocol.messages import share_fetch as share_fetching
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -19,9 +20,15 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed, SimulatedClient
@@ -157,6 +164,35 @@ def test_produce_without_acks_is_throttled_without_a_response(broker: SimulatedB
     client = SimulatedClient(broker, "p")
     client.send(produce(5_000, acks=0), 9)
     assert is_muted(client)
+
+
+def test_member_of_a_share_group_gets_its_records_and_is_muted(broker: SimulatedBroker) -> None:
+    member, group = "AAAAAAAAAAAAAAAAAAAAAA", "g"
+    client = SimulatedClient(broker, "s")
+    config = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+    resource = AlterConfigsResource(resource_type=32, resource_name=group, configs=[config])
+    assert client.call(IncrementalAlterConfigsRequest(resources=[resource])).responses[0].error_code == 0
+    client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+    beat = ShareGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=0, subscribed_topic_names=["t"])
+    assert client.call(beat).error_code == 0
+    client.call(produce(900), 9)
+    topic_id = broker.broker.cluster_state.topics["t"].topic_id
+    alter(broker, {"client_id": "s"}, consumer_byte_rate=RATE / 2)
+    partition = share_fetching.FetchPartition(partition_index=0)
+    request = share_fetching.ShareFetchRequest(
+        group_id=group,
+        member_id=member,
+        share_session_epoch=0,
+        max_wait_ms=1_000,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        max_records=10,
+        batch_size=10,
+        topics=[share_fetching.FetchTopic(topic_id=topic_id, partitions=[partition])],
+    )
+    answer = client.call(request)
+    assert answer.responses[0].partitions[0].acquired_records
+    assert answer.throttle_time_ms > 0 and is_muted(client)
 
 
 # the mute

@@ -13,12 +13,9 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     PartitionData,
-    encode_response,
 )
-from ottla.protocol.primitives import Buffer
 from ottla.protocol.steps import Pace, next_turn
 
-SIZE_BYTES = 4
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
@@ -120,10 +117,3 @@ async def response(
     if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
         there[-1].partitions += missing.pop(0).partitions
     return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
-
-
-def response_bytes(answer: FetchResponse, version: int) -> int:
-    """The size of a response as Kafka counts it for quotas: the body, and four bytes for its size."""
-    parts: list[Buffer] = []
-    encode_response(parts.append, answer, version)
-    return SIZE_BYTES + sum(map(len, parts))
