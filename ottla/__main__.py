@@ -10,7 +10,6 @@ import sys
 
 
 def main() -> int:
-    """Run the command line and return the exit code."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         # Shells use this exit code for a command that Ctrl-C has ended.
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))

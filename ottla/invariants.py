@@ -1,7 +1,7 @@
 """The switch for invariant checks of a whole state (such as a coordinator's) after each change. Cheap asserts are always enabled.
 
-Tests and simulations enable these checks, to detect a wrong state where it arises. A broker that serves clients does not, because
-the checks take time in proportion to the size of the state.
+Tests and simulations enable these checks, to detect a wrong state where it arises. Brokers do not, because the time of a check
+depends on the size of the state.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ MAX_ELEMENTS = 200
 
 
 class Switch(msgspec.Struct):
-    """The switch of this process."""
-
     whole_states: bool = False
 
 

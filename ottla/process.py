@@ -56,8 +56,7 @@ def interrupt_on_ctrl_c() -> None:
 def wake_at_the_end_of_the_parent() -> None:
     """Let Linux send SIGCONT to this process when its parent ends, because a stopped process cannot check its parent.
 
-    Linux also sends the signal when only the parent's thread that started this process ends, so the signal must be harmless. Other
-    systems do not have this feature.
+    The signal must be harmless, because Linux also sends it when only the parent's thread ends that started this process.
     """
     if sys.platform == "linux":
         # Imported lazily, so that a start does not wait for it.
@@ -70,8 +69,8 @@ def wake_at_the_end_of_the_parent() -> None:
 class OwnerProcess:
     """The parent process, such as a test suite. This process must end when the owner ends, even by SIGKILL.
 
-    The end of a pipe from the owner would not show this, because other children of the owner may hold the pipe open.
-    ``owned_directory`` is removed when the owner has ended.
+    A pipe would not show the owner's end, because the owner's other children may hold the pipe open. ``owned_directory`` is removed
+    when the owner has ended.
     """
 
     def __init__(self, *, pid: int, owned_directory: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md, the page of all metrics, from those of a broker in memory: ``python -m tools.metrics_page``."""
+"""Writes docs/metrics.md, the page of all metrics, from the metrics of a simulated broker: ``python -m tools.metrics_page``."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def page() -> str:
 
 
 def exposed() -> list[Metric]:
-    """Return the metrics of a broker on which a group has committed an offset and a client has used its quotas, so that each metric
-    has a sample and its labels."""
+    """Return the metrics of a broker with a topic, a committed offset and quotas, so that each metric has a sample with labels."""
     simulated = SimulatedBroker(AUTHORIZED).start().with_coordinators()
     try:
         simulated.broker.cluster.create_topic("orders", 1, {})

@@ -1,7 +1,7 @@
 """The Unix socket through which `ottla cluster restart` sends commands to the parent of a cluster on the same machine.
 
-The socket is a file in the cluster's data directory that only the directory's owner can open. A client sends one line, such as
-``restart 2``, and receives one line of JSON when the command is done or rejected.
+Only the owner of the cluster's data directory can open the socket, a file there. A client sends one line, such as ``restart 2``,
+and receives one line of JSON when the command is done or rejected.
 """
 
 from __future__ import annotations

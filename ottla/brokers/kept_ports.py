@@ -1,7 +1,7 @@
 """The ports of a cluster's nodes, which stay the same over restarts.
 
-Clients and other nodes know the ports. So a port that the settings do not determine is chosen once, stored in a file of the data
-directory, and used again unless another process listens on the port.
+Clients and other nodes know the ports, so a chosen port is stored in a file of the data directory, and used again unless another
+process listens on it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The parent of a cluster's processes: starts and stops them in order, and reports their state.
 
-The controller starts first and stops last, because brokers register with the controller and ask it before they shut down. The
-parent reports each node that ends. An ended node is started again on request, or with `--restart-nodes` after a delay. When no node
-is running and no start is scheduled, the parent exits with an error.
-
-The parent has its own event loop, without asyncio and threads, because it forks processes.
+The controller starts first and stops last, because brokers register with it and ask it before they shut down. An ended node is
+reported, and started again on request, or with `--restart-nodes` after a delay. When no node is running and no start is scheduled,
+the parent exits with an error. Its event loop uses neither asyncio nor threads, because it forks processes.
 """
 
 from __future__ import annotations
@@ -321,7 +319,7 @@ class Parent:
         if node_id in self._answers:
             self._answers.pop(node_id)(answer)
 
-    # end
+    # stopping
 
     def _stop_all(self) -> None:
         """Stop the brokers, then the controller. Processes that do not stop in time are killed."""

@@ -32,15 +32,13 @@ _OF_EACH_NODE = (
 )
 """Settings that cannot be the same for all processes of a cluster."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
-"""Settings whose value is the port of the first broker. Further brokers use the following ports."""
+"""Settings with the port of the first broker. Further brokers use the following ports."""
 _METRICS_PORT = "ottla.metrics.port"
 """The controller serves metrics on the port after the brokers' metrics ports."""
 
 
 @dataclass(slots=True, frozen=True)
 class PlannedNode:
-    """One process of a cluster."""
-
     name: str
     """The node's name in messages, and the name of its directory: ``controller``, ``broker-1``."""
     node_id: int

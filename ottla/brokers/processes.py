@@ -23,8 +23,6 @@ MAX_LINE_BYTES = 1 << 16
 
 @dataclass(slots=True)
 class Child:
-    """A forked process."""
-
     name: str
     pid: int
     output: int

@@ -17,7 +17,6 @@ class Restarts:
         self._started_s: dict[int, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether a restart is scheduled."""
         return bool(self._due_s)
 
     def started(self, node_id: int, now_s: float) -> None:

@@ -21,7 +21,7 @@ class Lazy(NamedTuple):
 
 
 class Refused(click.ClickException):
-    """A command failed. The message is one line for a person."""
+    """A command failed. The message is printed as one line."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(" ".join(message.split()))

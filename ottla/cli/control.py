@@ -77,9 +77,9 @@ def _control_api_in(said: dict[str, Any]) -> Remote | None:
 def cluster_and_control_api(
     bootstrap: str, timeout_s: float, url: str | None, token: str | None, ready_file: Path | None
 ) -> Iterator[tuple[KafkaClient, Remote | None]]:
-    """Yield a client of the cluster, and the broker's control API for more details, or None if the broker has no control API.
+    """Yield a client of the cluster, and the broker's control API for more details, if available.
 
-    The broker's address is read from the ready file if --ready-file is given without --bootstrap. Raises `Refused`.
+    If --ready-file is given without --bootstrap, the broker's address is read from this file. Raises `Refused`.
     """
     control_api = _control_api_if_any(url, token, ready_file)
     with cluster_at(_bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:

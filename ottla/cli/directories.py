@@ -38,7 +38,7 @@ class TopicSize(NamedTuple):
 
 
 class Bar:
-    """A progress bar on a terminal. If the output is not a terminal, one line is printed at the end."""
+    """A progress bar on a terminal; for other outputs, one line at the end."""
 
     def __init__(self, title: str, out: TextIO = sys.stderr) -> None:
         self._title = title
@@ -196,10 +196,8 @@ def adopt(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Adopt topics: import them from Apache Kafka's directory. Returns exit code 0, or prints an error and returns 1.
-
-    ``source`` may be a stray directory in ``target``, because the adoption only adds directories to ``target``.
-    """
+    """Adopt topics: import them from Apache Kafka's directory ``source``, which may be a stray directory in ``target``. Returns
+    exit code 0, or prints an error and returns 1."""
     from ottla.broker.loop.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of

@@ -36,8 +36,8 @@ def check(directory: str, *, as_json: bool) -> int:
 
 
 def _examined(fs: Filesystem, directory: str) -> tuple[DirectoryIdentity, StraySummary]:
-    """Read the directory's identity and stray directories. Raises OSError, and `DirectoryError` if a broker uses the directory, or
-    meta.properties is missing or damaged."""
+    """Read identity and stray directories. Raises OSError, and `DirectoryError` if a broker uses the directory, or meta.properties
+    is missing or damaged."""
     with locked_for_reading(directory):
         identity = read_identity(fs, directory)
         if identity is None:

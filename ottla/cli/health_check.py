@@ -40,7 +40,7 @@ def ask(bootstrap: str, timeout_s: float) -> list[str]:
     """Check that the broker at ``host:port`` responds, has a healthy log directory (DescribeLogDirs) and reaches a controller
     (brokers forward DescribeQuorum). Raises `NotReady`.
 
-    Returns a line for each stray directory. If the server is a controller, the log directory is not checked.
+    Returns a line for each stray directory. A controller's log directory is not checked.
     """
     host, port = split_address(bootstrap)
     try:
@@ -96,8 +96,8 @@ def _offered_apis(connection: socket.socket) -> set[int]:
 def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
     """Return texts of the errors of the log directory and its logs, and the lines about stray directories.
 
-    To this client id ottla returns one more result per offline or damaged log, and one per stray directory. The latter has no error
-    code, and its path is a line of text.
+    For `CLIENT_ID` ottla adds a result per offline or damaged log, and one per stray directory, without error and with a text as
+    path.
     """
     answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
     _throttle_ms, count = struct.unpack_from(">ii", answer)

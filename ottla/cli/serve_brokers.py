@@ -29,8 +29,8 @@ def serve_brokers(
 ) -> int:
     """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has its own control API if the config enables control APIs. The
-    controller logs ``warnings``, which map settings without effect to the setting that was probably meant.
+    Each broker begins with the faults of ``faults_file``, and has its own control API if enabled. The controller logs ``warnings``,
+    which map settings without effect to the setting that was probably meant.
     """
     # Modules that all processes need are imported before the fork, so that the processes share their memory.
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid

@@ -32,8 +32,8 @@ HEADER_BYTES_SHOWN: Final = 200
 def messages(asked: Asked) -> dict[str, Any]:
     """Return the records of a partition from the query's offset ``start`` on, by default the newest.
 
-    The records are fetched by a client, because the leader may be another broker, and so that batches are inflated in the page's
-    thread. The records are read again only if this broker's log has changed.
+    A client fetches the records, because the leader may be another broker, and so that batches are inflated in the page's thread.
+    The records are read again only if this broker's log has changed.
     """
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"

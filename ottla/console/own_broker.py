@@ -68,5 +68,5 @@ class OwnBroker:
 
 
 if TYPE_CHECKING:
-    # mypy checks here that the class implements the protocol.
+    # Let mypy check the protocol.
     _PORT: type[ClusterView] = OwnBroker

@@ -18,7 +18,7 @@ from ottla.protocol.errors import Code, KafkaError
 MAX_DIGITS: Final = 18
 """Maximum number of digits of a number in a query, so that the number is a valid int64 offset."""
 MISSING: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND)
-"""Error codes which mean that the page's topic, group or transactional id no longer exists, so that the page must be cleared."""
+"""Error codes after which a page must be cleared, because its topic, group or transactional id no longer exists."""
 
 T = TypeVar("T")
 

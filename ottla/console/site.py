@@ -174,5 +174,5 @@ class Console:
 
 
 if TYPE_CHECKING:
-    # mypy checks here that the class implements the protocol.
+    # Let mypy check the protocol.
     _PORT: type[Pages] = Console

@@ -1,8 +1,7 @@
 """Converts the variables of Kafka's images to settings, and starts a broker with them.
 
 In the image, the scripts of ``container/`` have the paths of scripts of apache/kafka and confluentinc/cp-kafka, and call this
-module. So programs that start Kafka's images (Testcontainers, compose files, CI services) can also start this image.
-docs/containers.md lists the programs and scripts.
+module, so that programs for Kafka's images (Testcontainers, compose files, CI services) can start this image (docs/containers.md).
 """
 
 from __future__ import annotations
@@ -48,15 +47,14 @@ STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ig
 
 
 class ContainerRefused(Exception):
-    """The container cannot execute a command. The message is one line for a person."""
+    """The container cannot execute a command."""
 
 
 def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for ``ottla serve``. Listeners and directory have the image's defaults, unless the environment or the
-    mounted file sets them.
+    """Return the environment for ``ottla serve``, with the image's defaults for unset listeners and directory.
 
-    As in Kafka's images, listeners are derived from the advertised listeners if only the latter are set. The listeners of a
-    controller must be set.
+    As in Kafka's images, listeners are derived from advertised listeners if only the latter are set. The listeners of a controller
+    must be set.
     """
     environment = _with_kafkas_names(environment)
     prepared = dict(environment)

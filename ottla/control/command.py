@@ -21,7 +21,7 @@ _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 class CommandRefused(Exception):
-    """A command cannot be carried out. The message is one line for a person; ``status`` is the HTTP status."""
+    """A command cannot be carried out. ``status`` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class CommandRefused(Exception):
 
 
 class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """The parameters of a command without parameters."""
+    """Parameters of a command that has none."""
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,11 +63,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     parse: Callable[[bytes], Any] | None = None
     """Parses the body instead of ``parameters``. Raises `CommandRefused`."""
     waits: bool = False
-    """Whether the command may wait for a long time, so that other commands must run meanwhile."""
+    """Whether the command may wait, so that other commands must run meanwhile."""
 
     def named_in(self, path: str) -> tuple[int | str, ...] | None:
-        """Match a request's path. Returns a tuple with the number or name in the path, an empty tuple if this command's path has
-        neither, or None if the path belongs to another command."""
+        """Match a request's path. Returns a tuple with the number or name in the path, if any, or None if the path is another
+        command's."""
         place = next((place for place in (_NUMBER, _NAME) if place in self.path), None)
         if place is None:
             return () if path == self.path else None

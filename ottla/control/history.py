@@ -1,7 +1,7 @@
 """The newest events of each transactional id since the start of the broker's process.
 
-Each id has its own list (ring) of events with a maximum length, so that events of a busy id do not replace the events of others.
-Above a limit in bytes for all rings, events of the id that was idle for the longest time are dropped first.
+Each id has its own list (ring) of events with a maximum length, so that a busy id does not displace the events of others. Above a
+limit for all rings, in bytes, events of the longest idle id are dropped first.
 """
 
 from __future__ import annotations
@@ -228,5 +228,5 @@ def _shown_asker(asker: Asker) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # mypy checks here that the class implements the broker's protocol.
+    # Let mypy check the protocol.
     _PORT: type[TransactionListener] = EventHistory

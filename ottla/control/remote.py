@@ -15,7 +15,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 class ControlError(Exception):
-    """The broker has refused a command, or cannot be reached. The message is one line for a person."""
+    """The broker has refused a command, or cannot be reached."""
 
 
 class Remote:

@@ -29,7 +29,7 @@ DEMO_TIMEOUT_S = 300
 
 
 class DemoFailed(Exception):
-    """The demo could not be finished. The message is one line for a person."""
+    """The demo could not be finished."""
 
 
 class Shop:
@@ -79,8 +79,7 @@ class Shop:
         _end(worker)
 
     def run_zombie(self) -> None:
-        """Pause a worker until another worker has taken its transactional id, so that the paused worker is a zombie and is fenced
-        when it continues."""
+        """Pause a worker until another worker owns its transactional id, so that the paused worker is fenced when it continues."""
         zombie = self.worker(ShopPlan(sleep_at=3))
         if not self.follow(zombie, lambda event: event == "in_the_middle"):
             _end(zombie)
@@ -186,7 +185,6 @@ def _table(findings: Findings, shop: Shop, seconds: float) -> Table:
 
 
 def _document(findings: Findings, shop: Shop, *, proven: bool) -> dict[str, Any]:
-    """Return the results as a JSON document."""
     happened = {"workers_killed": shop.killed, "zombies_fenced": shop.fenced, "aborted": shop.aborted, "restarts": shop.restarts}
     return dataclasses.asdict(findings) | happened | {"proven": proven}
 

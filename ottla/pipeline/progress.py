@@ -56,8 +56,8 @@ class Reports:
     def new(self, query: Query) -> Iterator[StreamProgress]:
         """Yield the progress of finished batches that were not yielded before.
 
-        For all progress the JVM would write up to a hundred batches as JSON, which slows down the stream. So only the last batch is
-        read if that is enough, and nothing is read while there is no new report.
+        If possible only the last batch's progress is read, because for all progress the JVM writes up to a hundred batches as JSON,
+        which slows down the stream.
         """
         if self._newest == self._told:
             return

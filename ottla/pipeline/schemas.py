@@ -20,8 +20,6 @@ MAX_RUN_CHARACTERS = 100
 
 
 class ShopTopics(msgspec.Struct, frozen=True):
-    """The names of the shop's topics."""
-
     source: str = PURCHASES
     invoices: str = INVOICES
     shipments: str = SHIPMENTS
@@ -33,7 +31,7 @@ class Terms(msgspec.Struct, frozen=True):
     """The conditions under which a record is a valid purchase. ``max_ahead_ms`` is the maximum time by which the purchase's time
     may be ahead of the record's timestamp.
 
-    With ``deduplicate`` several purchases whose fields are all equal count as one; for this Spark stores all purchases. ``limits``
+    With ``deduplicate`` purchases with equal fields count as one, for which Spark stores all purchases. ``limits``
     has max.message.bytes by topic; other topics have no limit.
     """
 

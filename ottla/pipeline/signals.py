@@ -1,7 +1,7 @@
 """Stops a job on a signal.
 
-Before a job uses Spark, a signal raises an exception at once. Later signals are only recorded, and the job looks at them between
-two calls to Spark's JVM: an exception in the middle of a call would let the next call read the response to this call.
+Before a job uses Spark, a signal raises an exception. Later signals are only recorded for the job: an exception in the middle of a
+call to Spark's JVM would let the next call read the response to this call.
 """
 
 from __future__ import annotations

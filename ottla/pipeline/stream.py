@@ -51,9 +51,8 @@ class StreamOptions(msgspec.Struct, frozen=True):
     """The options of a stream. ``batch_records`` is the maximum size of a micro-batch. With ``is_bounded`` the stream ends after
     all records that existed when it started.
 
-    ``progress_topic`` is the topic of the sink's progress records; None for the default. ``state_store`` is one of `STATE_STORES`.
-    The limits of ``terms`` are read from the broker when a job starts. ``query_name`` is the stream's name in Spark, by default the
-    job's name.
+    ``progress_topic`` is the topic of the sink's progress records; None for the default. The limits of ``terms`` are read from the
+    broker when a job starts. ``query_name`` is the stream's name in Spark, by default the job's name.
     """
 
     bootstrap: str
@@ -115,7 +114,6 @@ def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
 
 
 def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
-    """Read the committed records of the source as a stream."""
     settings = source_options(options.bootstrap, job.source)
     settings["failOnDataLoss"] = str(options.fails_on_data_loss).lower()
     settings["maxOffsetsPerTrigger"] = str(options.batch_records)

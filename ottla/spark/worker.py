@@ -26,9 +26,8 @@ def prepare() -> None:
 def _keep_archives() -> None:
     """Keep the cached directories of imported zip archives.
 
-    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``). Then an archive's directory would be read
-    again for every package in the archive, which takes 0.15 s. The cache stays valid, because Spark gives a changed archive another
-    name.
+    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``), and reading an archive's directory again
+    for every package takes 0.15 s. The cache stays valid, because Spark gives a changed archive another name.
     """
     zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
 

@@ -352,8 +352,7 @@ class Segment:
     # truncation
 
     def cut_at(self, offset: int) -> tuple[int, int]:
-        """The file position at which to cut off every batch with ``offset`` or a later offset, and the end offset of the batches
-        that stay.
+        """The file position of the first batch with ``offset`` or a later offset, and the end offset of the batches before it.
 
         Raises the errors of `position_of`.
         """
@@ -367,8 +366,8 @@ class Segment:
     def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
         """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
 
-        The indexes are truncated first: a start after a crash rebuilds the indexes of the last segment, but an old entry would
-        point into a batch that was appended later. After an OSError the next start must recover the segment.
+        The indexes are truncated first: a start after a crash rebuilds the last segment's indexes, but an old entry would point
+        into a later batch. After an OSError the next start must recover the segment.
         """
         self.time_index.truncate(end_offset)
         self.offset_index.truncate(end_offset)
@@ -403,8 +402,7 @@ class Segment:
     def rename(self, suffix: str) -> list[str]:
         """Give the files another suffix after their names; returns the new paths. A rename that failed half-way may be repeated.
 
-        A start recognises a segment by the name of its ``.log`` file. So that file is renamed first on deletion, and otherwise
-        last.
+        A start recognises a segment by its ``.log`` file. So that file is renamed first on deletion, and otherwise last.
         """
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):

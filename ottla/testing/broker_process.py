@@ -77,8 +77,8 @@ def remove_directory(directory: Path, pid: int) -> None:
 class ServedProcess:
     """A child process, which may be started again after its end. A thread calls ``on_event`` with each JSON line of its stdout.
 
-    Only the process that created this object can control the child. In a forked process the object is a copy without threads, which
-    can only check whether the child runs.
+    Only the process that created this object can control the child. In a forked process a copy of the object can only check whether
+    the child runs.
     """
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
@@ -236,8 +236,7 @@ def _exit_code_within(process: subprocess.Popen[bytes], timeout_s: float) -> int
 
 
 def _state_of(pid: int) -> str:
-    """Return the state of a process as in /proc: T for stopped, Z for a zombie; "?" on systems without /proc. Returns an empty text
-    if the process does not exist."""
+    """Return the state of a process as in /proc: T for stopped, Z for a zombie; "?" without /proc; empty for a missing process."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -55,8 +55,8 @@ class Cluster:
 
     ``brokers`` is the number of brokers, ``settings`` are Kafka's ``server.properties`` keys for all brokers, and ``features`` are
     feature levels. ``broker.rack`` may list a rack for each broker, as in ``a,b,c``. Without ``data_dir`` the cluster has a
-    temporary directory, which is removed at the end. Brokers keep their ports over restarts. All processes end when the process
-    that started the cluster ends, even by SIGKILL.
+    temporary directory, which is removed at the end. Brokers keep their ports over restarts. All processes end with the process
+    that started the cluster, even by SIGKILL.
     """
 
     _module = "ottla"
@@ -98,8 +98,6 @@ class Cluster:
     def __repr__(self) -> str:
         running = sorted(node for node in self._running if node != CONTROLLER)
         return f"<ottla.Cluster {self.bootstrap or 'not running'}, brokers {running} run, data in {self.data_dir}>"
-
-    # properties
 
     @property
     def data_dir(self) -> Path:

@@ -102,8 +102,7 @@ class Questions:
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-    If the condition raises because a topic, group or transactional id does not exist, it is retried, because the application may
-    create the topic, group or id later. Other errors are raised.
+    If the condition raises because a topic, group or transactional id does not exist yet, it is retried. Other errors are raised.
     """
     from ottla.client.errors import KafkaAnswered
 

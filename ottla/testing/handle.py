@@ -99,8 +99,8 @@ class Broker:
     """One broker in its own process, which can be restarted on the same directory and port.
 
     ``settings`` are Kafka's ``server.properties`` keys, and ``features`` are feature levels. Without ``data_dir`` the broker has a
-    temporary directory, which is removed at the end. The broker ends when the process that started it ends, even by SIGKILL, and
-    then removes the temporary directory.
+    temporary directory, which is removed at the end. The broker ends with the process that started it, even by SIGKILL, and then
+    removes the temporary directory.
 
     With ``clock="manual"`` the broker's time changes only by ``clock.advance``.
 

@@ -6,7 +6,7 @@ it selects a cluster. Tests with equal options share one broker in each xdist wo
 test. With ``--ottla-bootstrap`` or ``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and
 tests with options are skipped.
 
-The broker runs in its own process, which starts when the first test uses it. This process does not import the broker's modules.
+The broker runs in its own process, which starts when the first test uses it.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def _text(value: Any) -> str:
 
 
 def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
-    """Return the options of the markers of a test, class or module. A test's marker takes precedence over its class's and module's
-    markers. Raises `pytest.UsageError`."""
+    """Return the options of the markers of a test, class or module. The innermost marker takes precedence. Raises
+    `pytest.UsageError`."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:
@@ -155,7 +155,6 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
 
 
 def _levels(features: Mapping[str, Any]) -> dict[str, int]:
-    """Check feature levels. Raises `pytest.UsageError`."""
     try:
         return {str(name): int(level) for name, level in features.items()}
     except (TypeError, ValueError):
@@ -240,10 +239,7 @@ def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> E
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, object, object]:
-    """Record the faults that a fixture with a wider scope adds, because these faults must stay until the fixture ends.
-
-    A wider scope is class, module or session; a wider fixture has such a scope.
-    """
+    """Record the faults that a fixture with a wider scope adds, because these faults stay until the fixture ends."""
     if fixturedef.scope == "function":
         return (yield)
     _check_marker(fixturedef, request)

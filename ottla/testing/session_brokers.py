@@ -1,7 +1,7 @@
 """The brokers and clusters of one pytest session and worker.
 
-Tests with equal options share a broker. A fixture with a wider scope than a test (a wider fixture) holds its broker: the broker is
-not closed before the fixture ends.
+Tests with equal options share a broker. A wider fixture (class, module or session scope) holds its broker, which is not closed
+before the fixture ends.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ class BrokerRequest:
 
 @dataclass(slots=True)
 class SessionBrokers:
-    """The brokers of one session and worker."""
-
     running: dict[BrokerRequest, Broker] = field(default_factory=dict)
     held: Counter[BrokerRequest] = field(default_factory=Counter)
     """Number of wider fixtures that hold each broker."""

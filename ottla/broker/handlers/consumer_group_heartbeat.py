@@ -62,7 +62,10 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
 async def _visible_topics(
     authorizer: RequestAuthorizer, context: RequestContext, expand: Callable[[], Steps[Expansions]]
 ) -> Expansions:
-    """The topics that match each regular expression and that the client may describe, as of the last step."""
+    """The topics that match each regular expression and that the client may describe.
+
+    If the checks take several steps, the expressions are expanded again, so that the topics are those of the last step.
+    """
     may_see, pace = dict[str, bool](), Pace(double_first=True)
     while True:
         expansions, has_paused = await expand(), False

@@ -123,7 +123,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
 
 
 def _close_if_refused(codes: Collection[Code]) -> None:
-    """Raise `RequestRefused` if a batch of a request with acks=0 got an error, which its producer could not learn otherwise."""
+    """Raise `RequestRefused` if a batch of a request with acks=0 got an error: only a closed connection tells the producer."""
     if codes:
         raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(code.name for code in codes))}")
 

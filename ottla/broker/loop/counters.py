@@ -32,7 +32,7 @@ class Recent:
 
 
 class RatePerMinute:
-    """Events per minute in the current window of 30 s and the one before (org.apache.kafka.common.metrics.stats.Rate)."""
+    """Events per minute in the current and the previous window of 30 s (org.apache.kafka.common.metrics.stats.Rate)."""
 
     __slots__ = ("_before", "_began_ms", "_count")
 
@@ -48,7 +48,7 @@ class RatePerMinute:
         self._count += 1
 
     def measured(self, now_ms: int) -> float:
-        """The rate; in the first window that of two windows, so that one event is no burst."""
+        """The rate over both windows. The first window has an empty predecessor, so that a single event is no burst."""
         elapsed_ms = now_ms - self._began_ms
         if elapsed_ms >= 2 * RATE_WINDOW_MS:
             return 0.0

@@ -69,7 +69,7 @@ class Forwarding:
     async def _forwarded(self, api: Declared[Any], request: Any, context: RequestContext) -> Any:
         """Send a request to the controller; returns its response, or an error response for the whole request.
 
-        Raises `RequestRefused` for a request that the controller would close a client's connection for.
+        Raises `RequestRefused` for a request for which the controller would close a client's connection.
         """
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         correlation_id, frames = self._next_correlation_id, list[bytes]()

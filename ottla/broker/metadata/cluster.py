@@ -38,8 +38,10 @@ PARTITIONS_AT_ONCE = 100
 """Commands for more partitions than this are computed in a worker thread."""
 
 ACL_WORK = 4
-"""The cost of creating, deleting or comparing an ACL: a quarter of its 30 us, in units of `protocol.steps.Pace`, so that a step
-takes 8 ms. Shorter steps would write many more batches."""
+"""The cost of creating, deleting or comparing an ACL, in units of `protocol.steps.Pace`.
+
+A step takes 8 ms, because this is a quarter of the actual cost, 30 us: shorter steps would write many more batches.
+"""
 
 T = TypeVar("T")
 
@@ -195,7 +197,7 @@ class ClusterCommands:
     async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
         """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed.
 
-        Kafka appends all of them in one batch. Here each step appends some, and an ACL whose step is refused gets the error.
+        Kafka appends all ACLs in one batch; here each step appends some. If a later step is refused, its ACLs get the error.
         """
         state, results, at_once = self.state, list[KafkaError | None](), acls_at_once()
         if len(acls) > at_once:
@@ -216,9 +218,9 @@ class ClusterCommands:
         return results
 
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
-        """Delete the ACLs that match filters; returns them, or an error, for each filter.
+        """Delete the ACLs that match filters. Returns the deleted ACLs, or an error, for each filter.
 
-        Kafka deletes all of them in one batch. Here each step deletes some. If a step is refused, the ACLs of earlier steps are
+        Kafka deletes all ACLs in one batch; here each step deletes some. If a step is refused, the ACLs of earlier steps stay
         deleted.
         """
         acls, at_once = self.state.acls, acls_at_once()

@@ -24,7 +24,8 @@ from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Route, Unsu
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
-from ottla.broker.network.pause_reasons import Hold, Throttle
+from ottla.broker.network.pause_reasons import Hold
+from ottla.broker.network.throttle import Throttle
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Pause, Step, Steps

@@ -238,7 +238,7 @@ class Dispatcher:
 
     def _within_quotas(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
         # Imported here, because most brokers have no quotas.
-        from ottla.broker.network.throttled import is_exempt, throttled
+        from ottla.broker.network.within_quotas import is_exempt, throttled
 
         handled = self.respond(route, request, UNMEASURED)
         if is_exempt(route.api):

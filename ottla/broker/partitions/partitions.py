@@ -329,7 +329,7 @@ class Partitions:
         self._led_elsewhere = led_elsewhere
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
-        """Put a partition into service. ``is_led``: this broker is its only replica. If False, `lead` or `follow` must be called
+        """Put a partition into service. ``is_led``: this broker is its only replica. If not, `lead` or `follow` must be called
         next."""
         partition = Partition(self._env, partition_log, self._barrier, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition

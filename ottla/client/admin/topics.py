@@ -134,7 +134,6 @@ def _check_leaders(brokers: BrokerConnections, name: str) -> None:
 
 
 def delete(brokers: BrokerConnections, name: str) -> None:
-    """Delete a topic. Raises `KafkaAnswered`."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=round(1_000 * brokers.timeout_s)
     )

@@ -83,11 +83,11 @@ def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> di
 
 @dataclass(slots=True, frozen=True)
 class WaitingGroup:
-    """A group, and the partitions in which an open transaction may be the reason that the group does not advance.
+    """A group, and the partitions in which an open transaction may hold it back.
 
-    ``held`` has each input partition in which the group has reached the last stable offset, and the group's partition of
-    ``__consumer_offsets`` if an open transaction has written pending offsets there. Kafka does not show whether these offsets
-    belong to this group; if so, its consumers get UNSTABLE_OFFSET_COMMIT.
+    These are input partitions where the group has reached the last stable offset, and the group's partition of
+    ``__consumer_offsets`` if a transaction has pending offsets there. Kafka does not show whether these offsets belong to this
+    group; if so, its consumers get UNSTABLE_OFFSET_COMMIT.
     """
 
     group: GroupDescription

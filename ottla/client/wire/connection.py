@@ -1,7 +1,7 @@
 """A connection to one broker: versions, correlation ids, several requests in flight, and authentication.
 
-ApiVersions is the first request. If the broker does not support the client's version of ApiVersions, it responds in version 0 with
-the supported versions (KIP-511), and the client asks again. Each request is sent in the newest version that both sides support.
+ApiVersions is the first request. A broker that does not support the client's version of ApiVersions responds in version 0 with its
+versions (KIP-511), and the client asks again. Each request is sent in the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""Maximum size of a response, in bytes. Fetch asks for less, but a single batch may be larger than asked for."""
+"""Maximum size of a response, in bytes. Fetch asks for less, but a single batch may be larger."""
 MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 """Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
 """The last versions that identify topics by name instead of id (KIP-516, KIP-848), because users of the client give names."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
-"""Minimum versions: ListOffsets 2 has isolation levels, Metadata 4 can forbid automatic creation of topics, SaslHandshake 1 uses
-SaslAuthenticate."""
+"""Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""
 RENEW_AT: Final = 0.85
 """Fraction of a session's lifetime after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
@@ -44,9 +43,9 @@ _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 class BrokerConnection:
     """A connection to one broker. After an OSError the connection cannot be used any longer.
 
-    Raises `ClientError` if the server is not Kafka or rejects the client. If ``connecting`` has credentials, the client
-    authenticates. With ``connecting``, a failure before the first response starts a probe of the listener, whose result is the
-    error. ``oldest`` has minimum versions by the name of the API.
+    Raises `ClientError` if the server is not Kafka or rejects the client. The client authenticates with the credentials in
+    ``connecting``, if any; a failure before the first response is explained by a probe of the listener. ``oldest`` has minimum
+    versions by API name.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class BrokerConnection:
         """Responses that were read before authenticating again. `receive` returns them first."""
         self._limit_bytes = MAX_STRANGERS_ANSWER_BYTES
         self._is_known = False
-        """Whether the broker has answered a request other than ApiVersions and authentication. Only such a response shows that
-        client and listener use the same security protocol, because listeners answer ApiVersions before authentication."""
+        """Whether the broker has answered a request other than ApiVersions and authentication. Only this shows that client and
+        listener use the same security protocol, because listeners answer ApiVersions before authentication."""
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
         self.features: dict[str, int] = {}

@@ -31,7 +31,7 @@ class FaultView(msgspec.Struct, kw_only=True):
     fault: Fault
     hits: int
     matched: int
-    """The number of requests or transactions that matched the fault's conditions, including those that were not hit."""
+    """Number of requests or transactions that matched the conditions, hit or not."""
     is_spent: bool
     newest_hits: list[Hit]
 
@@ -55,7 +55,7 @@ class AddedFault:
         self.matcher = Matcher(fault)
         key = self.matcher.key
         self.answer = None if fault.answer is None or key is None else response_of(key, fault.answer)
-        """The response that replaces the handler's response. All hits share this object, so it is never changed."""
+        """The response that replaces the handler's response. All hits share it, so it is never changed."""
         self._rng = random.Random(fault.seed)
         self._remove = remove
         # Held transactions. A repeated command for a held transaction is not counted as another hit.

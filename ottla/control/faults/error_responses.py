@@ -1,5 +1,4 @@
-"""Puts an error into a response: for the whole request or, if the API allows this, only for the topics and partitions that a fault
-matches, while the request is carried out for all others.
+"""Puts an error into a response: for the whole request or, if the API allows this, only for the matching topics and partitions.
 
 For APIs that only read, the whole request is carried out and its response is changed. For other APIs the matching part is removed
 from the request, and its error is added to the response.

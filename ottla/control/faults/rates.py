@@ -22,8 +22,6 @@ class ByteRate:
 
 
 class _Slowest:
-    """Combines several rates."""
-
     __slots__ = ("_rates",)
 
     def __init__(self, rates: Sequence[Rate]) -> None:

@@ -138,8 +138,8 @@ class Faults:
         return made
 
     def reached(self, reached: Reached) -> Latch | None:
-        """Apply the faults to a transaction that has reached a point. Returns the latch on which the transaction must wait, if any.
-        Raises the `KafkaError` of a fault that refuses the step."""
+        """Apply the faults to a transaction at a point. Returns the latch on which the transaction must wait, if any. Raises the
+        `KafkaError` of a fault that refuses the step."""
         for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
                 return added.latch
@@ -159,5 +159,5 @@ class Faults:
 
 
 if TYPE_CHECKING:
-    # mypy checks here that the class implements the broker's protocol.
+    # Let mypy check the protocol.
     _PORT: type[Interception] = Faults

@@ -35,7 +35,6 @@ class RemoteFault:
 
     @property
     def hits(self) -> int:
-        """The number of hits."""
         count: int = self.view()["hits"]
         return count
 

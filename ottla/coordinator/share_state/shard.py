@@ -121,7 +121,7 @@ class ShareShard:
         start_offset = max(write.start_offset, state.start_offset)
         count = len(combine(state.state_batches, write.state_batches, start_offset))
         if count > most:
-            message = f"{count} state batches together with those of before; {most} are allowed"
+            message = f"the share partition would have {count} state batches; at most {most} are allowed"
             raise KafkaError(Code.INVALID_REQUEST, message)
 
     def read_summary(self, key: ShareKey) -> StateSummary:

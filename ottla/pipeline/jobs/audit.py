@@ -61,11 +61,8 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
-    """The options of an audit. ``with_totals`` compares the totals with the purchases. ``export`` is a directory of Parquet files
-    to compare with ``exported_topic``.
-
-    ``terms`` are the terms of the audited jobs, except that the limits are read from the broker.
-    """
+    """The options of an audit. ``export`` is a directory of Parquet files to compare with ``exported_topic``. ``terms`` are the
+    terms of the audited jobs, but the limits are read from the broker."""
 
     bootstrap: str
     with_totals: bool = False
@@ -76,7 +73,6 @@ class AuditOptions(msgspec.Struct, frozen=True):
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """Read all current records of a topic."""
     return spark.read.format("kafka").options(**source_options(bootstrap, topic)).load()
 
 
@@ -295,8 +291,8 @@ class Rule(msgspec.Struct, frozen=True):
 def _tally(by: str, **sides: DataFrame) -> DataFrame:
     """Count the values of the column ``by`` in each data frame. The tally has a row per value and a column per data frame.
 
-    Of each other column ``x`` the tally has the columns ``min_x`` and ``max_x``. Their names must differ between the data frames.
-    With one tally for several rules, Spark shuffles each data frame only once.
+    For each other column ``x``, whose name must be unique, the tally has columns ``min_x`` and ``max_x``. A tally serves several
+    rules, so that Spark shuffles each data frame once.
     """
     from pyspark.sql import functions as f
 

@@ -1,8 +1,7 @@
 """Exports the committed records of a topic as Parquet files, each record once. A repeated export continues an interrupted export,
 and adds new records.
 
-Before a run writes records, it stores a plan that divides the offsets into parts. Each part is written to a temporary directory and
-then renamed.
+A run first stores a plan that divides the offsets into parts. Each part is written to a temporary directory and then renamed.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
     """The options of an export. With ``data_dir`` the broker's segment files are read, otherwise records are fetched from the
     broker.
 
-    After each part the export's offsets are committed to ``group``, so that tools show the export's lag. The export itself does not
-    use these offsets, but only the plans in its directory.
+    After each part the export's offsets are committed to ``group``, only to let tools show the export's lag.
     """
 
     bootstrap: str
@@ -227,8 +225,7 @@ class _Noted:
 
 
 def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files: Files, aside: str) -> int:
-    """Write the records of a part and return their number. From segment files to a local target, Spark's tasks write the Parquet
-    files with pyarrow."""
+    """Write the records of a part and return their number. From segment files to a local target, tasks write with pyarrow."""
     local = files.local(aside)
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
@@ -296,7 +293,6 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
 
 
 def _read(spark: SparkSession, options: ExportOptions, part: ExportPart) -> DataFrame:
-    """Read the records of a part."""
     starts = {str(index): first for index, (first, _) in part.ranges.items()}
     ends = {str(index): last for index, (_, last) in part.ranges.items()}
     if options.data_dir is not None:

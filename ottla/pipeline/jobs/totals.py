@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 WINDOW, WINDOW_MS = "1 hour", 3_600_000
 WATERMARK, WATERMARK_MS = "1 hour", 3_600_000
-"""Maximum lateness of a purchase. When the newest purchase is later than a window's end by this time, Spark drops the window's
-state and ignores further purchases for the window."""
+"""Maximum lateness of a purchase. When the newest purchase is this much later than a window's end, Spark ignores further purchases
+for the window."""
 
 
 def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:

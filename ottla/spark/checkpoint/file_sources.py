@@ -18,8 +18,8 @@ HEAD_LINES: Final = 2
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Maximum number of a source's batches in one batch of the stream. There is more than one if the stream failed after the source had
-counted a batch and before Spark had planned it."""
+"""Maximum number of a source's batches in one batch of the stream. Each failure between the source's and Spark's planning adds
+one."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:

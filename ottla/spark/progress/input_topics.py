@@ -1,7 +1,6 @@
 """Detects that an input topic was deleted and created again, by its topic id (KIP-516).
 
-Spark's checkpoint has only names and offsets. After a topic was deleted and created again, Spark would continue at the old topic's
-offsets and skip the new topic's records below these offsets.
+Spark's checkpoint has only names and offsets, so Spark would continue at the old topic's offsets and skip records of the new topic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Progress records in the consumer group of a transactional id.
 
-The sink commits the input offsets of each batch to this group, in the batch's transaction, and the progress record as metadata of
-one of these offsets. So tools show the stream's lag. Each transactional id has its own group, so that pending offsets of another
-stream do not block reading the record.
+In the batch's transaction, the sink commits the batch's input offsets to this group, and the progress record as metadata of an
+offset. So tools show the stream's lag. Pending offsets of other streams, which have their own groups, do not block reading the
+record.
 """
 
 from __future__ import annotations

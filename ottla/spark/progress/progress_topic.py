@@ -2,7 +2,7 @@
 
 A consumer group alone is not enough: a broker deletes a group's offsets seven days after the last commit
 (offsets.retention.minutes), and an authorized client can delete or reset them. A progress record is written in the batch's
-transaction. It contains the ids of the input topics, because the progress topic may exist longer than they.
+transaction. It contains the ids of the input topics, which may be deleted.
 """
 
 from __future__ import annotations

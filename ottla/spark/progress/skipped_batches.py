@@ -1,7 +1,7 @@
 """Detects batches that Spark has recorded as done, but that were never given to the sink.
 
-A foreachBatch function may return without giving the frame to the sink, for example because the frame is empty. Then the batch has
-no progress record, and there is a gap in the batch numbers. The module does not depend on Spark.
+If a foreachBatch function does not give the frame to the sink, for example an empty frame, there is a gap in the numbers of batches
+with a progress record. The module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ def skipped_batches(last: Mark | None, query: str, batch: int) -> range:
 def may_skip(last: Mark | None, progress: ProgressTopic | None, query: str, is_new: Callable[[], bool]) -> bool:
     """Whether a stream may continue after a gap in the batch numbers, because the next batch was certainly not written before.
 
-    This is certain if the batch ``is_new`` (planned in this process and not given to a sink before), if the last progress record is
-    in the progress topic, or if it is the claim of a stream that has committed nothing (`id_claim`). A record in the group alone is
-    not enough, because a group's offsets may be reset or deleted.
+    This is certain if the batch ``is_new`` (planned in this process and not given to a sink before), or if the last progress record
+    is in the progress topic or a claim (`id_claim`). A group's offsets alone may have been reset or deleted.
     """
     is_claim = last is not None and last.query == query and last.batch == NO_BATCH
     is_recorded = last is not None and progress is not None and progress.last is not None and progress.last.mark == last

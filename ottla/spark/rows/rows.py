@@ -23,8 +23,7 @@ COLUMNS = ("topic", "key", "value", "headers", "partition")
 CONTENT = "content"
 """A column of `Outgoing` with key and value of each row; null for a record that is too large."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
-"""The columns that a task of the sink returns. An error is returned as a column, because Spark would retry a task that raises, and
-such a retry cannot succeed."""
+"""The columns that a task of the sink returns. Errors are a column, because Spark would retry a task that raises, in vain."""
 _BYTES = ("binary", "string")
 _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("int",)}
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -84,8 +83,8 @@ class Outgoing:
 
 
 def _size_of(given: dict[str, str]) -> str:
-    """Return Spark's expression for the size of key, value and headers. The expression measures their concatenation, which Spark
-    analyses faster than a sum, and which is never null."""
+    """Return Spark's expression for the size of key, value and headers. A concatenation is analysed faster than a sum, and is never
+    null."""
     texts = [f"CAST({name} AS STRING)" for name in ("key", "value") if name in given]
     if "headers" in given:
         texts += ["headers.key", "CAST(headers.value AS ARRAY<STRING>)"]
@@ -99,7 +98,7 @@ def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
 
 @functools.cache
 def written_type() -> StructType:
-    """Return the type of `WRITTEN`. It is cached, because Spark's JVM would parse the text in every batch."""
+    """Return the type of `WRITTEN`, cached because Spark's JVM would parse the text in every batch."""
     from pyspark.sql import types
 
     kinds = {"STRING": types.StringType(), "INT": types.IntegerType(), "LONG": types.LongType()}

@@ -1,8 +1,8 @@
 """The formats of the topics' values: JSON, and binary Avro without a schema registry's header.
 
-Schemas are Spark schemas of plain columns (``id LONG, name STRING``), from which Avro schemas are derived. `Format.parse` reads
-values from any producer, and describes the fault of an invalid value. Spark's own functions are too lenient: of two values or
-repeated keys they use one, and they accept a number in place of a text.
+Schemas are Spark schemas of plain columns (``id LONG, name STRING``), from which Avro schemas are derived. `Format.parse` describes
+the fault of an invalid value. Spark's own functions are too lenient: of two values or repeated keys they use one, and they accept a
+number in place of a text.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ _BOUND, _CHECKPOINT = "maxoffsetspertrigger", "checkpointlocation"
 class SegmentStream(DataSourceStreamReader):
     """Streams a topic. Each batch ends at the last stable offsets at planning time, or earlier with ``maxOffsetsPerTrigger``.
 
-    Before version 4.2 Spark does not pass the start offsets to a Python source. So the source remembers the end offsets of its last
-    batch, and after a restart reads them from the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
+    Before version 4.2 Spark does not pass start offsets to a Python source. So the source remembers the last end offsets, and after
+    a restart reads them from the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
     """
 
     def __init__(self, options: dict[str, str], columns: list[str]) -> None:

@@ -1,10 +1,8 @@
 """Checks that Spark ran the tasks of a batch only once.
 
-A second attempt of a task would reuse the sequences of the first attempt. The broker would take its batches for retries and ignore
-them, although the second attempt may have got the rows in another order.
-
-A Python task knows its own attempt number (``attemptNumber``), but not the attempt number of the stage. So the driver checks the
-stages before it commits the batch.
+A second attempt of a task would reuse the sequences of the first. The broker would take its batches for retries and ignore them,
+although their rows may have another order. A Python task knows its own attempt number (``attemptNumber``), but not the attempt
+number of the stage. So the driver checks the stages before it commits the batch.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Bat
 
 
 def too_large(topic: str, records: int, size_bytes: int) -> str:
-    """Return the text of the error for a batch that is too large. A batch of one record is 100 bytes larger than the record."""
+    """Return the error text for a batch that is too large. A batch of one record is 100 bytes larger than the record."""
     what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
         f"{what} of {size_bytes:,} bytes is larger than topic {topic!r} allows: raise the topic's max.message.bytes, or leave"

@@ -182,7 +182,7 @@ def _settings(options: SinkOptions) -> dict[str, Any]:
 
 
 def _group_metadata(options: SinkOptions) -> Any:
-    """Return the group's metadata for committing offsets in a transaction, which only a consumer can create."""
+    """Return the group's metadata, which only a consumer can create."""
     settings = {**settings_of(options.connecting), "log_level": 0, "group.id": group_of(options.transactional_id)}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:

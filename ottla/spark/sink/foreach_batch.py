@@ -70,7 +70,7 @@ def sink(
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """Arrange the rows of a stream for ``format("ottla")``, so that one task has all records of a partition.
 
-    ``options`` are the sink's options. Topics and partition counts are read during this call. Raises `PipelineError`.
+    ``options`` are the sink's options. Partition counts are read during this call. Raises `PipelineError`.
     """
     from ottla.spark.rows.spark_partitioner import brought_together
 
@@ -242,7 +242,7 @@ class ExactlyOnceSink:
         return self._reports.get((run, batch))
 
     def count_progress(self, progress: StreamProgress) -> None:
-        """Add Spark's progress of a batch to the metrics; see `progress_listener.listener`."""
+        """Add Spark's progress of a batch to the metrics."""
         if self._gauges is not None:
             self._gauges.add_progress(progress)
 
@@ -258,8 +258,8 @@ class ExactlyOnceSink:
     ) -> tuple[ExactlyOnce[Any], InputEnds]:
         """Prepare for a batch. Returns the stream, and the batch's ends with the topic for the progress record.
 
-        For the first batch, and if it is unknown how the last transaction ended, this initializes the transactional id. Raises
-        `PipelineError`, also if another stream uses the id, so that the other stream is not fenced.
+        For the first batch, or if the end of the last transaction is unknown, the transactional id is initialized. Raises
+        `PipelineError`, for instance if another stream uses the id.
         """
         options = self._options
         if self._stream is None:

@@ -1,8 +1,8 @@
 """Checks that no other stream uses a transactional id, before the sink initializes the id and fences the other stream's producer.
 
-The last progress record shows which stream uses the id. Before a stream's first committed batch, the record is a claim: a progress
-record without a batch, committed to the group outside of transactions. A claim of another stream counts only while a transaction is
-open, because a stream that has committed nothing loses nothing.
+The last progress record shows which stream uses the id. Before the first committed batch this is a claim: a progress record without
+a batch, committed to the group outside of transactions. Another stream's claim counts only while a transaction is open, because a
+stream that has committed nothing loses nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def claim(
     """Check that no other stream uses the id, and claim the id for a stream that has not committed anything yet. Raises
     `PipelineError`.
 
-    ``ends`` are those of the next batch, with a place for the progress record. ``in_group`` is the last progress record of the id's
-    group (`marks.read_committed`). ``is_new`` returns whether that batch was certainly
-    not written before, because the first batches of a stream may have been skipped (`skipped_batches`).
+    ``ends`` are the ends of the next batch, with the topic for the progress record. ``in_group`` is the last progress record of the
+    id's group (`marks.read_committed`). ``is_new`` returns whether the batch was certainly not written before, even if its number
+    is above 0 (`skipped_batches`).
     """
     kept = None if log is None else log.read()
     last = newer((None if kept is None else kept.mark, None if in_group is None else in_group.mark))

@@ -1,7 +1,7 @@
 """Renews the progress records of idle streams before they expire (offsets.retention.minutes).
 
-A stream without input runs no batch, so its progress record and transactional id would expire while the stream is running. Both are
-renewed after every hour without a batch. The module does not depend on Spark.
+A running stream without input runs no batch, so its progress record and transactional id would expire. Both are renewed after every
+hour without a batch. The module does not depend on Spark.
 """
 
 from __future__ import annotations

@@ -89,10 +89,10 @@ def _kept(in_group: CommittedMark | None, ends: InputEnds) -> str:
 
 
 def check_recreated(in_group: CommittedMark | None, ends: InputEnds) -> None:
-    """Raise `PipelineError` if an input topic was deleted and created again: its offsets were deleted with the old topic, and the
-    stream would skip records of the new one.
+    """Raise `PipelineError` if an input topic was deleted and created again, because the stream would skip records of the new
+    topic.
 
-    Only topics in ``ends``, the input of the next batch, are checked: a topic that is no longer read may be deleted.
+    The broker deletes the group's offsets with a topic. Only topics in ``ends``, which the next batch reads, are checked.
     """
     if in_group is None or not in_group.mark.offsets:
         return

@@ -33,9 +33,9 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Without ``topic`` each row names its topic, which must be in ``topics`` if set. ``writer`` is ``tasks`` (Spark's tasks share a
     transaction) or ``driver`` (a stock producer, for brokers without transaction version 2). ``run`` is the id of this start, which
-    each progress record contains. ``mark_topic`` is the topic whose offset has the progress record in the group, if the stream
-    reads no topic of the same cluster. Without ``progress_topic`` progress records are in the group only. ``accepts_skipped`` is
-    whether the stream continues after batches that the foreachBatch function did not give to the sink.
+    each progress record contains. ``mark_topic``: see `mark_topic`. Without
+    ``progress_topic`` progress records are in the group only. ``accepts_skipped``: whether the stream continues after batches that
+    the foreachBatch function did not give to the sink.
     """
 
     connecting: Connecting

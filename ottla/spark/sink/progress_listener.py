@@ -24,10 +24,9 @@ class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one batch.
 
     ``report`` is the sink's report. ``rows`` is the number of input rows, ``behind`` the lag in offsets. ``dead_letters`` counts
-    records that were written to the dead letter topic.
-
-    ``late`` counts rows that Spark has dropped because they are older than the watermark. Spark counts after partial aggregation,
-    so several rows of one key in one task may count as one. ``repeated`` counts rows that dropDuplicates has removed.
+    records in the dead letter topic, ``repeated`` rows that dropDuplicates has removed, ``late`` rows that Spark has dropped
+    because they are older than the watermark. Several late rows of one key may count as one, because Spark counts after partial
+    aggregation.
     """
 
     report: BatchReport
@@ -80,7 +79,7 @@ def listener(
     *,
     dead_letter_topic: str | None = None,
 ) -> StreamingQueryListener:
-    """Return a listener for ``spark.streams.addListener``. It ignores batches of other streams than the sink's.
+    """Return a listener for ``spark.streams.addListener``, which ignores streams without this sink.
 
     The listener calls ``on_progress`` for each batch, in a thread of Spark, and adds ``late``, ``dead_letters``, ``repeated`` and
     ``behind`` to Spark's metrics. Errors of ``on_progress`` are only logged.

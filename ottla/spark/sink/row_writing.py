@@ -39,8 +39,8 @@ _ASK_EVERY_ROWS = 1_000
 class RowWriter:
     """Writes the frames of one sink. ``prepare`` must be called before the first batch of a run.
 
-    `whole` and `small` take a frame, the number of its batch, the stream (None for a frame that is not a stream), and the producer
-    of the transaction. They return the written partitions, and raise `PipelineError` and `MustAbort`.
+    `whole` and `small` take a frame, its batch number, the stream, if any, and the transaction's producer. They return the written
+    partitions, and raise `PipelineError` and `MustAbort`.
     """
 
     def __init__(self, cluster: BrokerConnections, options: SinkOptions) -> None:

@@ -21,10 +21,8 @@ _ARCHIVE = "ottla_package.zip"
 def register(spark: SparkSession) -> None:
     """Prepare any running session. A second call has no effect.
 
-    Afterwards ``format("ottla")`` works, and executors have the package. Executors need the dependencies msgspec, numpy, pyarrow,
-    pandas, cramjam and crc32c, and packages that the user's tasks import.
-
-    Raises `PipelineError` for settings with which the sink cannot write exactly once.
+    Afterwards ``format("ottla")`` works, and executors have the package. They must have its dependencies msgspec, numpy, pyarrow,
+    pandas, cramjam and crc32c. Raises `PipelineError` for settings with which the sink cannot write exactly once.
     """
     from ottla.spark.sink.datasource import OttlaSource, OttlaSourceAndSink
 

@@ -1,9 +1,8 @@
 """Gathers the rows of small batches in the driver, which is faster than writing them in tasks.
 
-Most of the time of a small batch is Spark's overhead: a Python worker for each task, a shuffle, and connections and metadata
-requests of each task. Here the JVM passes the rows to the driver in Arrow format without Python workers, and the driver is already
-connected. Spark may repeat tasks and stages, because it returns the rows of one attempt, and nothing is written before all rows
-have arrived.
+Most of the time of a small batch is overhead: a Python worker, connections and metadata requests for each task, and a shuffle. Here
+the JVM passes the rows to the driver in Arrow format, and the driver is already connected. Spark may repeat tasks and stages,
+because it returns the rows of one attempt, and nothing is written before all rows have arrived.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class SmallBatches:
     def is_small(self, ends: Mapping[TopicPartition, int], begin: Callable[[], Mapping[TopicPartition, int]]) -> bool:
         """Whether the next batch reads at most `MAX_OFFSETS` Kafka offsets; False if unknown.
 
-        ``ends`` are the ends of the batch's input. ``begin`` returns the start of the input, and is called if this method was not
-        called for the previous batch.
+        ``ends`` is the end of the batch's input. ``begin`` returns the start, and is called if the previous batch's end is unknown.
         """
         before, self._last_ends = self._last_ends, dict(ends)
         if self._pause:

@@ -31,7 +31,7 @@ def acls_of(creations: Iterable[AclCreation]) -> list[AclBinding]:
 
 
 def filters_of(messages: Iterable[Any]) -> list[AclBindingFilter]:
-    """The filters of a DeleteAcls request, or the one of a DescribeAcls request. Raises `RequestRefused` as `acls_of` does."""
+    """The filters of a DeleteAcls request, or the one filter of a DescribeAcls request. Raises `RequestRefused` like `acls_of`."""
     return [
         AclBindingFilter(
             _known(ResourceType, message.resource_type_filter),

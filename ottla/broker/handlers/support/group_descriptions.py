@@ -52,7 +52,7 @@ async def described_groups(
 ) -> list[D]:
     """The descriptions in the request's order, after the groups that the client may not describe.
 
-    ``refused`` describes a `KafkaError` of ``describe``. ``topics_of`` yields the names of topics in a description.
+    If ``describe`` raises a `KafkaError`, ``refused`` makes the description. ``topics_of`` yields the names of its topics.
     """
     authorizer, pace = ports.authorizer, Pace(double_first=True)
     described, denied = list[D](), list[D]()
