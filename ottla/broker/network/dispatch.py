@@ -238,12 +238,12 @@ class Dispatcher:
 
     def _within_quotas(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
         # Imported here, because most brokers have no quotas.
-        from ottla.broker.network.within_quotas import is_exempt, throttled
+        from ottla.broker.network.within_quotas import is_exempt, within_quotas
 
         handled = self.respond(route, request, UNMEASURED)
         if is_exempt(route.api):
             return handled
-        return throttled(self._quotas, self._ports.clock, route.context, route.api, handled, size_bytes, self._client.throttle)
+        return within_quotas(self._quotas, self._ports.clock, route.context, route.api, handled, size_bytes, self._client.throttle)
 
     async def _handled(self, route: Route, request: Any) -> Any:
         report = route.report

@@ -29,7 +29,7 @@ def is_exempt(api: Declared[Any]) -> bool:
     return bool(api.authorisation) and all(needed.operation is AclOperation.CLUSTER_ACTION for needed in api.authorisation)
 
 
-async def throttled(
+async def within_quotas(
     quotas: ClientQuotaEnforcement,
     clock: Clock,
     client: Any,
