@@ -23,6 +23,8 @@ class Throttle:
 
     def begin(self, for_ms: int) -> None:
         """Mute the connection. If it is muted already, because a parked request has ended meanwhile, the later end counts."""
+        if self._hold is _ignore:
+            return
         until_ms = self._clock.steady_ms() + for_ms
         if self._timer is not None:
             if until_ms <= self._until_ms:
