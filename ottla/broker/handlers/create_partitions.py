@@ -11,8 +11,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support.each import counted_by_name
-from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
-from ottla.broker.limits.request_quota import RecordMutation
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
 from ottla.coordinator.metadata.partition_registration import PartitionRegistration

@@ -21,8 +21,7 @@ from ottla.broker.config.topics import validate_all
 from ottla.broker.handlers.support.config_changes import check_count
 from ottla.broker.handlers.support.configs import topic_entries
 from ottla.broker.handlers.support.each import counted_by_name
-from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
-from ottla.broker.limits.request_quota import RecordMutation, unlimited
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation, unlimited
 from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.metadata.placement import Place, Placement

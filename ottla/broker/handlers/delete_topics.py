@@ -16,8 +16,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
 from ottla.broker.handlers.support.each import each, made
-from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
-from ottla.broker.limits.request_quota import RecordMutation
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_topics import (

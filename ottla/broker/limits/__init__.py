@@ -6,5 +6,4 @@
 - `memory_budgets`: limits the memory of all connections together: unfinished and waiting requests, and responses that clients have
   not read yet.
 - `quota_managers`: the state of each kind of quota. Imported only if there are quotas.
-- `request_quota`: the quota of one request that creates or deletes partitions.
 """

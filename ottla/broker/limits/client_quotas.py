@@ -5,10 +5,10 @@ Without quotas nothing is measured, and the modules that measure are not importe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ottla.broker.config.live_config import LiveConfig
-from ottla.broker.limits.request_quota import UNLIMITED, RequestQuota
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.metadata.client_quotas import ClientQuotas
 from ottla.security.principal import KafkaPrincipal
@@ -28,6 +28,35 @@ class Client(Protocol):
 
     @property
     def version(self) -> int: ...
+
+
+RecordMutation: TypeAlias = Callable[[int], None]
+"""Takes a number of partitions that are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if a strict quota is exhausted."""
+
+
+class RequestQuota(Protocol):
+    """The quota of one request that creates or deletes partitions."""
+
+    @property
+    def throttle_ms(self) -> int:
+        """How long the client must be throttled from now on."""
+        ...
+
+    def record(self, partition_count: int) -> None:
+        """Record a change (`RecordMutation`)."""
+        ...
+
+
+class Unlimited:
+    """The quota of a request without one."""
+
+    throttle_ms = 0
+
+    def record(self, partition_count: int) -> None: ...
+
+
+UNLIMITED = Unlimited()
+unlimited = UNLIMITED.record
 
 
 class ClientQuotaEnforcement:
@@ -65,7 +94,8 @@ class ClientQuotaEnforcement:
         """The quota of a request that creates or deletes partitions. Since version ``strict_from`` it is strict."""
         if not self.entities:
             return UNLIMITED
-        return self.managers.mutation_quota(client.principal.name, client.client_id, is_strict=client.version >= strict_from)
+        is_strict = client.version >= strict_from
+        return self.managers.mutation_quota(client.principal.name, client.client_id, is_strict=is_strict) or UNLIMITED
 
     def refuse_connection_after_ms(self, address: str) -> int:
         """Count a new connection; returns after how many ms it must be closed, or 0 to accept it."""

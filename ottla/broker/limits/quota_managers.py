@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ottla.broker.config.settings import Settings
-from ottla.broker.limits.request_quota import UNLIMITED, RequestQuota
 from ottla.broker.loop.env import Clock
 from ottla.coordinator.metadata.client_quotas import IP, Entity
 from ottla.coordinator.quota.client_quota_manager import ClientQuotaManager
@@ -22,7 +21,7 @@ PERCENT_PER_MS = 0.1
 
 
 class LimitedRequest:
-    """The quota of one request that creates or deletes partitions (`request_quota.RequestQuota`)."""
+    """The quota of one request that creates or deletes partitions (`client_quotas.RequestQuota`)."""
 
     __slots__ = ("_clock", "_quota")
 
@@ -111,9 +110,10 @@ class QuotaManagers:
             whose.note_throttled(user, client_id, longer_ms, self._clock.steady_ms())
         return longer_ms
 
-    def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> RequestQuota:
+    def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> LimitedRequest | None:
+        """The quota of a request; None if no client has one."""
         quota = self.mutation.quota_for(user, client_id, self._clock.steady_ms(), is_strict=is_strict)
-        return UNLIMITED if quota is None else LimitedRequest(self._clock, quota)
+        return None if quota is None else LimitedRequest(self._clock, quota)
 
     def _recorded(self, manager: ClientQuotaManager, user: str, client_id: str, value: float) -> int:
         # As in Kafka, a kind without any quota measures nothing.
