@@ -1,7 +1,7 @@
-"""Writes the conformance scoreboard in docs/conformance.md: the results of each broker in the cases of the rules.
+"""Writes docs/conformance.md, the scoreboard of each broker in the test cases of the rules.
 
-``make conformance`` runs the cases and passes the files of ``pytest --scoreboard FILE``. Without such a file (``make generate``)
-the page keeps its figures, and everything else is generated again.
+``make conformance`` runs the test cases, and passes the files that ``pytest --scoreboard FILE`` writes. Without these files (``make
+generate``) the figures on the page stay, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DIFFERENCES_OF_TESTS = (
     "**IDM-22.** Apache Kafka measures a producer's age from the timestamps of its records, ottla from the arrival of its last"
     " batch.",
 )
-"""Differences from Kafka for which no transcript has a ``differs:`` line."""
+"""Differences from Kafka that are not in a ``differs:`` line of a transcript."""
 
 
 @dataclass(slots=True)
 class Score:
-    """The results of one section's cases against one broker."""
+    """The results of the test cases of one section of the rules against one broker."""
 
     passed: int = 0
     failed: int = 0
@@ -51,7 +51,7 @@ class Score:
 
 @dataclass(slots=True)
 class Board:
-    """Scores by a section's heading in docs/rules.md and by broker."""
+    """Scores by section of docs/rules.md and by broker."""
 
     scores: dict[str, dict[str, Score]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Score)))
     failures: list[str] = field(default_factory=list)
@@ -108,7 +108,6 @@ def _differences() -> list[str]:
 
 
 def document(board: Board) -> str:
-    """Return the text of docs/conformance.md."""
     untested = (line for line in rules.NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
     lines = [
         "# Conformance",

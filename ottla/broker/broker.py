@@ -19,6 +19,7 @@ from ottla.broker.coordinators.verification import LocalVerification, Verificati
 from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.handlers.support.first_topics import create_first_topics
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
@@ -98,7 +99,6 @@ class BrokerServer:
 
     @property
     def config(self) -> BrokerConfig:
-        """The current configuration."""
         return self.live_config.current
 
     @property
@@ -145,7 +145,7 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # All state is loaded, so close the directory as clean: a busy port must not make the next start recover as after a
+            # Close the directory as clean, because all state is loaded: a busy port must not make the next start recover from a
             # crash.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
@@ -180,6 +180,7 @@ class BrokerServer:
         self.partitions = metadata.local_partitions.partitions
         self.strays = Strays(self.stepping, self.directory, self.cluster_state)
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
+        self.quotas = ClientQuotaEnforcement(self.env, self.live_config, self.cluster_state.client_quotas)
         self._make_authorizer()
         self.housekeeping = Housekeeping(kernel, self.partitions)
         transport: MarkerTransport = LocalTransport(
@@ -230,8 +231,7 @@ class BrokerServer:
     def _audit(self) -> None:
         read = self.metadata.take_read()
         if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
-            # Missing records on a member are no loss: a replica may lag behind the coordinator's decisions, and its leader has the
-            # records.
+            # Missing records on a member are no loss: a replica may lag, and its leader has the records.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
@@ -245,8 +245,7 @@ class BrokerServer:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log directory accepts writes and no partition is offline. In Kafka one failed log takes its whole directory
-        offline."""
+        """Whether the log directory accepts writes, and no log is offline. In Kafka a failed log takes the directory offline."""
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
 
     @property

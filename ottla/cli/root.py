@@ -1,4 +1,4 @@
-"""The list of commands. A new command is a module in this package with a ``command``, and a line here."""
+"""The list of commands. To add a command, write a module with the attribute ``command`` and add a line here."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "clock": Lazy("clock", "show and advance the clock of a broker with a control port"),
     "why": Lazy("why", "explain why a group has lag, and what to do"),
     "config": Lazy("config", "show and set configurations of topics, brokers and groups"),
+    "quota": Lazy("quota", "set, list and remove quotas of users, client ids and addresses"),
     "cluster": Lazy("cluster", "show the cluster's brokers and features"),
     "graduate": Lazy("graduate", "convert a data directory so that Apache Kafka can start on it"),
     "adopt": Lazy("adopt", "import topics from a data directory of Apache Kafka"),

@@ -1,4 +1,4 @@
-"""``ottla txn``: lists, describes and aborts transactions. ``timeline`` and ``why`` have modules of their own."""
+"""``ottla txn``: lists, describes and aborts transactions. Other modules have ``timeline`` and ``why``."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def abort(
 
 
 def _what_was_aborted(before: TransactionDescription) -> str:
-    """Describe the outcome by the state that the id had before."""
+    """Describe what the abort did. ``before`` is the state from before the abort."""
     if before.start_ms is None:
         return f"{before.transactional_id} had no open transaction"
     if not before.is_ongoing:

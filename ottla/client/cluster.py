@@ -90,7 +90,7 @@ class BrokerConnections:
         self._pause = pause
         self._connections: dict[Address, BrokerConnection] = {}
         self._coordinators: dict[tuple[int, str], BrokerNode] = {}
-        """Coordinators by coordinator type and key; cleared when a request fails."""
+        """Coordinators by type and key; cleared when a request fails."""
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
         """The last results of `leader_nodes`, by topic."""
         self._has_answered = False
@@ -122,9 +122,7 @@ class BrokerConnections:
         what: str,
     ) -> Any:
         """Send a request until the response has no retriable error (see `until_final`). Raises `KafkaAnswered` for an error code.
-
-        ``where`` returns the broker's connection, and is called for each attempt, because leaders and coordinators move.
-        """
+        ``where`` is called for each attempt, because leaders and coordinators move."""
 
         def attempt() -> Any:
             answer = self.ask(where(), request)
@@ -216,8 +214,8 @@ class BrokerConnections:
             raise OSError(error.errno, error.strerror or str(error), where) from None
 
     def controller(self) -> BrokerConnection:
-        """Return a connection to the broker that Metadata names as controller, else to any broker: in KRaft brokers forward
-        requests to the controller."""
+        """Return a connection to the controller in Metadata, else to any broker: in KRaft brokers forward requests to the
+        controller."""
         metadata = self.metadata([])
         node = nodes_of(metadata).get(metadata.controller_id)
         return self.anyone() if node is None else self.node(node)
@@ -230,8 +228,8 @@ class BrokerConnections:
     def leaders(
         self, topic: str, indexes: Iterable[int] | None = None, *, skips_missing: bool = False
     ) -> dict[int, BrokerConnection]:
-        """Return connections to the leaders of all partitions or of ``indexes``, by partition. Raises the errors of `leader`,
-        except that partitions that do not exist are omitted with ``skips_missing``."""
+        """Return connections to the leaders of all partitions or of ``indexes``, by partition. Raises the errors of `leader`; with
+        ``skips_missing`` partitions that do not exist are omitted."""
         return {index: self.node(node) for index, node in self._leading(topic, indexes, skips_missing=skips_missing).items()}
 
     def leader_nodes(self, topic: str) -> dict[int, BrokerNode]:
@@ -272,7 +270,7 @@ class BrokerConnections:
         return self.node(node)
 
     def coordinator_id(self, kind: int, key: str) -> int:
-        """Look up the node id of a coordinator. Raises the errors of `coordinator`."""
+        """Look up the node id of a coordinator, with the errors of `coordinator`."""
         return self._coordinator(kind, key).node_id
 
     def _coordinator(self, kind: int, key: str) -> BrokerNode:

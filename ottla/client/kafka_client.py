@@ -101,8 +101,7 @@ class KafkaClient:
         """Read all current records of a topic, ordered by partition and offset.
 
         ``committed``: up to the last stable offset, without aborted records. ``aborted``: only aborted records. ``all``: up to the
-        high watermark. ``start`` and ``end`` are offsets by partition; the end is exclusive. With ``show_control`` the result
-        includes the markers of transactions.
+        high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. ``show_control`` includes transaction markers.
         """
         return read(
             self.brokers,

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class NotReady(Exception):
-    """The broker is not running or has failed. The message is one line for a person."""
+    """The broker is not running or has failed."""
 
 
 def read_ready_file(path: Path) -> dict[str, Any]:

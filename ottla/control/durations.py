@@ -1,4 +1,4 @@
-"""Parses durations as people write them: ``61s``, ``1h30m``, or a timedelta."""
+"""Parses durations: ``61s``, ``1h30m``, or a timedelta."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_TEXT = 50
 
 
 def duration_ms(text: str | timedelta) -> int:
-    """Return the duration in ms. Raises ValueError with one line for a person."""
+    """Return the duration in ms. Raises ValueError."""
     if isinstance(text, timedelta):
         return int(text / timedelta(milliseconds=1))
     compact = text.replace(" ", "")

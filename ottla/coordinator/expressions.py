@@ -1,7 +1,7 @@
 """Compiles regular expressions that clients send, in RE2's syntax. Matching takes linear time, and memory is limited.
 
 Kafka uses RE2/J. ottla uses google-re2, which is imported when the first expression is compiled, because some platforms have no
-wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 refuses nested
+wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 rejects nested
 repetitions that multiply to more than 1,000.
 """
 
@@ -17,8 +17,7 @@ MAX_UNICODE_CLASSES = 50
 MAX_COMPILED_BYTES = 1 << 19
 """Maximum memory of one compiled expression, with the states that matching adds."""
 MAX_STATES = 8_000
-"""Maximum number of states after repetitions are expanded. With this many states, matching a name of 249 characters takes at most
-about 15 ms."""
+"""Maximum number of states after repetitions are expanded. With so many states, matching 249 characters takes up to 15 ms."""
 COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 

@@ -37,7 +37,7 @@ class KeptEntries:
         return kinds | {words: [name for of, name in self.configs if of == kind] for kind, words in CONFIGURED.items()}
 
     def counts(self) -> str:
-        """Format the number of entries of each kind; empty if there are none."""
+        """Format the number of entries of each kind; empty without entries."""
         return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
 
 
@@ -47,8 +47,7 @@ def kept_by(state: ClusterState) -> KeptEntries:
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
-    """Return notes on the entries that are imported, those that are not because single topics were chosen, and those that never
-    are."""
+    """Return notes on entries that are imported, that are not imported with single topics, and that are never imported."""
     counts, notes = kept_by(state).counts(), []
     if counts:
         notes.append(f"also imported: {counts}" if is_taken else f"not imported, because --topic was given: {counts}")

@@ -32,8 +32,7 @@ def newest(request: Any) -> int:
 
 
 class _Transport:
-    """The client's end of a connection, which keeps the frames that the broker writes. ``on_closed`` replaces asyncio's
-    connection_lost."""
+    """The client's end of a connection, which keeps the broker's frames. ``on_closed`` replaces asyncio's connection_lost."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
         self._on_closed = on_closed

@@ -79,7 +79,7 @@ REFUSED_BY_DISK = frozenset(
         "transaction_timeout_delayed",
     )
 )
-"""Errors that a broker logs if its disk fails a write. They count only against a broker whose disk never failed."""
+"""Errors that a broker logs if its disk fails a write. They are findings only in a world whose disks never failed."""
 
 
 @dataclass(slots=True)

@@ -190,6 +190,9 @@ ELSEWHERE = {
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
         "tests/broker/handlers/test_authorisation.py::test_super_user_may_do_everything"
     ),
+    ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
+        "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
+    ),
     ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_keys_may_be_files",
     ("docs/troubleshooting.md", "ottla health --data-dir .ottla/data"): (
         "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"

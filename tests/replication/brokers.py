@@ -19,6 +19,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.handlers import delete_records, fetch, list_offsets, produce
 from ottla.broker.handlers.registry import BROKER_APIS
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Env
@@ -95,6 +96,7 @@ class ReplicaServer:
         self.cluster_id = CLUSTER_ID
         self.apis, self.services, self.request_topics = BROKER_APIS, self, SimpleNamespace()
         self.state = ClusterState(self.broker_id)
+        self.quotas = ClientQuotaEnforcement(env, self.live_config, self.state.client_quotas)
         self.cluster = SimpleNamespace(state=self.state, features_epoch=0, is_alone=False)
         self.verification: Any = None
         self.authorizer = ALLOW_ALL

@@ -57,7 +57,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         oracle.stop()
 
 
-CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set")]
+CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set"), ("quota", "set"), ("quota", "remove")]
 """Commands that return when the controller has decided, possibly before the broker has applied the change."""
 
 
@@ -384,6 +384,33 @@ def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str],
     assert "has no config 'no.such'" in prompt("config", "get", "topic", topic, "no.such", code=2)
     assert "unknown broker '99'" in prompt("config", "get", "broker", "99", code=2)
     assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
+
+
+def test_quotas_are_set_listed_and_removed(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, user = ottla_prompt, f"{unique('user')} ü*:<>"
+    both = ("--user", user, "--client-id", "app")
+    assert prompt("quota", "set", *both, "producer_byte_rate=1e6", "request_percentage=12.5") == (
+        f"user {user}, client-id app: producer_byte_rate=1000000, request_percentage=12.5\n"
+    )
+    prompt("quota", "set", "--user", user, "--client-defaults", "consumer_byte_rate=7")
+    of_app = {"entity": {"user": user, "client-id": "app"}, "quotas": {"producer_byte_rate": 1e6, "request_percentage": 12.5}}
+    of_others = {"entity": {"user": user, "client-id": None}, "quotas": {"consumer_byte_rate": 7.0}}
+    assert prompt.json("quota", "list", "--user", user) == [of_app, of_others]
+    assert prompt.json("quota", "list", *both) == [of_app]
+    assert f"user {user}, client ids by default" in prompt("quota", "list")
+    assert prompt.json("quota", "remove", *both, "request_percentage")["removed"] == ["request_percentage"]
+    assert "has no quota 'request_percentage'" in prompt("quota", "remove", *both, "request_percentage", code=2)
+    prompt("quota", "remove", *both)
+    assert "has no quotas" in prompt("quota", "remove", *both, code=2)
+    prompt("quota", "remove", "--user", user, "--client-defaults")
+    assert prompt.json("quota", "list", "--user", user) == []
+    prompt("quota", "set", "--ip", "127.0.0.9", "connection_creation_rate=1000")
+    assert prompt.json("quota", "remove", "--ip", "127.0.0.9") == {
+        "entity": {"ip": "127.0.0.9"},
+        "removed": ["connection_creation_rate"],
+    }
+    assert "INVALID_REQUEST" in prompt("quota", "set", "--user", user, "no.such=1", code=2)
+    assert "INVALID_REQUEST" in prompt("quota", "set", "--ip", "127.0.0.9", "producer_byte_rate=1", code=2)
 
 
 def test_brokers_of_the_cluster_are_described(ottla_prompt: Prompt) -> None:

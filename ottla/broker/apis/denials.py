@@ -11,7 +11,7 @@ from ottla.security.acl.standard_authorizer import Decision
 from ottla.security.principal import KafkaPrincipal
 
 MAX_DENIALS = 1_000
-"""Maximum number of denials that are kept. Those that have not been repeated for the longest time are dropped first."""
+"""Maximum number of denials that are kept. The denial that has not been repeated for the longest time is dropped first."""
 TEXT_CHARACTERS = 249
 """Maximum number of characters of a client's string that is kept. Clients may send 32,767; 249 is Kafka's limit for topic names."""
 

@@ -100,14 +100,14 @@ class AclAuthorizer:
 
 
 def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuthorizer:
-    """Return the authorizer that the settings configure, which decides by the ACLs of the cluster's metadata."""
+    """Build the authorizer that the settings configure. ``index`` has the ACLs of the cluster's metadata."""
     super_users = parse_super_users(settings.super_users)
     allows = settings.allow_everyone_if_no_acl_found
     return AclAuthorizer(StandardAuthorizer(index, super_users, allows_without_acl=allows), clock)
 
 
 def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declared[Any]]:
-    """Return a function that changes an API's declaration: requests that lack a permission are refused before they are handled.
+    """Return a function that changes an API's declaration: requests without a needed permission are refused before handling.
 
     If the API's only permission is on the cluster, that permission is checked. An API whose permissions are checked neither here
     nor by its handler requires CLUSTER_ACTION, which brokers and super users have.

@@ -1,8 +1,8 @@
 """The parts of a broker that handlers of APIs, and other modules, may use.
 
-`BrokerServer` implements `Services`, and no module below it imports `BrokerServer`. Each handler has a Protocol with the services
-that it needs. mypy checks that `Services` has them where the handler's `Declaration` is created, and that `BrokerServer` implements
-`Services` where a connection is created.
+`BrokerServer` implements `Services`; the modules that use `Services` do not import `BrokerServer`. Each handler has a Protocol with
+the services that it needs. mypy checks that `Services` has them where the handler's `Declaration` is created, and that
+`BrokerServer` implements `Services` where a connection is created.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.limits.memory_budgets import ResponseBudget
@@ -69,6 +70,7 @@ class Services(Protocol):
     inflating: InflatingMemory
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
     barrier: Barrier
     log_levels: LogLevels
     directory: LogDirectory

@@ -19,7 +19,7 @@ TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
 LISTENER_PREFIX = "listener.name."
 """The prefix of a broker key that applies to only one listener."""
 MECHANISM_PREFIXES = frozenset({"gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
-"""SASL mechanisms that a key of one listener may name as its second prefix; the key then applies to that mechanism only."""
+"""SASL mechanisms that a listener's key may name as its second prefix. The key then applies only to that mechanism."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -250,7 +250,7 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "PASSWORD": str,
     "CLASS": str,
 }
-"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of their type."""
+"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of the type."""
 
 _WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LONG", "DOUBLE")}
 _WANTED["BOOLEAN"] = "Expected value to be either true or false"

@@ -1,6 +1,4 @@
-"""The effective configs of a group: its own values, else those of the corresponding broker configs (GroupConfig, KIP-848, 932,
-1071).
-"""
+"""The effective configs of a group: its own values, else the broker's values (GroupConfig, KIP-848, 932 and 1071)."""
 
 from __future__ import annotations
 
@@ -63,8 +61,6 @@ def group_value(name: str, own: Mapping[str, str], config: BrokerConfig) -> Valu
 
 
 def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> StreamsGroupConfig:
-    """The current configuration of a streams group."""
-
     def number(name: str) -> int:
         value = group_value(f"streams.{name}", own, config)
         assert isinstance(value, int)
@@ -85,7 +81,6 @@ def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> Stream
 
 
 def share_group_config(own: Mapping[str, str], config: BrokerConfig) -> ShareGroupConfig:
-    """The current configuration of a share group's members."""
     return ShareGroupConfig(
         session_timeout_ms=share_number("session.timeout.ms", own, config),
         heartbeat_interval_ms=share_number("heartbeat.interval.ms", own, config),
@@ -114,7 +109,7 @@ def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_v
 
 
 def dead_letter_topic(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """The dead-letter topic of a share group; empty if it has none."""
+    """The dead-letter topic of a share group; empty if the group has no such topic."""
     return str(group_value(DEAD_LETTERS, own, config) or "")
 
 

@@ -36,8 +36,7 @@ def broken(rule: str, name: str, value: object) -> str | None:
 
 
 def shown(rule: str, text: str, value: object) -> str:
-    """The value as an error message shows it: of a list only the first element that is not allowed, if the rule names the allowed
-    ones."""
+    """The value as an error message shows it: of a list only the first element that is not allowed."""
     if rule == "replicas" and isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if isinstance(value, tuple):

@@ -73,7 +73,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     keys: KeyMaterial
     trusted: bytes | None
-    """CA certificates, in PEM, that clients' certificates are checked against; None for those of the operating system."""
+    """CA certificates, in PEM, that verify clients' certificates; None for the CAs of the operating system."""
     client_auth: str
     """Whether clients must have a certificate (``ssl.client.auth``): none, requested or required."""
     protocols: tuple[str, ...]

@@ -81,6 +81,10 @@ class Settings(msgspec.Struct, frozen=True):
     log_dirs: str
     socket_request_max_bytes: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     max_connections: int
@@ -213,10 +217,9 @@ HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 
 
 class BrokerConfig:
-    """All settings: as text by key, for DescribeConfigs, and as typed `Settings`.
+    """All settings: as text by key, for DescribeConfigs, and as typed `Settings`. Raises `ConfigError`.
 
-    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override the ``given`` configs. Raises
-    `ConfigError`.
+    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override the ``given`` configs.
     """
 
     def __init__(self, given: Mapping[str, str], dynamic: Mapping[str, str] | None = None) -> None:

@@ -37,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
-    """The reason for changes that an action of a broker causes, such as ``sent no heartbeat``."""
+    """The reason for changes after an action of a broker, such as ``sent no heartbeat``."""
     return Cause(f"broker {broker_id} {what}", f"the broker {what}", is_failure)
 
 

@@ -1,6 +1,6 @@
 """Completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
 
-The outcome is final once the Prepare record is in the log. So every failure of the completion is retried, and no client gets it.
+The outcome is final once the Prepare record is in the log. So every failure of the completion is retried; clients do not see it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ log = structlog.get_logger("transactions")
 
 
 class Completions:
-    """Completes the decided transactions of a coordinator. ``runtime_of`` returns the runtime of a shard, None after the shard was
-    dropped."""
+    """Completes a coordinator's decided transactions. ``runtime_of`` returns None after the shard was dropped."""
 
     def __init__(
         self,
@@ -148,10 +147,10 @@ class Completions:
         return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 
     async def once_ended(self, partition_log: Log, transactional_id: str) -> bool:
-        """Wait until the outcome of a transaction is certain, and its markers are written and durable. False if the decision may be
-        lost.
+        """Wait until the outcome of a transaction is certain, and its markers are written and durable.
 
-        The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
+        Thus the client's next request finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
+        Returns False if the decision may be lost.
         """
         if not await self._barrier.once_committed(partition_log, partition_log.log_end_offset):
             return False

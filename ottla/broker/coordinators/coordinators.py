@@ -89,7 +89,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # periodic tasks
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. Where Kafka has a setting, it is the interval."""
+        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. Intervals are Kafka's settings if these exist."""
         groups, transactions, repeat = self.groups, self.transactions, housekeeping.repeat
         repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
         repeat(
@@ -115,7 +115,7 @@ def make_coordinators(
     state, cluster, partitions = metadata.state, metadata.cluster, metadata.local_partitions.partitions
 
     def state_lost(key: ShareKey) -> None:
-        # A function, because the two parts use each other: the group initialises a lost state again and then fences the share
+        # A function, because the two parts use each other: the group initialises a lost state again, and fences the share
         # partition.
         share_groups.state_lost(key)
 

@@ -35,7 +35,7 @@ COPYING_BYTES = 4 * COPIED_BYTES
 COPYING_LIMIT_BYTES = 16 * COPIED_BYTES
 """Upper bound, in bytes, on the memory for copying of all share partitions together. Further share partitions wait."""
 COPY_WORK_BYTES_SHIFT = 11
-"""The cost of decoding records for copies, in the units of `Pace`: one for each record, and one for each 2 KiB."""
+"""The cost of decoding records for copies, in the units of `Pace`: 1 for each record, and 1 for each 2 KiB."""
 APPENDED_BYTES = 1 << 20
 """Upper bound, in bytes, on a batch of more than one dead letter."""
 RECORDS_PER_STEP = 500
@@ -58,13 +58,13 @@ class DeadLetterTopics:
         self._partitions = partitions
         self._barrier = kernel.barrier
         self._inflating = inflating
-        # Taken before the memory for inflating and given back after it, so that two share partitions never wait for each other.
+        # Taken before, and given back after, the memory for inflating, so that two share partitions never wait for each other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
 
     async def write(self, group_id: str, source: Partition, letters: DeadLetters) -> None:
         """Write the dead letters of ``letters``, as durably as ``ottla.durability`` promises.
 
-        Raises `KafkaError` if some of them cannot be written or may be lost.
+        Raises `KafkaError` if any of them cannot be written or may be lost.
         """
         own = self._cluster.state.config_of(GROUP_RESOURCE, group_id)
         name = dead_letter_topic(own, self._live_config.current)

@@ -178,7 +178,7 @@ class Groups:
         return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
 
     def _streams_config(self, group_id: str) -> StreamsGroupConfig:
-        """The current settings of a streams group, not cached, because clients may change configs of groups and broker any time."""
+        """The current settings of a streams group. They are not cached, because clients may change configs at any time."""
         return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     @property
@@ -202,10 +202,7 @@ class Groups:
         self._has_share_states_to_forget = True
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` for a group id.
-
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
-        """
+        """The partition of ``__consumer_offsets`` for a group id. Raises NOT_COORDINATOR while the topic does not exist."""
         return partition_for(group_id, self._shards.partition_count())
 
     def expected_partition_of(self, group_id: str) -> int:
@@ -269,7 +266,7 @@ class Groups:
     # deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
-        """Write tombstones for the offsets of a deleted topic: some immediately, the rest in the background.
+        """Write tombstones for the offsets of a deleted topic: some immediately, the others in the background.
 
         Offsets that are committed from now on belong to a new topic of the same name, and stay.
         """
@@ -280,8 +277,7 @@ class Groups:
         ]
         self._forgotten |= dict.fromkeys(forgotten)
         steps = self._forget(forgotten)
-        # This removes all offsets of a topic with few offsets, so that a client that creates the topic again never reads old
-        # offsets.
+        # A topic with few offsets loses all its offsets here, so that a client that creates the topic again reads no old offsets.
         try:
             for _ in range(FORGET_STEPS_AT_ONCE):
                 steps.send(None)
@@ -290,8 +286,7 @@ class Groups:
         steps.close()
 
     async def forget_topics(self) -> None:
-        """Remove the remaining offsets and share states of deleted topics. The next round retries tombstones that the log
-        refused."""
+        """Remove the remaining offsets and share states of deleted topics. The next round retries refused tombstones."""
         with self._errors.round("deleted topics"):
             await self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:

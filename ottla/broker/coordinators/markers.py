@@ -1,4 +1,4 @@
-"""Sends the markers of decided transactions until every partition has one (TransactionMarkerChannelManager).
+"""Sends the markers of decided transactions until each partition has its marker (TransactionMarkerChannelManager).
 
 A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `coordinators.LocalTransport`.
 """
@@ -49,7 +49,7 @@ RETRIABLE_MARKER_CODES = {
 }
 """Errors after which a marker is sent again. Any other error is final for that partition.
 
-A coordinator that was replaced without knowing it gets TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH if the producer
+A coordinator that does not know that it was replaced gets TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH if the producer
 has begun its next transaction (TransactionMarkerRequestCompletionHandler).
 """
 
@@ -83,14 +83,14 @@ class _PendingMarkers:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """``under_way``: number of one transaction's marker requests without a response. ``waiting`` is called when none is left."""
+    """``under_way``: number of a transaction's marker requests without a response; at 0 ``waiting`` is called."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []
 
 
 class MarkerSender:
-    """Sends the markers of prepared transactions, and repeats those that fail with a retriable error."""
+    """Sends the markers of prepared transactions, and repeats markers that fail with a retriable error."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class MarkerSender:
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when every marker request of the id has its response; immediately if none is pending."""
+        """Call ``then`` when every marker request of the id has its response; immediately if no request is pending."""
         sending = self._sending.get(transactional_id)
         if sending is None:
             then()
@@ -210,8 +210,8 @@ class MarkerSender:
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
-        """Return the partitions that do not exist (the topic was deleted, or is smaller than AddOffsetsToTxn expected), and the
-        marker for the rest."""
+        """Return the partitions that do not exist (deleted topic, or fewer partitions than AddOffsetsToTxn expected), and the
+        marker for the other partitions."""
         known = self._cluster_state.topics
         deleted = {p for p in partitions if p[0] not in known or p[1] >= known[p[0]].partition_count}
         topics: dict[str, list[int]] = {}
@@ -254,9 +254,9 @@ class MarkerSender:
     async def _send_one_by_one(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, marker: WritableTxnMarker
     ) -> None:
-        """Send the markers of a transaction one after the other, because an interception may stop the transaction between two.
+        """Send the markers of a transaction one after the other: an interception may stop the transaction between two markers.
 
-        After a stop, the response to EndTxn waits only for the markers that were sent before it.
+        After a stop, the response to EndTxn waits only for the markers that were sent before the stop.
         """
         left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
         sending = self._began(metadata.transactional_id)
@@ -282,8 +282,7 @@ class MarkerSender:
     def _latch_or_refuse(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, left: deque[TopicPartition]
     ) -> Latch | None:
-        """Drop the first markers of ``left`` that the interception refuses. Returns the latch to wait for before the next marker,
-        if any."""
+        """Drop the first markers of ``left`` that the interception refuses. Returns the latch for the next marker, if any."""
         while left:
             topic, index = left[0]
             try:
@@ -313,7 +312,7 @@ class MarkerSender:
             self._failed(shard, metadata)
 
     def _evaluate(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
-        """Remove the written markers from the pending markers, and schedule a retry of those with a retriable error."""
+        """Remove the written markers from the pending markers, and schedule a retry of markers with a retriable error."""
         written, again = set[TopicPartition](), set[TopicPartition]()
         refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
@@ -356,7 +355,7 @@ class MarkerSender:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether the id still has this decided transaction: a late response must not complete the next one (KAFKA-16352)."""
+        """Whether the id still has this transaction: a late response must not complete the next transaction (KAFKA-16352)."""
         if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)
@@ -381,7 +380,7 @@ _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:
-    """Build the argument of `Interception.reached` for a decided transaction at a point."""
+    """Build the argument of `Interception.reached` for a decided transaction at a point of its completion."""
     return Reached(
         point=point,
         transactional_id=metadata.transactional_id,

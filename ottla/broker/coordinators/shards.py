@@ -1,8 +1,7 @@
 """The shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 
 A broker that is elected for a partition reads its log in steps; until then clients get COORDINATOR_LOAD_IN_PROGRESS. A broker that
-no longer leads the partition drops the whole shard, because some of its records may be lost, and the next leader may have newer
-ones.
+no longer leads the partition drops the whole shard: records may be lost, or the next leader may have newer records.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ S = TypeVar("S", bound=Numbered)
 
 
 class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """A new shard, its runtime, and how its log is replayed."""
+    """A new shard, its runtime, and the options for replaying its log."""
 
     shard: S
     runtime: Runtime
@@ -96,7 +95,7 @@ class Shards(Generic[S]):
     # elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator's.
+        """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator epoch.
 
         While the broker starts, the log is loaded within this call. Implements `local_partitions.Coordinator`.
         """
@@ -169,8 +168,7 @@ class Shards(Generic[S]):
         return topic.partition_count
 
     def get(self, index: int) -> tuple[S, Runtime]:
-        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, NOT_COORDINATOR if another broker leads
-        it."""
+        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR if another broker leads."""
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:
@@ -197,8 +195,7 @@ class Shards(Generic[S]):
         return served[1]
 
     def serves(self, shard: S) -> bool:
-        """Whether a shard is still in service. Work in steps checks this after each step, because the shard may have been
-        dropped."""
+        """Whether a shard is still in service. Work in steps checks this after each step."""
         served = self._serving.get(shard.partition)
         return served is not None and served[0] is shard
 

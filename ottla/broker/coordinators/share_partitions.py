@@ -45,8 +45,7 @@ from ottla.storage.reading import offset_for_timestamp
 LOCK_TICK_MS = 50
 """How often locks are checked for expiry, in ms."""
 RELEASE_WORK, FORGET_WORK = 60, 2
-"""The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
-`protocol.steps.Pace`."""
+"""The costs of releasing a member's records in a share partition, and of forgetting the share partition, in units of `Pace`."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors that mean that a share partition in memory differs from the share coordinator's state, so that it must be loaded again."""
@@ -69,8 +68,7 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory. ``source`` is the partition with its records. Waiters are called once when records may be
-    available."""
+    """A share partition in memory. ``source`` has the records. Waiters are called once when records may be available."""
 
     __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 
@@ -83,7 +81,7 @@ class OpenSharePartition:
         self.armed_ms: int | None = None
         self.is_fenced = False
         self._leaderships_lost = source.barrier.leaderships_lost
-        # The records whose dead letters are to be written, in order. The share partition stays in memory until they are written.
+        # The records that still need dead letters, in order. The share partition stays in memory until these are written.
         self.dead_letters: deque[DeadLetters] = deque()
 
     @property
@@ -304,7 +302,7 @@ class SharePartitions:
             )
         except Exception as error:
             self._stepping.guarded(raised, error)
-        # No `finally`: a stop closes the coroutine, and must archive no record whose dead letter is not written.
+        # No `finally`: a stop closes the coroutine, and must not archive a record whose dead letter is not written.
         if not shared.is_gone:
             self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 

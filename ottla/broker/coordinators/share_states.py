@@ -25,8 +25,7 @@ from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
 
 STATE_WORK = 60
-"""The cost of initialising, writing, reading or deleting the state of one share partition, without its batches, in units of
-`protocol.steps.Pace`."""
+"""The cost of initialising, writing, reading or deleting the state of a share partition without batches, in units of `Pace`."""
 DELETED_STATES_RETRY_MS = 60_000
 """How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
 
@@ -83,10 +82,7 @@ class ShareStates:
         return topic is not None and partition < topic.partition_count
 
     def partition_of(self, key: ShareKey) -> int:
-        """The partition of ``__share_group_state`` for a share partition.
-
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
-        """
+        """The partition of ``__share_group_state`` for a share partition. Raises NOT_COORDINATOR while the topic does not exist."""
         count = self._shards.partition_count("This is not the correct coordinator.")
         return partition_for(f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}", count)
 
@@ -137,7 +133,7 @@ class ShareStates:
                 self._stepping.run(self._forget_deleted_topics())
 
     async def _forget_deleted_topics(self) -> None:
-        """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted before it."""
+        """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted earlier."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False

@@ -110,9 +110,9 @@ class Transactions:
     def resume(self) -> None:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        Before that, partitions whose addition was lost in a power cut are added again to their transactions. The markers wait until
-        the decisions are durable. Clients may connect earlier; the markers of their decisions wait for the records of those
-        decisions.
+        Before that, partitions whose addition was lost in a power cut are added to their transactions again. The markers wait until
+        the decisions are durable. Clients may connect earlier; the markers of their decisions wait until those decisions are
+        durable, too.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -158,15 +158,11 @@ class Transactions:
             shard.transaction_version = transaction_version
 
     def partition_of(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` for a transactional id.
-
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
-        """
+        """The partition of ``__transaction_state`` for a transactional id. Raises NOT_COORDINATOR if the topic does not exist."""
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        """The shard of an id. Raises `KafkaError` if it is not in service, or if lost partitions of the id could not be added
-        again."""
+        """The shard of an id. Raises `KafkaError` if it is not in service, or if lost partitions cannot be added again."""
         opened = self._shards.get(self.partition_of(transactional_id))
         if transactional_id in self._lost_additions:
             self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
@@ -242,7 +238,7 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> bool:
-        """Add partitions to a transaction; returns whether a record was needed because one of them was new to the transaction."""
+        """Add partitions to a transaction. Returns whether a record was logged, because a partition was new to the transaction."""
         shard, runtime = self._shard(transactional_id)
         before = shard.ids.get(transactional_id)
         result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)

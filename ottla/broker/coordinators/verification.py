@@ -69,10 +69,10 @@ class Verification(Protocol):
         *,
         implicit_add: bool,
     ) -> None:
-        """Verify several partitions at once, so that one record of the coordinator adds them all.
+        """Verify several partitions together, so that one record of the coordinator adds them all.
 
-        ``then`` is called when `join` has a result for each partition, possibly before the call returns. If it is called later, the
-        caller calls `join` with ``has_waited``.
+        ``then`` is called when `join` has a result for each partition, possibly before the call returns. If ``then`` is called
+        later, the caller calls `join` with ``has_waited``.
         """
         ...
 
@@ -165,8 +165,9 @@ def join_transaction(
 ) -> Pause[None] | None:
     """Call `Verification.join` for a handler. Returns None if the partition is now part of the transaction.
 
-    A returned `Pause` ends when the coordinator has responded. The handler must then call this again with ``has_waited``, because
-    the state may have changed. It must not wait between a result of None and its append. Raises the coordinator's error.
+    A returned `Pause` ends when the coordinator has responded. The handler must then call this function again with ``has_waited``,
+    because the state may have changed. The handler must not wait between a result of None and its append. Raises the coordinator's
+    error.
     """
     answers: list[KafkaError | None] = []
     pause: Pause[None] = Pause()

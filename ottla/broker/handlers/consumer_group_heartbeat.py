@@ -62,7 +62,10 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
 async def _visible_topics(
     authorizer: RequestAuthorizer, context: RequestContext, expand: Callable[[], Steps[Expansions]]
 ) -> Expansions:
-    """The topics that match each regular expression and that the client may describe, as of the last step."""
+    """The topics that match each regular expression and that the client may describe.
+
+    If the checks take several steps, the expressions are expanded again, so that the result has the topics of the last step.
+    """
     may_see, pace = dict[str, bool](), Pace(double_first=True)
     while True:
         expansions, has_paused = await expand(), False
@@ -81,7 +84,7 @@ async def _visible_topics(
 
 
 async def _owned(topics: list[TopicPartitions] | None) -> dict[bytes, frozenset[int]] | None:
-    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many."""
+    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many partitions."""
     if topics is None:
         return None
     owned, pace = dict[bytes, frozenset[int]](), Pace(double_first=True)

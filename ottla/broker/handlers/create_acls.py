@@ -1,4 +1,4 @@
-"""CreateAcls, versions 1 to 3: creates ACLs; without an authorizer each is refused.
+"""CreateAcls, versions 1 to 3: creates ACLs; without an authorizer each ACL is refused.
 
 All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. The code UNKNOWN closes the
 connection.

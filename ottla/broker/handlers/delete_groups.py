@@ -47,7 +47,7 @@ async def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestCon
 
 
 async def _delete(ports: Ports, group_id: str, pace: Pace) -> Code:
-    """Delete the group's offsets in batches that fit into the log, and the group with the last batch if it still has no members.
+    """Delete the group's offsets in batches that fit into the log. The last batch deletes the group if it still has no members.
 
     The share coordinator first deletes the states of a share group.
     """

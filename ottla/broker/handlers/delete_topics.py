@@ -1,7 +1,7 @@
 """DeleteTopics, versions 1 to 6 (KIP-4): deletes topics by name, and since version 6 also by id.
 
 - 3 (KIP-322): TOPIC_DELETION_DISABLED if ``delete.topic.enable`` is false.
-- 5 (KIP-599): the response has error messages.
+- 5 (KIP-599): the response has error messages, and THROTTLING_QUOTA_EXCEEDED for topics beyond ``controller_mutation_rate``.
 - 6 (KIP-516): topics by id. Kafka hides the name from clients that may not DESCRIBE the topic.
 """
 
@@ -16,6 +16,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
 from ottla.broker.handlers.support.each import each, made
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement, RecordMutation
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_topics import (
@@ -31,6 +32,8 @@ _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     Code.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
+STRICT_FROM = 5
+"""The first version for which the quota of partitions is strict (KIP-599)."""
 TOPIC_WORK = 500
 """The cost of deleting a topic, without its partitions, in units of `protocol.steps.Pace`."""
 
@@ -39,6 +42,7 @@ class Ports(Protocol):
     authorizer: RequestAuthorizer
     cluster: ClusterCommands
     live_config: LiveConfig
+    quotas: ClientQuotaEnforcement
 
 
 async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
@@ -53,8 +57,9 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
             return DeletableTopicResult(
                 name=None, topic_id=topic.topic_id, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic id."
             )
-        return _delete(ports, context, topic)
+        return _delete(ports, context, topic, quota.record)
 
+    quota = ports.quotas.mutation_quota(context, strict_from=STRICT_FROM)
     state = ports.cluster.state
 
     def work(asked_topic: DeleteTopicState) -> int:
@@ -64,14 +69,13 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
     return await each(
         asked.distinct.values(),
         delete,
-        lambda results: DeleteTopicsResponse(throttle_time_ms=0, responses=list(results)),
+        lambda results: DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=list(results)),
         work=work,
     )
 
 
 class _RequestedTopics:
-    """The topics of a request. A repeated topic gets one error and is not deleted. Entries without name and id get an error
-    each."""
+    """The topics of a request. A repeated topic gets one error, as does each entry without name and id. Neither is deleted."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
         topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
@@ -90,7 +94,7 @@ def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: 
     ) or authorizer.allows(context, operation, ResourceType.TOPIC, topic)
 
 
-def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
+def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState, record: RecordMutation) -> DeletableTopicResult:
     name, uuid = asked.name, asked.topic_id
     try:
         if name is None and uuid == NO_UUID:
@@ -109,6 +113,7 @@ def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState) -> D
         if not may_delete and name in ports.cluster.state.topics:
             raise denied(ResourceType.TOPIC)
         uuid = topic_id(ports.cluster, name)
+        record(ports.cluster.state.topic(name).partition_count)
         ports.cluster.delete_topic(name)
     except KafkaError as error:
         message = error.message or _MESSAGES.get(error.code)

@@ -71,9 +71,9 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 async def _topics(
     ports: Ports, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    """Topics that exist, then those that do not, then those that the client may not describe. Raises `KafkaError`.
+    """Describe topics that exist, then topics that do not, then topics that the client may not describe. Raises `KafkaError`.
 
-    If all topics of the group are requested, those that the client may not describe are hidden.
+    If all topics of the group are requested, topics that the client may not describe are hidden.
     """
     wanted: list[tuple[str, Iterable[int]]]
     if asked.topics is None:

@@ -23,8 +23,15 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
-from ottla.broker.handlers.support.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
+from ottla.broker.handlers.support.fetch_answers import (
+    diverging_answer,
+    not_here,
+    read_elsewhere,
+    refusal,
+    response,
+)
 from ottla.broker.handlers.support.parked_fetch import read_when_woken
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -41,6 +48,7 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
 from ottla.coordinator.replication.read_replica import RACK_AWARE, preferred_replica
+from ottla.protocol.codec import counted_bytes
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -64,12 +72,11 @@ LEADERS_FROM = 16
 """The first version in which Kafka sets the current leader, although earlier versions have the field (KIP-951)."""
 _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
-"""A fetch of more partitions than this reads them in steps, at first and whenever it is woken."""
+"""A fetch of more partitions than this reads them in steps."""
 PARTITION_WORK = 5
 """The cost of reading a partition without new data, in units of `protocol.steps.Pace`."""
 SLICE_BYTES = 8 << 20
-"""Maximum number of bytes that one fetch reads from one partition. A larger ``min_bytes`` raises the limit, because otherwise the
-fetch would always wait for its timeout."""
+"""Maximum number of bytes that one fetch reads from one partition. A larger ``min_bytes`` raises this limit."""
 BYTES_PER_WORK = 10_000
 """Number of bytes of records that are read in one unit of work."""
 
@@ -83,6 +90,7 @@ class Ports(Protocol):
     timers: Timers
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -104,7 +112,7 @@ class Fetch:
         self._context = context
         self._replica_id, self._replica_epoch = replica_of(request, context.version)
         self._is_replica = self._replica_id >= 0
-        # Whether the partitions are read for the first time. Only then does a follower's fetch offset count, as in Kafka.
+        # Whether the partitions are read for the first time. As in Kafka, only this read uses a follower's fetch offset.
         self._is_new = True
         # Whether the response to a consumer names a leader, so that the leader's address must be added. Followers know the address.
         self._needs_addresses = False
@@ -121,6 +129,9 @@ class Fetch:
         self._max_bytes = request.max_bytes
         if not self._is_replica:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
+            if (most_bytes := ports.quotas.most_fetched_bytes(context)) is not None:
+                # More bytes would always throttle the client, which would then never get any.
+                self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
         # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
@@ -148,8 +159,21 @@ class Fetch:
             self._count_read(0)
 
     async def _response(self) -> FetchResponse:
+        quotas = self._ports.quotas
+        if quotas.entities and not self._is_replica:
+            full = await response(self._session, self._answers, is_whole=self._full, is_sent=False)
+            if wait_ms := quotas.fetch_throttle_ms(self._context, counted_bytes(API.codec, self._version, full)):
+                return self._throttled(wait_ms)
         answer = await response(self._session, self._answers, is_whole=self._full)
         return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
+
+    def _throttled(self, wait_ms: int) -> FetchResponse:
+        """The response for a throttled client: no partitions, and no session if the fetch would have opened one."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        if self._full and self._session is not None:
+            self._ports.fetch_sessions.close(session_id)
+            session_id = NO_SESSION
+        return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
 
     async def _resolve(self) -> None:
         """Set the partitions to read from the request and its session. Raises the errors of `FetchSessions`."""
@@ -235,7 +259,7 @@ class Fetch:
     # reading
 
     def _count_read(self, size_bytes: int) -> None:
-        """Count the bytes that this fetch has read against the response budget, while other work runs."""
+        """Add the bytes that this fetch has read to the response budget, while other work runs."""
         if size_bytes != self._counted_bytes:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
@@ -309,7 +333,7 @@ class Fetch:
                 data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
                 self._needs_addresses |= not self._is_replica
             return None, data, True
-        # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (RDC-15).
+        # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (rule RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
         # A response has bytes of only one segment, and the next segment already has bytes (DelayedFetch, case F).
         is_urgent = is_urgent or piece.has_more

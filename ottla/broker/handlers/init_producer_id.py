@@ -70,7 +70,7 @@ def _initialise(
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        # Only an open transaction is aborted for a successor. While one is being completed, the client only repeats the request.
+        # Only an open transaction is aborted for a successor. During a completion the client only repeats the request.
         is_open = metadata is not None and metadata.state is TxnState.ONGOING
         if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
             ports.takeovers.note_abort(transactional_id, before)

@@ -1,6 +1,6 @@
 """Metadata, versions 0 to 13: returns brokers, topics and partitions with their leaders. Creates unknown topics if allowed.
 
-- 0: an empty list means all topics; since 1 null does, and an empty list means no topic.
+- 0: an empty list means all topics; since 1 null means all topics, and an empty list none.
 - 4: a client may forbid the creation of topics.
 - 7 (KIP-320): leader epochs.
 - 8 (KIP-430): authorised operations on request.
@@ -23,6 +23,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.support.common import NOT_ASKED
 from ottla.broker.handlers.support.each import each, made
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.metadata.topic_names import check_topic_name
@@ -55,6 +56,7 @@ class Ports(Protocol):
     cluster: ClusterCommands
     live_config: LiveConfig
     cluster_id: str
+    quotas: ClientQuotaEnforcement
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -177,7 +179,14 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
         return ports.cluster.ensure_internal(name)
-    return ports.cluster.create_topic(name, ports.live_config.settings.num_partitions, {})
+    count = ports.live_config.settings.num_partitions
+    if ports.cluster.is_alone:
+        try:
+            ports.quotas.mutation_quota(context, strict_from=0).record(count)
+        except KafkaError:
+            # The client asks again, as if the controller had not created the topic yet.
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION) from None
+    return ports.cluster.create_topic(name, count, {})
 
 
 def _describe(
@@ -220,7 +229,7 @@ def _partition(
 ) -> MetadataResponsePartition:
     """A partition in a cluster of several brokers (KRaftMetadataCache.partitionMetadata).
 
-    Clients of version 0 cannot handle brokers that are not in the response, so unavailable replicas are left out for them.
+    For clients of version 0, which cannot handle brokers that are not in the response, unavailable replicas are left out.
     """
     shown = version >= UNAVAILABLE_REPLICAS_FROM
     replicas = [node_id for node_id in partition.replicas if shown or node_id in alive]
@@ -257,7 +266,7 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
 
 
 def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
-    """Whether a request is for few topics with few partitions. It need not wait while large responses fill the budget."""
+    """Whether a request is for few topics and partitions. Such a request need not wait while large responses fill the budget."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
     state = ports.cluster.state

@@ -107,8 +107,7 @@ async def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # A large group is handled in steps from a copy of its offsets, a small group without a pause. So a response never has only a
-    # part of a transaction's offsets.
+    # A large group is handled in steps from a copy of its offsets, so that no response has only a part of a transaction's offsets.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         await next_turn()
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
@@ -210,7 +209,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
 
 
 def is_small(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> bool:
-    """Whether a request is for only a few partitions. Each has metadata of at most ``offset.metadata.max.bytes``."""
+    """Whether a request is for only a few partitions. Each partition has metadata of at most ``offset.metadata.max.bytes``."""
     asked = request.groups if context.version >= GROUPS_FROM else [request]
     topics = [group.topics for group in asked]
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES

@@ -63,8 +63,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
-"""The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
-inflated payload."""
+"""The cost of a partition in units of `Pace`: `PARTITION_WORK`, and 1 for each 256 bytes of its batch and inflated payload."""
 
 
 class Ports(Protocol):
@@ -124,7 +123,7 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
 
 
 def _close_if_refused(codes: Collection[Code]) -> None:
-    """Raise `RequestRefused` if a batch of a request with acks=0 got an error, which its producer could not learn otherwise."""
+    """Raise `RequestRefused` if a batch of a request with acks=0 got an error: only a closed connection tells the producer."""
     if codes:
         raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(code.name for code in codes))}")
 

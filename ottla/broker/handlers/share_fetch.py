@@ -22,6 +22,7 @@ from ottla.broker.handlers.support.parked_fetch import read_when_woken
 from ottla.broker.handlers.support.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.wakeup import Wakeup, sleep
@@ -60,6 +61,7 @@ class Ports(Protocol):
     live_config: LiveConfig
     timers: Timers
     response_budget: ResponseBudget
+    quotas: ClientQuotaEnforcement
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -145,6 +147,8 @@ class ShareFetch:
             ports.share_partitions.reads_committed(key.group_id),
         )
         self._max_bytes = min(request.max_bytes, ports.live_config.settings.fetch_max_bytes)
+        if (most_bytes := ports.quotas.most_fetched_bytes(context)) is not None:
+            self._max_bytes = int(min(self._max_bytes, most_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}
@@ -166,7 +170,7 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # Begin with a read; `read_when_woken` listens before it.
+        # Read immediately; `read_when_woken` listens before it reads.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 
@@ -220,8 +224,7 @@ class ShareFetch:
             self._count_read(0)
 
     def _is_current(self) -> bool:
-        """Whether the session still exists and waits for this request. Records must not be acquired for a session that has
-        ended."""
+        """Whether the session still waits for this request. Records must not be acquired for a session that has ended."""
         session = self._session
         return session is not None and session.epoch == self._epoch and self._ports.share_partitions.sessions.has(session)
 

@@ -1,6 +1,6 @@
 """StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): a member joins a streams group, stays in it or leaves it.
 
-- 1 (KIP-1331): the response may request a description of the topology. A broker that stores none never does so.
+- 1 (KIP-1331): the response may request a description of the topology. ottla stores none, and never requests one.
 
 Missing internal topics of the topology are created here, as by a CreateTopics request of the member; the next heartbeat uses them.
 """
@@ -56,9 +56,9 @@ async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: R
 
 
 async def _with_topics(ports: Ports, context: RequestContext, outcome: StreamsHeartbeatOutcome) -> StreamsGroupHeartbeatResponse:
-    """The response after the missing topics were created, or with the reasons that they could not be created.
+    """Create the missing topics. Returns the response, with the reasons if topics could not be created.
 
-    If the client may not create one of them, none is created.
+    If the client may not create one of the topics, none is created.
     """
     denied = _denied_topics(ports.authorizer, context, outcome.missing_topics)
     if denied:

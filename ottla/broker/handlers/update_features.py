@@ -1,6 +1,6 @@
 """UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none of a request.
 
-- 1 (KIP-778): a request may only validate; it has an upgrade type instead of a flag that allows a downgrade.
+- 1 (KIP-778): a request may be validated only; an upgrade type replaces the flag that allows a downgrade.
 - 2 (KIP-1022): one error for the whole request.
 """
 

@@ -39,8 +39,8 @@ MARKER_WORK = 50
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
 )
-"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. A transaction coordinator does
-not handle them, but retries the marker after NOT_LEADER_OR_FOLLOWER (KafkaApis.handleWriteTxnMarkersRequest)."""
+"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. Transaction coordinators get
+NOT_LEADER_OR_FOLLOWER instead, after which they retry the marker (KafkaApis.handleWriteTxnMarkersRequest)."""
 
 
 REPLICATED_WITHIN_MS = 30_000

@@ -1,9 +1,9 @@
 """The port to a listener that records events of transactional ids which no log contains: requests, errors, fencings.
 
-Kafka's APIs do not offer these events. Decisions that a client requested, written markers and completed transactions are in the
-logs, and are not reported. Added partitions are in the logs as well, and are reported only if their client is not known to own the
-id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, that of its EndTxn, and without a
-listener a few comparisons with None. Produced and fetched batches cost nothing.
+Kafka's APIs do not offer these events. The logs contain decisions that a client requested, written markers and completed
+transactions, so these are not reported. Added partitions are in the logs as well, and are reported only if their client is not
+known to own the id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, for its EndTxn, and
+without a listener a few comparisons with None. Produced and fetched batches cost nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.topic_partition import TopicPartition
 
 PARTITIONS_KEPT = 20
-"""Maximum number of partitions that an event lists. All of them are counted."""
+"""Maximum number of partitions that an event lists. All partitions are counted."""
 TEXT_CHARACTERS = 249
-"""Maximum number of characters of a client's string that an event keeps. Clients may send 32,767; 249 is Kafka's limit for topic
-names."""
+"""Maximum number of characters of a client's string that an event keeps: Kafka's limit for topic names."""
 
 
 class Kind(StrEnum):
@@ -67,7 +66,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: str = ""
     new_producer_id: int = -1
     new_producer_epoch: int = -1
-    """The producer id and epoch in a response, and with `Kind.FENCED` those of the newer producer."""
+    """The producer id and epoch in a response; with `Kind.FENCED` the id and epoch of the newer producer."""
     partition_count: int = 0
     partitions: Collection[TopicPartition] = ()
     """At most `PARTITIONS_KEPT` of the partitions, in any order."""
@@ -81,7 +80,7 @@ costlier `Happened` is built when it is read (`event_of_end`)."""
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None:
-        """Called for each event that has no other method here."""
+        """Called for each event without a method of its own."""
         ...
 
     def ended(self, request: Ended) -> None:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 IDLE_TIMEOUT_S: Final = 5.0
 """Time in s that a client may stall while it sends a request or reads the response."""
 REQUEST_TIMEOUT_S: Final = 10.0
-"""Time in s that a client may take to send its whole request, even if bytes keep arriving, because it uses one of few
-connections."""
+"""Time in s that a client may take to send its whole request, because it occupies one of few connections."""
 MAX_HEADER_BYTES: Final = 1 << 16
 """Maximum size of the request line and all headers in bytes."""
 MAX_BODY_BYTES: Final = 1 << 20
@@ -94,8 +93,7 @@ class Exchange:
     # the request
 
     def _received(self) -> bytes:
-        """Read the client's next bytes. Raises `_Disconnected` after `IDLE_TIMEOUT_S`, and after `REQUEST_TIMEOUT_S` for the whole
-        request."""
+        """Read the client's next bytes. Raises `_Disconnected` if these bytes or the whole request take too long."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise _Disconnected
@@ -187,8 +185,7 @@ class Exchange:
         self._end()
 
     def _refuse(self, status: int, text: str) -> None:
-        """Respond to a malformed request, and read its rest. Closing earlier resets the connection, and the client may miss the
-        response."""
+        """Respond to a malformed request, and read its rest: an early close could reset the connection and lose the response."""
         self._error(status, text)
         left = MAX_DISCARDED_BYTES
         with suppress(OSError):

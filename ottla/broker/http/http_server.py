@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 MAX_CONNECTIONS: Final = 16
-"""Maximum number of connections served at once. Each needs a thread and a descriptor. Further connections are closed at once."""
+"""Maximum number of connections. Each needs a thread and a descriptor. Further connections are closed immediately."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """Time in s that `BoundedHttpServer.close` waits for the thread that accepts connections."""
 ACCEPT_RETRY_S: Final = 0.1

@@ -131,7 +131,7 @@ class FetchSessions:
         """Apply an incremental fetch to its session.
 
         Raises FETCH_SESSION_ID_NOT_FOUND if the new partitions exceed ``max_partitions``. The session is then closed, and the
-        client opens a new one with all its partitions.
+        client opens a new session with all its partitions.
         """
         before = len(session.partitions)
         session.update(requested, forgotten)

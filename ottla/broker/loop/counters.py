@@ -12,7 +12,7 @@ RATE_WINDOW_MS, MINUTE_MS = 30_000, 60_000
 
 
 class Recent:
-    """Count and sum of all samples, and the last `RECENT` of them for quantiles."""
+    """Count and sum of all samples, and the last `RECENT` samples for quantiles."""
 
     __slots__ = ("count", "last", "total")
 
@@ -32,7 +32,7 @@ class Recent:
 
 
 class RatePerMinute:
-    """Events per minute in the current window of 30 s and the one before (org.apache.kafka.common.metrics.stats.Rate)."""
+    """Events per minute in the current and the previous window of 30 s (org.apache.kafka.common.metrics.stats.Rate)."""
 
     __slots__ = ("_before", "_began_ms", "_count")
 
@@ -48,7 +48,7 @@ class RatePerMinute:
         self._count += 1
 
     def measured(self, now_ms: int) -> float:
-        """The rate; in the first window that of two windows, so that one event is no burst."""
+        """The rate over both windows. The first window has an empty predecessor, so that a single event is no burst."""
         elapsed_ms = now_ms - self._began_ms
         if elapsed_ms >= 2 * RATE_WINDOW_MS:
             return 0.0
@@ -76,8 +76,7 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
         self.transactions: Counter[str] = Counter()
-        # Number of transactions by the upper bound of their duration (`DURATION_BOUNDS_S`); the last element counts longer
-        # transactions.
+        # Number of transactions by upper bound of duration (`DURATION_BOUNDS_S`). The last element counts longer transactions.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.durations_sum_s = 0.0
         self.inflated_bytes = 0

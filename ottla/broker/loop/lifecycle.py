@@ -24,13 +24,13 @@ class Lifecycle:
     def __init__(self, clock: Clock) -> None:
         self._errors = RepeatedErrors(clock, log)
         self.is_serving = False
-        """Whether clients may connect. From then on, long work must run in steps."""
+        """Whether clients may connect. While this is set, long work must run in steps."""
         self.is_leaving = False
         """Whether the broker has begun to stop. A member of a cluster still serves until its controller allows the shutdown."""
         self.is_stopping = False
         """Whether the directory is about to be closed. Once set, no work may begin."""
         self.unexpected_errors = 0
-        """Number of unexpected exceptions. Each of them is a bug of the broker."""
+        """Number of unexpected exceptions. Each exception is a bug of the broker."""
 
     def bug(self, event: str, **fields: Any) -> None:
         """Log and count the unexpected exception that is being handled. Called in an ``except`` block.

@@ -1,6 +1,6 @@
 """Logs the errors of retried operations: each error once, and then its count at growing intervals.
 
-Otherwise a retry every 100 ms would write ten equal lines per second until the cause is fixed.
+Without this, a retry every 100 ms would write ten equal lines per second until the cause is fixed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ FIRST_INTERVAL_MS: Final = 10_000
 """Time in ms until a lasting error is logged again. The time doubles with each such line."""
 LONGEST_INTERVAL_MS: Final = 600_000
 MAX_ERRORS: Final = 1_000
-"""Maximum number of different errors that are remembered. After that, all further errors of the same event are counted together."""
+"""Maximum number of different errors that are remembered. When it is reached, further errors of one event are counted together."""
 MAX_EVENTS: Final = 100
 """Maximum number of events whose further errors are counted together. The code has fewer events."""
 
 
 class _Repeated:
-    """An error that was logged. ``times`` counts its occurrences since the first one."""
+    """An error that was logged. ``times`` counts its occurrences after the first."""
 
     __slots__ = ("interval_ms", "last_ms", "next_ms", "times")
 
@@ -36,7 +36,7 @@ class _Repeated:
         return now_ms - self.last_ms > LONGEST_INTERVAL_MS
 
     def is_due(self, now_ms: float) -> bool:
-        """Count an occurrence; returns whether to log it."""
+        """Count an occurrence; returns whether it must be logged."""
         self.times += 1
         self.last_ms = now_ms
         if now_ms < self.next_ms:
@@ -58,7 +58,7 @@ class RepeatedErrors:
     def __init__(self, clock: Clock, log: Any) -> None:
         self._clock = clock
         self._log = log
-        # In order of the last occurrence.
+        # Ordered by the last occurrence.
         self._known: dict[tuple[Hashable, str, str], _Repeated] = {}
         # By event: the errors that occurred while `_known` was full.
         self._further: dict[str, _Repeated] = {}
@@ -87,8 +87,7 @@ class RepeatedErrors:
             getattr(self._log, level)(event, reason=reason, times=known.times, **fields)
 
     def _has_room(self, now_ms: float) -> bool:
-        """Whether another error can be remembered. In a full table this drops the error that occurred least recently, if it is
-        over."""
+        """Whether another error can be remembered. If the table is full, drops the least recent error, provided it `is_over`."""
         if len(self._known) >= MAX_ERRORS:
             oldest = next(iter(self._known))
             if not self._known[oldest].is_over(now_ms):
@@ -103,8 +102,7 @@ class RepeatedErrors:
 
     @contextmanager
     def round(self, key: Hashable) -> Iterator[None]:
-        """Enclose one round of an operation whose parts may each call `failed` with ``key``. A round without errors calls
-        `succeeded`."""
+        """Enclose a round of an operation whose parts may call `failed` with ``key``. A round without errors calls `succeeded`."""
         self._rounds[key] = False
         try:
             yield

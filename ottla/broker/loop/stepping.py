@@ -1,9 +1,9 @@
 """Runs long work in steps, between which the event loop serves other clients.
 
 All clients share the event loop, so no work may block it for long. Requests and housekeeping are coroutines (`protocol.steps`); a
-step is the code that runs between two ``await``s. Each turn runs one step of each coroutine that is ready, in order, until the
-turn's time is used up; the remaining coroutines run first in the next turn. Between two turns the loop reads sockets and handles
-other requests.
+step is the code that runs between two ``await``s. In each turn of the loop, each coroutine that is ready runs one step, in order,
+until the turn's time is used up; the remaining coroutines run first in the next turn. Between two turns the loop reads sockets and
+handles other requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 TURN_MS = 5.0
 """Time in ms during which one turn may begin steps. A step that has begun is finished, so a turn may last one step longer."""
 ASIDE_AT_ONCE = 4
-"""Maximum number of steps that run in worker threads at once. Each may compete with the event loop for the GIL."""
+"""Maximum number of steps that run in worker threads at the same time. Each may compete with the event loop for the GIL."""
 
 
 class Work(Generic[T]):
@@ -48,14 +48,14 @@ class Work(Generic[T]):
         self._stepping.wait(self, step)  # type: ignore[arg-type]
 
     def forget_callbacks(self) -> None:
-        """Break the cycle of callbacks that refer to the work, so that a closed connection is freed at once."""
+        """Remove the callbacks, which refer to the work in a cycle, so that a closed connection is freed immediately."""
         self.done = self.failed = _forgotten
         self.on_parked = None
 
     def cancel(self) -> None:
-        """Close the coroutine, so that its ``finally`` blocks run. In a `Pause` with ``outlives_client`` it continues instead.
+        """Close the coroutine, so that its ``finally`` blocks run. If it is in a `Pause` with ``outlives_client``, let it continue.
 
-        Neither callback is called.
+        Its callbacks are not called.
         """
         self._stepping.cancel(self)  # type: ignore[arg-type]
 
@@ -86,7 +86,7 @@ class Stepping:
         """The duration of the longest step on the event loop so far, in ms."""
 
     def __len__(self) -> int:
-        """The number of unfinished coroutines, without parked ones, which may wait for a client or a time."""
+        """The number of unfinished coroutines. Parked coroutines, which may wait for a client or a time, do not count."""
         return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
     def run(

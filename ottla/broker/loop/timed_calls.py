@@ -1,4 +1,4 @@
-"""Timers on a clock that is moved by hand: the manual clock of tests, and the simulation's."""
+"""Timers on a clock that is moved by hand: the manual clock of tests, and the clock of the simulation."""
 
 from __future__ import annotations
 

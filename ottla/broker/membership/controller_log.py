@@ -14,8 +14,7 @@ T = TypeVar("T")
 
 
 class ControllerLog:
-    """Implements `broker.metadata.metadata_log.MetadataLog`. Refuses every decision with NOT_CONTROLLER; `forwarding` sends
-    clients' requests to the controller."""
+    """Implements `broker.metadata.metadata_log.MetadataLog`. Refuses every decision with NOT_CONTROLLER (see `forwarding`)."""
 
     def __init__(self, replica: MetadataReplica) -> None:
         self._replica = replica

@@ -192,8 +192,7 @@ class JoinedMetadata:
     # start and stop
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
-        """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used: the
-        controller has the levels.
+        """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used.
 
         Raises `ConfigError` if the controller does not admit the broker within ``initial.broker.registration.timeout.ms``.
         """
@@ -219,7 +218,7 @@ class JoinedMetadata:
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Do nothing: the controller allocates producer ids, and knows which it has allocated."""
+        """Do nothing: the controller allocates producer ids, and knows the allocated ids."""
 
     @property
     def broker_epoch(self) -> int:
@@ -236,7 +235,7 @@ class JoinedMetadata:
             log.warning("broker_not_unfenced", hint="the controller does not let it lead partitions yet")
 
     async def leave(self) -> None:
-        """Have the controller move this broker's leaderships to other brokers, within `CONTROLLED_SHUTDOWN_MS`."""
+        """Let the controller move this broker's leaderships to other brokers, for up to `CONTROLLED_SHUTDOWN_MS`."""
         if self._has_lost_controller:
             # The controller does not know this broker's registration.
             return
@@ -245,7 +244,7 @@ class JoinedMetadata:
             log.warning("controlled_shutdown_timed_out", after_ms=CONTROLLED_SHUTDOWN_MS)
 
     def close(self) -> None:
-        """Stop sending. Without `leave` before, the controller fences this broker when its session ends."""
+        """Stop sending. If `leave` was not called before, the controller fences this broker when its session ends."""
         self.membership.stop()
         self.replicas.close()
         self._assignments.close()
@@ -254,7 +253,7 @@ class JoinedMetadata:
         self.controller.close()
 
     async def _until(self, state: BrokerState, limit_ms: float) -> bool:
-        """Wait for at most ``limit_ms`` until the broker has reached a state. Returns whether it has."""
+        """Wait for at most ``limit_ms`` until the broker has reached a state. Returns whether the state was reached."""
         if self.lifecycle.state < state:
             reached = self._env.waiter()
             self._awaited = (state, reached)
@@ -268,15 +267,13 @@ class JoinedMetadata:
 
     @property
     def has_lost(self) -> bool:
-        """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
         return self.local_partitions.has_lost
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition. The call drops them."""
         return self.local_partitions.take_read()
 
     def topics_born(self) -> dict[str, int]:
-        """Return nothing: creation times are not known here, so no topic counts as newer than a transaction."""
+        """Return nothing: creation times are unknown here, so no topic counts as newer than a transaction."""
         return {}
 
 

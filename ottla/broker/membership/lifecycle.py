@@ -84,7 +84,7 @@ class BrokerLifecycle:
         return self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN)
 
     def is_left_alone(self, now_ms: float) -> bool:
-        """Whether the controller has been silent for so long that a broker which wants to stop need not wait for it."""
+        """Whether the controller has been silent for so long that a broker may stop without waiting for it."""
         return now_ms - self._heard_ms >= RESTART_PATIENCE_MS
 
     def _become(self, state: BrokerState) -> None:

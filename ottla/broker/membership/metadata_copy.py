@@ -45,13 +45,13 @@ class CopyEnv(Clock, Randomness, Protocol):
 
 
 class MetadataCopy:
-    """The copy, opened by a start before any fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
+    """The copy, opened by a start before the first fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
 
     def __init__(self, env: CopyEnv, directory: LogDirectory) -> None:
         self._env = env
         self._directory = directory
         self._is_behind = False
-        """Whether the copy lacks fetched batches because the disk refused one. Nothing is appended then."""
+        """Whether the disk has refused a fetched batch, so that the copy lacks batches. Then no batch is appended."""
         self.end_offset = self.last_epoch = 0
         self._snapshot: tuple[str, int, int] | None = None
         self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)
@@ -124,7 +124,7 @@ class MetadataCopy:
             self._log.move_high_watermark(end_offset)
 
     def truncate(self, end_offset: int) -> None:
-        """Remove the batches from ``end_offset`` on, which were never committed."""
+        """Remove the batches at and above ``end_offset``. They were never committed."""
         if end_offset >= self._log.log_end_offset:
             return
         try:

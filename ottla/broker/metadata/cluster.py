@@ -38,8 +38,10 @@ PARTITIONS_AT_ONCE = 100
 """Commands for more partitions than this are computed in a worker thread."""
 
 ACL_WORK = 4
-"""The cost of creating, deleting or comparing an ACL: a quarter of its 30 us, in units of `protocol.steps.Pace`, so that a step
-takes 8 ms. Shorter steps would write many more batches."""
+"""The cost of creating, deleting or comparing an ACL, in units of `protocol.steps.Pace`.
+
+A step takes 8 ms, because this is a quarter of the actual cost, 30 us: shorter steps would write many more batches.
+"""
 
 T = TypeVar("T")
 
@@ -48,7 +50,7 @@ class TopicCreation(Protocol):
     """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, on which clients retry until the topic exists."""
+        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, which clients retry until the topic exists."""
         ...
 
 
@@ -111,7 +113,8 @@ class ClusterCommands:
     def _drop_metadata_topic(self) -> None:
         """Delete a topic with the metadata log's name, but keep the log.
 
-        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips them.
+        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips these
+        batches.
         """
         if METADATA_TOPIC in self.state.topics:
             self._execute(self.state.delete_topic(METADATA_TOPIC))
@@ -141,7 +144,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
-        """The internal topic of a coordinator. It is created when a client first needs it. Raises `KafkaError`."""
+        """Return the internal topic of a coordinator. Creates the topic when a client first needs it. Raises `KafkaError`."""
         topic = self.state.topics.get(name)
         if topic is not None:
             return topic
@@ -153,7 +156,7 @@ class ClusterCommands:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code but not on others.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry this code but not other codes.
         """
         try:
             self.ensure_internal(name)
@@ -172,7 +175,7 @@ class ClusterCommands:
         self._execute(self.state.delete_topic(name))
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs of a resource, or remove those with value None."""
+        """Set configs of a resource; the value None removes a config."""
         self._execute(self.state.set_configs(resource_type, name, changes))
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
@@ -194,7 +197,7 @@ class ClusterCommands:
     async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
         """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed.
 
-        Kafka appends all of them in one batch. Here each step appends some, and an ACL whose step is refused gets the error.
+        Kafka appends all ACLs in one batch; here each step appends some. If a later step is refused, its ACLs get the error.
         """
         state, results, at_once = self.state, list[KafkaError | None](), acls_at_once()
         if len(acls) > at_once:
@@ -215,9 +218,9 @@ class ClusterCommands:
         return results
 
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
-        """Delete the ACLs that match filters; returns them, or an error, for each filter.
+        """Delete the ACLs that match filters. Returns the deleted ACLs, or an error, for each filter.
 
-        Kafka deletes all of them in one batch. Here each step deletes some. If a step is refused, the ACLs of earlier steps are
+        Kafka deletes all ACLs in one batch; here each step deletes some. If a step is refused, the ACLs of earlier steps stay
         deleted.
         """
         acls, at_once = self.state.acls, acls_at_once()
@@ -249,13 +252,13 @@ class ClusterCommands:
 
     @property
     def next_producer_id(self) -> int:
-        """The first producer id that is in no allocated block."""
+        """The lowest producer id above all allocated blocks."""
         return max(self.state.next_producer_id, self._least_producer_id)
 
     def skip_producer_ids(self, highest: int) -> bool:
         """Never allocate ids up to ``highest``, which are in use; returns whether the metadata log lacks their blocks.
 
-        Nothing is written, so that a start needs no disk space. Until a block is logged, each start finds the same ids again.
+        This method writes nothing: a start needs no disk space. Until a block is logged, each start finds the same ids again.
         """
         if self.next_producer_id > highest:
             return False

@@ -56,7 +56,7 @@ class MetadataLog(Protocol):
         ...
 
     async def execute_large(self, command: Callable[[], Result[T]]) -> T:
-        """`execute` in steps, for a command with thousands of records (`Runtime.execute_large`)."""
+        """Like `execute`, but in steps, for a command with thousands of records (`Runtime.execute_large`)."""
         ...
 
 
@@ -89,7 +89,7 @@ class LocalMetadataLog:
         self._state.replay(record, offset)
 
     def load(self) -> bool:
-        """Replay the log; returns whether it is new. With ``power`` responses wait until the replayed records are synced."""
+        """Replay the log; returns whether the log is new. With ``power`` responses wait until the replayed records are synced."""
         try:
             is_new = self._runtime.load() == 0
         except KafkaError as error:
@@ -100,7 +100,7 @@ class LocalMetadataLog:
     def begin_epoch(self) -> None:
         """Begin a leader epoch that is newer than all epochs in the log.
 
-        If a crash removed records that other brokers have fetched, the new epoch shows them the offset at which their logs diverge.
+        If a crash removed records that other brokers have fetched, the new epoch shows these brokers where the logs diverge.
         """
         epoch = max(self.log.epochs.latest, 0) + 1
         self.partition.lead(sole_leader(self._state.node_id, epoch, self.log.log_end_offset))

@@ -37,8 +37,7 @@ class MetadataSource(Protocol):
         ...
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Never allocate a producer id below ``least``. If the metadata log may have lost allocated ids, skip those up to
-        ``known()`` as well."""
+        """Never allocate a producer id below ``least``, nor, if the metadata log may have lost allocated ids, up to ``known()``."""
         ...
 
     @property
@@ -68,9 +67,9 @@ class MetadataSource(Protocol):
         ...
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition. The call drops them."""
+        """Return the transactions that recovery has read in each partition, and forget them here."""
         ...
 
     def topics_born(self) -> dict[str, int]:
-        """The creation time in ms of the newest topic of each name, as far as it is known."""
+        """The creation time in ms of the newest topic of each name, if known."""
         ...

@@ -59,8 +59,7 @@ class OwnMetadata:
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Skip every producer id in use, because a power cut may remove the end of the metadata log exactly between two batches,
-        which recovery cannot detect."""
+        """Skip every producer id in use. A power cut may remove whole batches from the log's end, which recovery cannot detect."""
         try:
             self.cluster.skip_producer_ids(least - 1)
             if self.log.has_lost or not self._was_clean:

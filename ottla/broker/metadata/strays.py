@@ -9,7 +9,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Strays:
-    """Measures the stray directories of a log directory in steps: first all that exist at the start, later each new one."""
+    """Measures the stray directories of a log directory in steps: first all existing directories, later each new directory."""
 
     __slots__ = ("_directory", "_state", "_stepping")
 
@@ -28,8 +28,7 @@ class Strays:
         self._stepping.run(self._directory.strays.measure())
 
     def summary(self) -> StraySummary:
-        """The first `STRAYS_NAMED` stray directories, each with the way to restore it next to the current topics, and the total
-        count."""
+        """The number of stray directories, and the first `STRAYS_NAMED`, each with the way to restore its data."""
         strays = self._directory.strays
         named = strays.first(STRAYS_NAMED)
         return summary(named, len(strays), strays.size_bytes, self._state, self._directory.absolute_path)

@@ -17,4 +17,4 @@ class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
     unclean_elections: int = 0
     eligible_elections: int = 0
     damaged_partitions: int = 0
-    """In a cluster of one broker: number of partitions whose leader cannot serve them, because their log is offline."""
+    """In a cluster of one broker: number of partitions whose leader cannot serve clients, because the log is offline."""

@@ -1,7 +1,7 @@
 """All metrics, under the names that dashboards for Kafka use.
 
-Most names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and ``kafka_topic_*``
-are the names of kafka_exporter. ``ottla_*`` are metrics that Kafka does not have.
+Most names are those that the JMX exporter gives to Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and
+``kafka_topic_*`` are the names of kafka_exporter. Kafka has no metrics that correspond to ``ottla_*``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
@@ -37,7 +38,7 @@ from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000
-"""A transaction is late when it has been open for the longest allowed timeout and this many ms more (KIP-664)."""
+"""A transaction is late if it has been open for longer than the longest allowed timeout plus this many ms (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 Labels = dict[str, str]
@@ -63,6 +64,7 @@ class Ports(Protocol):
     directory: LogDirectory
     disk: DiskHealth
     strays: Strays
+    quotas: ClientQuotaEnforcement
     torn: list[TornTransaction]
     """The transactions that lost records or markers in the last crash."""
     startup_ms: float
@@ -81,6 +83,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_groups(ports),
         *_own(ports),
         *_budgets(ports),
+        *_quotas(ports),
         *_authorizer(ports),
     ]
 
@@ -245,7 +248,7 @@ def _own(ports: Ports) -> Iterator[Metric]:
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:
-    """Limits of the memory and time that all clients use together."""
+    """Limits of the memory and time that all clients share."""
     requests, responses = ports.connections.request_budget, ports.connections.response_budget
     which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
         ({"queue": "requests"}, requests),
@@ -268,6 +271,15 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
         "The longest that one step has held the event loop, in s",
         ports.stepping.longest_step_ms / 1000,
     )
+
+
+def _quotas(ports: Ports) -> Iterable[Metric]:
+    if not ports.quotas.entities:
+        return ()
+    # Imported here, because most brokers have no quotas.
+    from ottla.broker.metrics.quota_metrics import quota_metrics
+
+    return quota_metrics(ports.quotas.managers, ports.clock.steady_ms())
 
 
 def _authorizer(ports: Ports) -> Iterator[Metric]:

@@ -30,8 +30,7 @@ class _Collector:
 
 
 def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
-    """An app that serves the metrics that ``collect`` returns, in Prometheus' text format. ``collect`` runs on the request's
-    thread."""
+    """An app that serves, in Prometheus' text format, the metrics from ``collect``, which runs on the request's thread."""
     registry = CollectorRegistry()
     registry.register(cast(Any, _Collector(collect)))
     ProcessCollector(registry=registry)

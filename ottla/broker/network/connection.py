@@ -25,12 +25,13 @@ from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
 from ottla.broker.network.pause_reasons import Hold
+from ottla.broker.network.throttle import Throttle
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Pause, Step, Steps
 
 WRITE_HIGH_BYTES = 4 << 20
-"""Maximum size in bytes of responses that a client has not read. Beyond it, no further request of the client is handled."""
+"""Maximum size in bytes of responses that a client has not read. If it is exceeded, no further request of the client is handled."""
 JOIN_BELOW_BYTES = 1 << 16
 """Responses with a smaller total size, in bytes, are joined and written as one buffer."""
 SLICE_MS = 2.0
@@ -73,10 +74,10 @@ class Connection(asyncio.BufferedProtocol):
         self._memory = ConnectionMemory(self._frames, self._answers, self._request_budget, self._response_budget)
         self._transport: asyncio.Transport | None = None
         self._is_open = False
-        self._is_reading = True
-        self._is_handling = False
+        self._is_reading, self._is_handling = True, False
         self._holds = 0
         self._written_bytes = 0
+        self._throttle = Throttle(ports.clock, ports.timers, self._hold, self._release)
         self.when_lost: Callable[[], None] | None = None
         self.connection_id = 0
         self.peer = ""
@@ -90,18 +91,16 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = True
         peer = transport.get_extra_info("peername")
         self.peer = client_address(peer[0]) if peer else ""
-        if not self._ports.connections.opened(self):
-            self.close("there are too many connections")
-        self._dispatcher: dispatch.Dispatching
-        if self._secured is None:
-            self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)
-        else:
-            self._dispatcher = self._secured.dispatcher(self, self._frames.limit)
+        self._ports.connections.opened(self, self._ports.quotas, self._throttle.begin)
+        self.as_client = dispatch.Client(self.peer, self.connection_id, self._throttle.begin)
+        plain = Dispatcher(self._ports, self._listener, self.as_client)
+        self._dispatcher = plain if self._secured is None else self._secured.dispatcher(self, self._frames.limit)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._is_open = False
         self._response_budget.remove(self)
+        self._throttle.end()
         if not self._holds & Hold.STEPS:
             self._memory.release(self)
         self._answers.abandon()
@@ -115,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         room = self._frames.room()
         if self._request_budget.is_used_up and not self._frames.own_bytes:
-            # Memory is short. The bytes may be the beginning of a larger frame, so read only as many as may always be kept.
+            # Memory is short. The bytes may begin a larger frame, so read only as many bytes as may always be kept.
             return room[:SMALL_BYTES]
         return room
 
@@ -153,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once and drop responses that were not sent."""
+        """Close the connection immediately, and drop responses that were not sent."""
         if self._transport is not None:
             self._ports.connections.errors.failed("connection_aborted", reason, key=self.peer, peer=self.peer)
             self._is_open = False
@@ -177,13 +176,13 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
-        """Remove a hold. If no hold is left, handle and read requests again."""
+        """Remove a hold. After the last hold, handle and read requests again."""
         if self._holds & reason:
             self._holds &= ~reason
             self._go_on()
 
     def go_on(self) -> None:
-        """Retry, because a budget may have room again."""
+        """Retry after a wait for memory, because a budget may have room again."""
         self._release(Hold.REQUESTS | Hold.RESPONSES)
 
     def _go_on(self) -> None:
@@ -219,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_way(self, began_ms: float) -> None:
         """Hold the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        Before the connection's next turn the transport reports whether the client reads its responses.
+        The transport reports before the connection's next turn whether the client reads its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -266,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
         is_watched = self._interception is not None and route.api.key in self._interception.watched_keys
-        handled = self._handled(route, request, len(frame)) if is_watched else dispatcher.respond(route, request)
+        handled = self._handled(route, request, len(frame)) if is_watched else dispatcher.respond(route, request, len(frame))
         self._begin(route, correlation_id, handled, cost_bytes)
 
     def _handled(self, route: Route, request: Any, size_bytes: int) -> Steps[Any]:
@@ -274,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
         handled: Steps[Any] | None = None
         if self._interception is not None:
             handled = intercepted(self._interception, self._ports, self, self._dispatcher, route, request, size_bytes)
-        return self._dispatcher.respond(route, request) if handled is None else handled
+        return self._dispatcher.respond(route, request, size_bytes) if handled is None else handled
 
     async def _decode_and_handle(self, route: Route, frame: memoryview) -> Any:
         request, self._memory.decoded_bytes = await self._dispatcher.decode_in_steps(route, frame)
@@ -302,8 +301,8 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_rest(
         self, route: Route, correlation_id: int, handled: Steps[Any], step: Step, cost_bytes: int, lossy_rounds: int
     ) -> None:
-        """Handle the rest of a request that waits. Until it is parked, its bytes stay in the buffer, and no further request is
-        handled.
+        """Handle the rest of a request that waits. Its bytes stay in the buffer, and no further request is handled, until it is
+        parked.
 
         ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that `_decode_and_handle`
         decodes is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
@@ -376,7 +375,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Fill a response's place when all writes that it depends on are synced. If they may be lost, close the connection.
+        """Fill a response's place when all writes that it depends on are synced. If the writes may be lost, close the connection.
 
         ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """

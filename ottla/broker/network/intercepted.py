@@ -83,7 +83,7 @@ class _InterceptedRequest:
         self._route = route
 
     async def handle(self, request: Any, size_bytes: int) -> Any:
-        """Handle the request; returns the response that is sent, or None for none."""
+        """Handle the request; returns the response to send, or None to send no response."""
         verdict, client = self._verdict, self._client
         await self._wait_before(size_bytes)
         if verdict.is_unread and client.is_lost:
@@ -93,7 +93,7 @@ class _InterceptedRequest:
         if not verdict.takes_effect:
             response = verdict.response
         else:
-            handled = self._dispatcher.respond(self._route, request if verdict.request is None else verdict.request)
+            handled = self._dispatcher.respond(self._route, request if verdict.request is None else verdict.request, size_bytes)
             if verdict.ending is Ending.SILENCE:
                 await self._until_parked(handled)
                 return None

@@ -20,7 +20,7 @@ from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 TIMEOUT_S = 10.0
 MAX_BYTES = 1 << 20
 MISSED_INTERVAL_MS = 60_000
-"""Minimum time between two loads because of unknown keys, in ms, because any client may send such a token (RefreshingHttpsJwks)."""
+"""Minimum time between two loads because of unknown keys, in ms: any client may send a token with one (RefreshingHttpsJwks)."""
 SCHEMES = ("file:", "https:", "http:")
 
 log = structlog.get_logger("connection")
@@ -47,7 +47,7 @@ class KeySource:
             self._load()
 
     def current(self) -> KeySet | None:
-        """The loaded keys; None before they have arrived."""
+        """The loaded keys; None until the first keys have arrived."""
         if self._env.steady_ms() - self._began_ms >= self._refresh_ms:
             self._load()
         return self._keys

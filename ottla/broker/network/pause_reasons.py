@@ -6,8 +6,8 @@ from __future__ import annotations
 class Hold:
     """The reasons, one bit each. While any bit is set, the connection handles no further request, and its socket is not read.
 
-    Each reason names the method that clears its bit. The values are plain numbers, because they are tested for every request, and a
-    test of an `enum.IntFlag` takes a microsecond.
+    Each reason names the method that clears its bit. The values are plain numbers for speed: they are tested for every request, and
+    a test of an `enum.IntFlag` takes a microsecond.
     """
 
     PEER = 1
@@ -24,3 +24,5 @@ class Hold:
     """The connection has used up its time slice. Cleared by `Connection._next_turn`."""
     MUTED = 64
     """A `broker.hooks.interception.Verdict` mutes the connection after a response. Cleared by the timer of `Connection.mute`."""
+    THROTTLED = 128
+    """The client has exceeded a quota. Cleared by the timer of `Throttle`."""

@@ -29,9 +29,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.topic_partition import TopicPartition
 
 TRANSACTIONS_REPORTED = 100
-"""Maximum number of refused transactions of one AddPartitionsToTxn request that are reported. Only brokers send more than one."""
+"""Maximum number of refused transactions of one AddPartitionsToTxn request that are reported. Clients send only one transaction."""
 ERRORS_READ = 1_000
-"""Maximum number of errors of one response that are read. A larger response has the same error in most of its elements."""
+"""Maximum number of errors of one response that are read. Larger responses have the same error in most of their elements."""
 _REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
 """Constants for speed: Python calls a function each time an enumeration member is looked up by its name."""
 BROKERS_FROM = 4
@@ -44,7 +44,7 @@ class Ports(Protocol):
 
 
 class _Noted(msgspec.Struct, frozen=True):
-    """The client and the listener, which are the same for all requests of one API and version on a connection."""
+    """The client and the listener. They are the same for all requests of one API and version on a connection."""
 
     listener: TransactionListener
     asker: Asker
@@ -139,10 +139,9 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Report refused partitions. Added partitions are in the coordinator's log, and are reported only if the client is not known to
-    own the id.
+    """Report refused partitions, and added partitions if the client is not the known owner of the id.
 
-    A request without partitions is not reported: its response has no field for an error.
+    The coordinator's log has all added partitions. A request without partitions is not reported, because its response has no error.
     """
     results = response.results_by_topic_v3_and_below
     transactional_id = request.v3_and_below_transactional_id

@@ -20,11 +20,12 @@ from ottla.security.tls.cipher_suites import TLS_1_3, openssl_name
 from ottla.security.tls.key_stores import KeyMaterial
 
 HANDSHAKE_TIMEOUT_S = 10.0
-"""Time limit of a handshake, in s. Kafka has connections.max.idle.ms, 10 minutes, which lets a client hold memory too long."""
+"""Time limit of a handshake, in s. Kafka's limit is connections.max.idle.ms, 10 minutes, in which a client holds memory too long.
+"""
 SHUTDOWN_TIMEOUT_S = 5.0
 """Time in s that a closed connection waits for the client's close_notify."""
 MAX_HANDSHAKES = 500
-"""Maximum number of unfinished handshakes of a broker. One needs about 100 KB of memory."""
+"""Maximum number of unfinished handshakes of a broker. A handshake needs about 100 KB of memory."""
 EARLY_BYTES = 1 << 12
 """Size in bytes of the buffer for data that arrives together with the end of a handshake."""
 
@@ -87,7 +88,7 @@ def _set_cipher_suites(context: ssl.SSLContext, suites: tuple[str, ...], version
 
 
 def certificate_of(transport: asyncio.Transport) -> bytes | None:
-    """The verified certificate of a client, in DER; None if the client has sent none."""
+    """The verified certificate of a client, in DER; None if the client has sent no certificate."""
     channel = transport.get_extra_info("ssl_object")
     certificate: bytes | None = channel.getpeercert(binary_form=True)
     return certificate
@@ -154,7 +155,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._drive(starting)
 
     def _drive(self, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
-        """Run the upgrade up to its next wait. A task would begin only after the first bytes may have arrived, and lose them."""
+        """Run the upgrade up to its first wait. A task would begin too late, and lose bytes that arrive earlier."""
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:

@@ -17,8 +17,7 @@ from ottla.protocol.steps import Pause
 from ottla.storage.log import Log
 
 MAX_ANSWERS_A_LOG = 100_000
-"""Number of responses and effects that may wait for the high watermark of one log before further responses are refused. Effects,
-which follow from a coordinator's decisions, are never refused."""
+"""When this many responses and effects wait for the high watermark of a log, further responses are refused. Effects never are."""
 
 
 class Replicated(Protocol):
@@ -31,7 +30,7 @@ class Replicated(Protocol):
 
 
 class LogPosition(NamedTuple):
-    """The offset up to which a response depends on a coordinator's log, and the leader epoch of that part of the log."""
+    """The end of the part of a coordinator's log that a response depends on, and the leader epoch of that part."""
 
     leader_epoch: int
     end_offset: int
@@ -43,7 +42,7 @@ class LogPosition(NamedTuple):
 
 
 class Barrier:
-    """The barrier of a broker: delays responses and effects until the writes that they depend on are committed and durable.
+    """Delays a broker's responses and effects until the writes that they depend on are committed and durable.
 
     ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated``: partitions may have other replicas, so that
     responses of coordinators wait for high watermarks.
@@ -53,7 +52,7 @@ class Barrier:
 
     def __init__(self, group_commit: GroupCommit | None, *, is_replicated: bool = False) -> None:
         self.group_commit = group_commit
-        # The waiters of each log, with the high watermark that each waits for. They are dropped with the log.
+        # The waiters of each log, with the high watermark that each waits for. They are dropped together with the log.
         self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
         self.never_waits = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
@@ -67,7 +66,7 @@ class Barrier:
         its writes may be lost, even if this broker leads again.
         """
         self.dependencies: dict[Replicated, LogPosition] = {}
-        """The partitions of coordinators that the response of the current request depends on."""
+        """The coordinators' partitions that the response of the current request depends on."""
 
     def depend_on(self, partition: Replicated) -> None:
         """Record that the response of the current request depends on a coordinator's log. Called only if `is_replicated`."""
@@ -96,7 +95,7 @@ class Barrier:
         return self.group_commit is None or self.group_commit.is_synced(log)
 
     def recovered(self, log: Log) -> None:
-        """Record that a start has opened a log. A killed process may have left records in it that are not synced yet."""
+        """Record that a start has opened a log. A killed process may have left unsynced records in the log."""
         if self.group_commit is not None and log.segments and log.recovery_point < log.log_end_offset:
             for segment in log.segments[log.segment_at(log.recovery_point) :]:
                 self.group_commit.wrote(log, segment)
@@ -132,7 +131,7 @@ class Barrier:
     def _when_certain(self, then: OnDurable) -> None:
         """Call ``then`` after all data written so far is durable; with False if the disk has failed.
 
-        A round of syncs that met a damaged file has synced all other files, but reports False. So the effect waits for another
+        A round of syncs that met a damaged file reports False, although all other files are synced. So the effect waits for another
         round. If the damaged file belongs to the waiting coordinator, its partition is offline by then.
         """
         commit = self.group_commit
@@ -182,14 +181,13 @@ class Barrier:
         self._behind(log, offset, committed)
 
     async def once_committed(self, log: Log, offset: int) -> bool:
-        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False as for `answer_after`."""
+        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False: see `answer_after`."""
         committed: Pause[bool] = Pause(is_parked=True)
         self.answer_after(log, offset, committed.end)
         return await committed
 
     def _behind(self, log: Log, offset: int, then: OnDurable) -> None:
-        """Call ``then`` after the records of ``log`` below ``offset`` are committed, or with False when another broker becomes
-        leader."""
+        """Call ``then`` when the records of ``log`` below ``offset`` are committed; with False if another broker becomes leader."""
         assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
         if offset > log.high_watermark:
             self._uncommitted.setdefault(log, []).append((offset, then))
@@ -210,7 +208,7 @@ class Barrier:
                 then(True)
 
     def forget(self, log: Log) -> None:
-        """Drop the waiters of a partition that another broker leads: effects never happen, and responses are refused."""
+        """Drop the waiters of a partition that another broker leads: their effects never happen, their responses are refused."""
         self.leaderships_lost += 1
         for _, then in self._uncommitted.pop(log, ()):
             then(False)

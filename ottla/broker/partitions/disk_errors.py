@@ -68,7 +68,7 @@ def note_damage(partition_log: Log) -> None:
 
 
 def problems_of(logs: Iterable[Log]) -> list[str]:
-    """A line for each of the first `PROBLEMS_NAMED` logs that are offline, or in which a reader has found a damaged batch."""
+    """A line for each log that is offline or has a known damaged batch, up to `PROBLEMS_NAMED` lines."""
     problems: list[str] = []
     for one in logs:
         if one.offline_reason is not None:

@@ -26,14 +26,14 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 from ottla.storage.walk import SoundBatches, pieces
 
-# The fields are base offset, CRC, attributes, last offset delta and record count of the header. The six bytes after them begin the
-# record: its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
+# The fields are base offset, CRC, attributes, last offset delta and record count. The six bytes after the header begin the record:
+# its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
 _HEAD = Struct(">q9xIhi30xi6B")
 _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 _KEY_START = 66
 PIECE_BYTES = 256 << 10
-"""Number of bytes of a file that are read at once. Searching them takes about 3 ms if each batch has only one record."""
+"""Number of bytes of a file that are read at a time. The search takes about 3 ms if each batch has only one record."""
 _NULL = 1
 """The length -1 as a zigzag varint, which is the length of a tombstone's value."""
 
@@ -47,7 +47,7 @@ def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHead
 
 
 def latest_by_piece(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer] | None]:
-    """Like `latest_batches`, but also yields None after each piece of a file, so that the reader can pause between batches."""
+    """Like `latest_batches`, but also yields None after each piece of a file, so that the reader can pause."""
     held: dict[bytes, bytes] = {}
     for released in _released(log, kinds, held):
         if released is None:
@@ -104,7 +104,7 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """The fields of `_HEAD` for a batch that is too short for them. The zeros prevent that the batch is held back."""
+    """The fields of `_HEAD` for a batch that is too short for them. The zeros ensure that the batch is not held back."""
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -23,9 +23,9 @@ class KnownBrokers(Protocol):
 
 
 class BrokerPeers:
-    """One connection for each broker and purpose, created when it is first used.
+    """One connection for each broker and purpose, created at its first use.
 
-    A broker responds to the requests of a connection in order, so requests that may wait there have their own purpose.
+    A broker responds to the requests of a connection in order, so requests that may wait at the broker have their own connection.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class BrokerPeers:
         self._buffers = buffers
         self._bug = bug
         self._timings = timings
-        # Each connection with the incarnation id of the broker for which it was created.
+        # Each connection with the incarnation id that its broker had when the connection was created.
         self._peers: dict[tuple[int, str], tuple[Peer, bytes]] = {}
         self._is_closed = False
 

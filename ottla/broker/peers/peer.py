@@ -1,7 +1,7 @@
 """The connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
 
 The first request opens the connection. ApiVersions is sent first on each new connection, because the peer may run another release
-by now. If the connection cannot be opened or is lost, its requests fail: only their sender knows whether they may be sent again
+by then. If the connection cannot be opened or is lost, its requests fail: only their sender knows whether they may be sent again
 (Kafka's NetworkClient and InterBrokerSendThread).
 """
 
@@ -236,12 +236,12 @@ class Peer:
         self._lose(reason)
 
     def _lose(self, reason: str) -> None:
-        """Handle a lost connection: requests in flight fail. If the connection was never ready, waiting requests fail too."""
+        """Handle a lost connection: requests in flight fail. Waiting requests also fail if the connection was never ready."""
         was_ready = self.state is PeerState.READY
         failed = self._requests.take_in_flight() if was_ready else self._requests.take_all()
         self._disconnect()
         if was_ready and not failed and not len(self._requests):
-            # Peers close connections that were idle for long. The next request opens another one.
+            # Peers close connections that were idle for long. The next request opens another connection.
             self._become(PeerState.IDLE)
             return
         self._back_off(reason)
@@ -297,7 +297,7 @@ class Peer:
         for request in self._requests.take_overdue(now_ms):
             self._fail_soon(request, Failure.TIMED_OUT, reason)
         if self._requests.is_answer_overdue(now_ms):
-            # Responses arrive in order, so none can follow a missing one. As in Kafka, the connection is closed.
+            # Responses arrive in order, so no response follows a missing one. As in Kafka, the connection is closed.
             in_flight = self._requests.take_in_flight()
             self._disconnect()
             self._back_off(reason)

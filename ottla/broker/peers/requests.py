@@ -26,7 +26,7 @@ class Failure(Enum):
 
 
 class PeerFailure(Exception):
-    """Passed to a callback instead of a response. It is an exception only so that a caller may raise it."""
+    """Passed to a callback instead of a response. It is an exception so that a caller may raise it."""
 
     def __init__(self, kind: Failure, reason: str) -> None:
         super().__init__(reason)
@@ -35,8 +35,8 @@ class PeerFailure(Exception):
 
 
 Then = Callable[[Any], None]
-"""Called once, with the response or with a `PeerFailure`. A response may have views of a receive buffer, which are valid only
-during the call."""
+"""Called once, with the response or with a `PeerFailure`. Views in a response into a receive buffer are valid only during the call.
+"""
 
 
 class Request(msgspec.Struct, eq=False, kw_only=True):
@@ -66,11 +66,11 @@ class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutOfOrder(Exception):
-    """A response that belongs to no request, or that overtook the response to an earlier request. Kafka keeps their order."""
+    """A response without a request, or one that overtook the response to an earlier request. Kafka keeps their order."""
 
 
 class Requests:
-    """Requests in the order in which they were given."""
+    """Requests in the order in which they were added."""
 
     __slots__ = ("_in_flight", "_in_flight_bytes", "_limits", "_next_correlation_id", "_waiting")
 
@@ -109,7 +109,7 @@ class Requests:
         return correlation_id
 
     def sent(self, request: Request, correlation_id: int) -> None:
-        """Record that a request was sent. ``size_bytes`` of the request must be set."""
+        """Record that a request was sent. The request's ``size_bytes`` must be set."""
         self._in_flight[correlation_id] = request
         self._in_flight_bytes += request.size_bytes
 
@@ -121,7 +121,7 @@ class Requests:
         return self._in_flight[first]
 
     def answered(self, correlation_id: int) -> None:
-        """Record that the response to the request of `awaited` was read."""
+        """Record that the response to the request from `awaited` was read."""
         self._in_flight_bytes -= self._in_flight.pop(correlation_id).size_bytes
 
     def next_deadline_ms(self) -> float | None:
@@ -147,7 +147,7 @@ class Requests:
         return in_flight
 
     def take_all(self) -> list[Request]:
-        """Remove and return all requests: first those in flight, then those that wait."""
+        """Remove and return all requests: first the requests in flight, then the waiting requests."""
         every = [*self.take_in_flight(), *self._waiting]
         self._waiting.clear()
         return every

@@ -67,7 +67,7 @@ def run(
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
-    ``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own.
+    ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
     """
     return run_process(
         lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner),

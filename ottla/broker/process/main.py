@@ -79,11 +79,11 @@ async def _serve(
     # Remove the file of a killed broker. This broker has the directory's lock, so no running broker uses the file.
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
-    # Opened before the broker starts, so that a busy port is found before anything was started or logged.
+    # Open the control API before the broker starts, so that a busy port is found before anything was started or logged.
     control_api = None if steering.open_control_api is None else steering.open_control_api(serving)
     if not await _started(serving):
         return
-    # The objects that the start created live as long as the process, so the garbage collector need not traverse them.
+    # The objects that the start has created live as long as the process, so the garbage collector need not traverse them.
     gc.freeze()
     try:
         if control_api is not None:

@@ -28,7 +28,7 @@ class Inherited(msgspec.Struct, kw_only=True):
     first_producer_id: int
     """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""
     lock: object | None
-    """The lock of the data directory, held from one broker to the next so that no other process takes the directory."""
+    """The lock of the data directory. It is held during the replacement, so that no other process takes the directory."""
     addresses: Addresses
     """The open listeners. A client that connects before the new broker serves waits in the operating system's queue."""
     metrics: ServedMetrics | None
@@ -55,7 +55,7 @@ NO_HOST = Host()
 
 
 class SharedServer:
-    """Owns the directory, the connections and the listeners. ``endpoints``: the listeners to open, None for those of clients.
+    """Owns the directory, the connections and the listeners. ``endpoints``: the listeners to open; None for the client listeners.
 
     ``sync_refused`` is called with the path of a file that could not be opened for its sync, ``on_closed`` with the id of a closed
     connection.

@@ -62,15 +62,15 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread(self) -> int:
-        """The lag or, without a committed offset, the number of offsets from the log start. 0 if unknown."""
+        """The lag, or without a committed offset the number of offsets from the log start; 0 if unknown."""
         if self.lag is not None:
             return self.lag
         return 0 if self.end is None or self.committed is not None else max(0, self.end - (self.start or 0))
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """The lag of a group: the sum of its known lags, the number of partitions that a member owns without a committed offset, and
-    the number of partitions whose end this broker does not know."""
+    """The lag of a group: the sum of its known lags, the number of owned partitions without a committed offset, and the number of
+    partitions whose end this broker does not know."""
 
     group_id: str
     lag: int
@@ -81,8 +81,8 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """A partition in which the open transaction ``holder`` holds back a group.
 
-    ``transaction`` is its coordinator's state; None if this broker coordinates no open transaction of the producer. In that case
-    the transaction is hanging, unless other brokers coordinate transactions too (``may_be_elsewhere``).
+    ``transaction`` is the transaction as its coordinator knows it; None if this broker coordinates no open transaction of the
+    producer. Then the transaction is hanging, unless another broker coordinates it (``may_be_elsewhere``).
     """
 
     held: HeldPartition
@@ -168,7 +168,7 @@ async def group(ports: Ports, group_id: str) -> GroupDetail:
 
 
 class _Commit(NamedTuple):
-    """A committed offset. ``lag`` is set for share groups; otherwise the lag is the high watermark minus ``offset``."""
+    """A committed offset. ``lag`` is set for share groups; for other groups it is the high watermark minus ``offset``."""
 
     offset: int
     metadata: str = ""

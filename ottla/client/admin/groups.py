@@ -76,8 +76,8 @@ class GroupDescription:
 
 
 def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = None) -> list[GroupListing]:
-    """List the groups of all coordinators, ordered by id. Without ``silent`` an unreachable broker is an error; otherwise the error
-    is added to ``silent`` and the broker's groups are missing."""
+    """List the groups of all coordinators, ordered by id. Groups of unreachable brokers are missing if ``silent`` is given,
+    which collects the errors."""
 
     def ask(node: BrokerNode, connection: BrokerConnection) -> list[GroupListing]:
         answer = brokers.ask(connection, ListGroupsRequest())
@@ -99,7 +99,7 @@ def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = N
 
 
 def find(brokers: BrokerConnections, group: str) -> GroupListing:
-    """Raise `KafkaAnswered` if the group does not exist."""
+    """Return the listing of a group. Raises `KafkaAnswered` for an unknown group."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         message = "ottla group list shows the groups"
@@ -108,7 +108,7 @@ def find(brokers: BrokerConnections, group: str) -> GroupListing:
 
 
 def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
-    """Raise `KafkaAnswered` if the group does not exist."""
+    """Describe a group. Raises `KafkaAnswered` for an unknown group."""
     return _describe(brokers, find(brokers, group))
 
 
@@ -176,8 +176,8 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
-    """Return the lag of a group by partition: the offsets between the committed offset and the high watermark. In partitions that a
-    member owns without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
+    """Return the lag of a group by partition: offsets from the committed offset to the high watermark. For an owned partition
+    without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
@@ -259,7 +259,6 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> Iterable[tuple[str, list
 
 
 def delete(brokers: BrokerConnections, group: str) -> None:
-    """Delete a group. Raises `KafkaAnswered`."""
     what = f"deleting group {group!r}"
 
     def attempt() -> None:

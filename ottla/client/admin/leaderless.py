@@ -19,11 +19,10 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 @dataclass(slots=True, frozen=True)
 class LeaderlessPartition:
-    """A partition without a leader. All fields except the name contain broker ids.
+    """A partition without a leader. The lists contain broker ids.
 
-    ``complete``: replicas that have every committed record, because they are in sync or eligible leaders (KIP-966).
-    ``last_leaders``: the last known leader, if no replica is complete. ``offline``: replicas whose broker is not running or whose
-    log directory has failed.
+    ``complete``: replicas with every committed record: in sync or eligible leaders (KIP-966). ``last_leaders``: the last known
+    leader, if no replica is complete. ``offline``: replicas whose broker is not running or whose log directory has failed.
     """
 
     topic: str

@@ -93,8 +93,8 @@ def list_transactions(
     longer_than_ms: int = _NONE,
     silent: list[ClientError] | None = None,
 ) -> list[TransactionListing]:
-    """List the transactions of all coordinators, ordered by id. Without ``silent`` an unreachable broker is an error; otherwise the
-    error is added to ``silent`` and the broker's transactions are missing. Raises `ClientError` for an unknown state."""
+    """List the transactions of all coordinators, ordered by id. Transactions of unreachable brokers are missing if ``silent`` is
+    given, which collects the errors. Raises `ClientError` for an unknown state."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
     )
@@ -119,7 +119,7 @@ def list_transactions(
 
 
 def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
-    """Raise `KafkaAnswered` if the coordinator does not know the id."""
+    """Describe a transactional id. Raises `KafkaAnswered` for an unknown id."""
 
     def attempt() -> TransactionDescription:
         connection = brokers.coordinator(TRANSACTION, transactional_id)
@@ -191,8 +191,8 @@ def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[
 def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, start_offset: int) -> OpenTransaction:
     """Write an abort marker for the transaction that begins at an offset, like ``kafka-transactions abort --start-offset``.
 
-    Use it for hanging transactions only, because the coordinator's state does not change. Raises `ClientError` if no open
-    transaction begins at the offset.
+    Only for hanging transactions, because the coordinator's state does not change. Raises `ClientError` if no open transaction
+    begins at the offset.
     """
     transactions = open_transactions(brokers, topic, [partition])
     transaction = next((t for t in transactions if t.start_offset == start_offset), None)
@@ -235,11 +235,9 @@ def write_abort_marker(
 def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
     """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort.
 
-    EndTxn gets the described producer id and epoch, so that a newer transaction is not aborted. Before transaction.version 2 this
-    does not help, because all transactions of a producer have the same epoch.
-
-    Raises `KafkaAnswered` if the coordinator does not know the transactional id, or if the id has begun another transaction
-    meanwhile.
+    EndTxn gets the described producer id and epoch, so that a newer transaction is not aborted. (Before transaction.version 2 all
+    transactions of a producer have the same epoch.) Raises `KafkaAnswered` for an unknown transactional id, or if another
+    transaction has begun meanwhile.
     """
     before = describe(brokers, transactional_id)
     owner = (before.producer_id, before.epoch)
@@ -250,7 +248,7 @@ def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescr
 
 
 def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tuple[int, int]:
-    """Abort the described transaction (EndTxn). Returns the producer id and epoch that the transactional id has afterwards."""
+    """Abort the described transaction (EndTxn). Returns the transactional id's new producer id and epoch."""
     what = f"aborting the transaction of {known.transactional_id!r}"
     request = EndTxnRequest(
         transactional_id=known.transactional_id, producer_id=known.producer_id, producer_epoch=known.epoch, committed=False

@@ -83,11 +83,11 @@ def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> di
 
 @dataclass(slots=True, frozen=True)
 class WaitingGroup:
-    """A group, and the partitions in which an open transaction may be the reason that the group does not advance.
+    """A group, and the partitions in which an open transaction may hold it back.
 
-    ``held`` has each input partition in which the group has reached the last stable offset, and the group's partition of
-    ``__consumer_offsets`` if an open transaction has written pending offsets there. Kafka does not show whether these offsets
-    belong to this group; if so, its consumers get UNSTABLE_OFFSET_COMMIT.
+    These are input partitions where the group has reached the last stable offset, and the group's partition of
+    ``__consumer_offsets`` if a transaction has pending offsets there. Kafka does not show whether these offsets belong to this
+    group; if so, its consumers get UNSTABLE_OFFSET_COMMIT.
     """
 
     group: GroupDescription
@@ -100,7 +100,7 @@ class WaitingGroup:
 
 
 def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
-    """Raise `KafkaAnswered` if the group does not exist."""
+    """Describe a group and the reasons for its lag. Raises `KafkaAnswered` for an unknown group."""
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
     for position in described.positions:

@@ -1,7 +1,7 @@
 """Orders events of a transactional id that have the same time.
 
-A transaction may take less than a millisecond, and with a frozen clock many transactions have the same time. The order within a log
-or list of requests is known. Between two of them the protocol gives the order: a request precedes the record that it causes.
+A transaction may take less than a millisecond, and with a frozen clock many transactions have the same time. Within a log or list
+of requests the order is known. Between two of them, a request precedes the record that it causes.
 """
 
 from __future__ import annotations

@@ -69,12 +69,12 @@ def stream(
 ) -> Iterator[ConsumedRecord]:
     """Yield records as they are fetched, in order within each partition; with ``follow`` without end.
 
-    Isolation ``committed`` yields committed records up to the last stable offset, ``aborted`` the aborted records in this range,
-    ``all`` every record up to the high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all
-    records that exist when the call begins are read.
+    ``committed`` yields committed records up to the last stable offset, ``aborted`` the aborted records in this range, ``all``
+    every record up to the high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all current
+    records are read.
 
-    ``allowance`` limits the decompressed bytes of all batches together; with None each batch is limited on its own. A batch that
-    exceeds the limit raises `BatchTooLarge`.
+    ``allowance`` limits the decompressed bytes of all batches together; without it each batch has a limit. A batch above the limit
+    raises `BatchTooLarge`.
 
     Raises `KafkaAnswered`, and `ClientError` if the broker stops returning records before the end.
     """

@@ -1,8 +1,7 @@
 """Parses the address of a cluster and the client's credentials from options with Kafka's property names.
 
-In Spark these names have the prefix ``kafka.``, so that Spark's own Kafka source and ottla's sink take the same options. Only
-options for Java classes differ: certificate stores are PEM (KIP-651), and a token comes from a Python function. No ``repr`` shows a
-secret, and errors name an option but not its value.
+In Spark these names have the prefix ``kafka.``, like options of Spark's own Kafka source. Only options for Java classes differ:
+certificate stores are PEM (KIP-651), and a token comes from a Python function. No ``repr`` and no error shows a secret.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ NOT_TAKEN: Final = MappingProxyType(
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
-"""An unknown option that is at least this similar to a known option (`difflib` ratio) is refused as a misspelling. Less similar
-names may be options of a producer."""
+"""Similarity (`difflib`) from which an unknown option is refused as a misspelling. Less similar names may be a producer's
+options."""
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -210,7 +209,7 @@ class Connecting(msgspec.Struct, frozen=True):
 
 
 def _protocols_for(option: str, protocol: str) -> list[str]:
-    """Return the security protocols that add TLS or SASL to ``protocol`` so that ``option`` takes effect."""
+    """Return the protocols that extend ``protocol`` by TLS or SASL, so that ``option`` has an effect."""
     has_tls = protocol.endswith("SSL") or option.startswith("ssl.")
     has_sasl = protocol.startswith("SASL") or option.startswith("sasl.")
     return [p for p in PROTOCOLS if p.endswith("SSL") >= has_tls and p.startswith("SASL") >= has_sasl]

@@ -1,6 +1,6 @@
 """The HTTP client for schema registries and token endpoints, which get a secret in a header.
 
-The client follows no redirect, because this would send the secret to another host. The size and time of a response are limited, and
+The client follows no redirect, which would send the secret to another host. The size and time of a response are limited, and
 an error is one line without secrets.
 """
 
@@ -34,8 +34,8 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 def check_url(what: str, url: str, instead: str) -> None:
-    """Raise `ClientError` for a URL that is not HTTP or contains a password, because errors show URLs. The error calls the URL
-    ``what``, and tells the user to give the password as ``instead``."""
+    """Raise `ClientError` for a URL that is not HTTP or contains a password, because errors show URLs. ``what`` is the URL's name
+    in the error, ``instead`` tells how to give the password."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

@@ -2,8 +2,7 @@
 
 A generator yields the client's messages, receives the broker's messages, and ends when the exchange has succeeded.
 
-SCRAM is implemented here because libraries apply SASLprep to a password, while Kafka does not (ScramFormatter.normalize), and
-because Spark executors should need no further package.
+SCRAM is implemented here because libraries apply SASLprep to a password, while Kafka does not (ScramFormatter.normalize).
 """
 
 from __future__ import annotations
@@ -80,8 +79,8 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversat
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
-    """The OAUTHBEARER exchange (RFC 7628, extensions of KIP-342). A broker that rejects the token sends the reason, and the client
-    must respond with one byte."""
+    """The OAUTHBEARER exchange (RFC 7628, KIP-342). A broker that rejects the token sends the reason, and the client must respond
+    with one byte."""
     if not _TOKEN.fullmatch(token):
         raise SaslFailure("the token is invalid: it has characters that a bearer token cannot have")
     pairs = [("auth", f"Bearer {token}"), *extensions.items()]

@@ -21,20 +21,20 @@ from ottla.client.security.client_config import TLS_VERSIONS, Pem, Secret, Tls, 
 MAX_PEM_BYTES: Final = 16 << 20
 """Maximum size of a PEM file, in bytes. The bundle of all certificates that browsers trust has about 250 KB."""
 CONTEXTS: Final = 8
-"""Number of TLS contexts that a process caches, because all connections with the same settings can share a context."""
+"""Number of cached TLS contexts. Connections with the same settings share a context."""
 PROBE_TIMEOUT_S: Final = 2.0
 """Timeout of a probe after a failed connection, in seconds."""
 _BEGIN: Final = b"-----BEGIN "
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _VERSIONS: Final = dict(zip(TLS_VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
 _NO_CHECK_TIME: Final = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME: ignore the expiry of certificates. Python's ssl module has no name for this flag."""
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which ignores the expiry of certificates."""
 _OTHER_HOST: Final = frozenset({62, 64})
 """OpenSSL's error codes X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """The key of the cache of TLS contexts. It has the contents of the PEM files, so that a changed file leads to a new context."""
+    """The cache key of a TLS context. It has the contents of PEM files, so that a changed file leads to a new context."""
 
     trusted: Secret | None
     certificate: Secret | None
@@ -114,7 +114,7 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
 
 
 def _show(context: ssl.SSLContext, contents: _Contents) -> None:
-    """Load the client's certificate and key, which are sent to brokers that request a certificate."""
+    """Load the client's certificate and key for mutual TLS."""
     is_asked = False
 
     def password() -> str:
@@ -179,10 +179,8 @@ def _distrust(error: ssl.SSLCertVerificationError, tls: Tls, address: Address) -
 
 
 def shown_certificate(address: Address) -> dict[str, Any]:
-    """Fetch and decode the certificate that the broker presents. Returns an empty dictionary on failure.
-
-    Python decodes only verified certificates, so the certificate is fetched first and then trusted for a second connection.
-    """
+    """Fetch and decode the broker's certificate; empty on failure. Python decodes only trusted certificates, so a second connection
+    trusts the fetched certificate."""
     with contextlib.suppress(OSError, ValueError):
         pem = ssl.get_server_certificate(address, timeout=PROBE_TIMEOUT_S)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -198,7 +196,7 @@ def shown_certificate(address: Address) -> dict[str, Any]:
 
 
 def _name(name: Any) -> str:
-    """Return the common name of a subject or issuer, or all parts of the name if there is no common name."""
+    """Return the common name of a subject or issuer, or else all parts of the name."""
     pairs = [pair for part in name or () for pair in part]
     common = [value for key, value in pairs if key == "commonName"]
     return repr(common[0] if common else ", ".join(value for _, value in pairs))

@@ -99,7 +99,7 @@ def _checked(given: object, who: str) -> Token:
 
 
 def expiry_of(token: str) -> float | None:
-    """Return the expiry of a JSON Web Token in seconds since 1970; None for other tokens and for tokens without expiry."""
+    """Return the expiry of a JSON Web Token, in seconds since 1970; None without expiry and for other tokens."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

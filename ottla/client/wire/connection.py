@@ -1,7 +1,7 @@
 """A connection to one broker: versions, correlation ids, several requests in flight, and authentication.
 
-ApiVersions is the first request. If the broker does not support the client's version of ApiVersions, it responds in version 0 with
-the supported versions (KIP-511), and the client asks again. Each request is sent in the newest version that both sides support.
+ApiVersions is the first request. A broker that does not support the client's version of ApiVersions responds in version 0 with its
+versions (KIP-511), and the client asks again. Each request is sent in the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""Maximum size of a response, in bytes. Fetch asks for less, but a single batch may be larger than asked for."""
+"""Maximum size of a response, in bytes. Fetch asks for less, but a single batch may be larger."""
 MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
 """Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
 """The last versions that identify topics by name instead of id (KIP-516, KIP-848), because users of the client give names."""
+NEWEST_OF_CLIENTS: Final = {"AddPartitionsToTxn": 3}
+"""The last versions for clients. Only brokers send newer ones."""
+NEWEST_OF_VERSION_1: Final = {"EndTxn": 4, "Produce": 11, "TxnOffsetCommit": 4}
+"""The last versions of requests for transaction version 1. Kafka's clients send newer ones only if the cluster's
+``transaction.version`` is at least 2 (TransactionManager.isTransactionV2Enabled)."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
-"""Minimum versions: ListOffsets 2 has isolation levels, Metadata 4 can forbid automatic creation of topics, SaslHandshake 1 uses
-SaslAuthenticate."""
+"""Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""
 RENEW_AT: Final = 0.85
 """Fraction of a session's lifetime after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
@@ -44,9 +48,9 @@ _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 class BrokerConnection:
     """A connection to one broker. After an OSError the connection cannot be used any longer.
 
-    Raises `ClientError` if the server is not Kafka or rejects the client. If ``connecting`` has credentials, the client
-    authenticates. With ``connecting``, a failure before the first response starts a probe of the listener, whose result is the
-    error. ``oldest`` has minimum versions by the name of the API.
+    Raises `ClientError` if the server is not Kafka or rejects the client. The client authenticates with the credentials in
+    ``connecting``, if any; a failure before the first response is explained by a probe of the listener. ``oldest`` has minimum
+    versions by API name.
     """
 
     def __init__(
@@ -123,7 +127,12 @@ class BrokerConnection:
         entry = APIS[key]
         oldest, newest = self._versions.get(key, (0, -1))
         wanted = max(entry.min_version, self._oldest.get(name, 0))
-        version = min(entry.max_version, newest, NEWEST_BY_NAME.get(name, newest), newest if at_most is None else at_most)
+        limits = [limit.get(name, newest) for limit in (NEWEST_BY_NAME, NEWEST_OF_CLIENTS)]
+        if at_most is not None:
+            limits.append(at_most)
+        if self.features.get("transaction.version", 0) < 2:
+            limits.append(NEWEST_OF_VERSION_1.get(name, newest))
+        version = min(entry.max_version, newest, *limits)
         if version < max(oldest, wanted):
             where = joined_address(self.address)
             offered = f"the broker has versions {oldest} to {newest}" if newest >= 0 else "the broker does not have this API"

@@ -33,8 +33,7 @@ def assign_directories(
     for directory, topic_id, index in asked:
         try:
             if (topic_id, index) in seen:
-                # The request lists the partition twice. The second entry would be decided before the first entry's record is
-                # replayed.
+                # The partition is listed twice. The second entry would be decided before the first entry's record is replayed.
                 raise KafkaError(Code.INVALID_REQUEST)
             record = _assigned(state, broker_id, directory, topic_id, index)
         except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Elects leaders, and builds every other change of a partition with one builder (PartitionChangeBuilder of Kafka)."""
+"""Elects leaders, and builds the record of every change of a partition (PartitionChangeBuilder of Kafka)."""
 
 from __future__ import annotations
 
@@ -103,8 +103,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``, because no record is committed without
-        them."""
+        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``: no record is committed without them."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
@@ -151,8 +150,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return is_whole and self.may_lead(replica)
 
     def _last_known_leader(self) -> int | None:
-        """Return the last leader if no replica is known to have all committed records. The last leader lost the fewest
-        (KIP-966)."""
+        """Return the last leader, which lost the fewest records, if no replica is known to have all committed ones (KIP-966)."""
         known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
@@ -259,7 +257,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions are one object, which is checked once.
+            # Adjacent equal partitions share one object, which is checked once.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -271,8 +269,7 @@ def leader_and_isr_changes(
 ) -> list[LogRecord]:
     """Return the changes of partitions when a broker stops, starts, or has stopped uncleanly.
 
-    Brokers ``without`` and ``unclean`` leave the in-sync set and no longer lead. Broker ``also`` may lead although it is not active
-    yet.
+    Brokers ``without`` and ``unclean`` leave the in-sync set and no longer lead. Broker ``also`` may lead already.
     """
 
     def may_lead(broker_id: int) -> bool:
@@ -307,8 +304,7 @@ def elect_leaders(
         of_topic = answers.setdefault(name, {})
         for index in indexes:
             if index in of_topic:
-                # The request lists the partition twice. The second entry would be decided before the first entry's record is
-                # replayed.
+                # The partition is listed twice. The second entry would be decided before the first entry's record is replayed.
                 continue
             error: KafkaError | None = None
             try:
@@ -339,7 +335,7 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Return leaderships to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
+    """Move leaderships back to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 

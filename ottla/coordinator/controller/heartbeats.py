@@ -1,7 +1,7 @@
 """Broker sessions and the result of a heartbeat: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager of Kafka).
 
-The times of heartbeats and the metadata offsets of brokers are not logged. After its start, a controller knows neither, so every
-broker gets a new session (`Heartbeats.start`).
+The times of heartbeats and the metadata offsets of brokers are not logged. So after a controller's start, every unfenced broker
+gets a new session (`Heartbeats.start`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeardFromBroker(Effect, frozen=True):
-    """Restart the session of a broker whose heartbeat was answered."""
+    """Restart the session of a broker that sent a heartbeat."""
 
     broker_id: int
     broker_epoch: int
@@ -200,7 +200,7 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now
 
 
 def fence_expired_broker(state: ClusterState, heartbeats: Heartbeats, now_ms: int) -> Result[bool]:
-    """Fence one broker whose session has expired. Returns False if there is none; else the caller tries again.
+    """Fence one broker whose session has expired. Returns False if no session has expired; else the caller tries again.
 
     Only one broker at a time, because the decision for its partitions depends on which other brokers are fenced.
     """

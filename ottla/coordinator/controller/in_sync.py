@@ -76,8 +76,7 @@ def _altered(state: ClusterState, broker_id: int, asked: PartitionAsked) -> tupl
         return before, None
     record = elections.change_record(state, change)
     if change.leader not in (broker_id, NO_LEADER_CHANGE):
-        # The change ends a reassignment and elects another leader. The change is made, and the sender is notified that it no longer
-        # leads.
+        # The change ends a reassignment and elects another leader: make it, and respond that the sender no longer leads.
         return KafkaError(Code.NEW_LEADER_ELECTED), record
     return merged(before, change), record
 

@@ -20,8 +20,8 @@ RandomBelow = Callable[[int], int]
 def place(state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow) -> list[Replicas]:
     """Return replicas of new partitions. Each partition starts in the next rack, with that rack's next broker.
 
-    So leaders and replicas are spread evenly, no rack gets a second replica of a partition before each has one, and the first
-    replica is on an unfenced broker. Raises INVALID_REPLICATION_FACTOR.
+    So leaders and replicas are spread evenly, no rack gets a second replica of a partition before each rack has a replica, and the
+    first replica is on an unfenced broker. Raises INVALID_REPLICATION_FACTOR.
     """
     usable = [b for b in state.registrations.brokers.values() if not (b.is_in_controlled_shutdown or _is_cordoned(b))]
     if replication_factor <= 0:

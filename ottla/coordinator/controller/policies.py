@@ -55,8 +55,7 @@ def has_online_directory(
 
 
 def default_directory(state: ClusterState, broker_id: int) -> bytes:
-    """Return the directory for a broker's new replica: the broker's only usable directory, or unassigned until the broker
-    chooses."""
+    """Return the directory for a broker's new replica: the only usable directory, or unassigned until the broker chooses."""
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         return UNASSIGNED_DIRECTORY

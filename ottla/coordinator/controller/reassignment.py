@@ -41,7 +41,7 @@ def reassign(state: ClusterState, asked: Mapping[tuple[str, int], tuple[int, ...
 
 
 def reassigning(state: ClusterState, asked: Iterable[tuple[str, int]] | None) -> dict[tuple[str, int], PartitionRegistration]:
-    """Return the partitions with a reassignment, among those in ``asked`` or all."""
+    """Return the partitions with a reassignment, among ``asked`` or among all partitions."""
     if asked is None:
         asked = [(topic.name, index) for topic in state.topics.values() for index in range(topic.partition_count)]
     moving = {}

@@ -87,8 +87,7 @@ def register_broker(
 
 
 def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) -> list[LogRecord]:
-    """Return the changes when a broker's previous process has ended. After an unclean stop, its replicas are not eligible
-    either."""
+    """Return the changes after a broker's previous process ended. After an unclean stop its replicas are not eligible either."""
     in_sync = list(elections.in_sync_with(state, broker_id))
     if is_clean or not policies.has_eligible_leader_replicas(state):
         return elections.leader_and_isr_changes(state, in_sync, without=broker_id)
@@ -112,7 +111,7 @@ def _check_directories(state: ClusterState, asked: Registering) -> None:
 
 
 def _checked_features(state: ClusterState, asked: SupportedFeatures) -> SupportedFeatures:
-    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if it does not support a finalized level."""
+    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if the broker does not support a finalized level."""
     features = dict(asked)
     features.setdefault(METADATA_VERSION, (OLDEST_METADATA_VERSION, OLDEST_METADATA_VERSION))
     levels = {name: level for name, level in state.features.items() if level and name not in features}

@@ -18,8 +18,7 @@ VERSION_BYTES = 2
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A consumer's subscription. ``topics`` are names; ``owned`` are the partitions that a cooperative member still owns, none for
-    an eager member."""
+    """A consumer's subscription. ``owned`` are the partitions that a member still owns, none for an eager member."""
 
     topics: frozenset[str]
     owned: Mapping[str, frozenset[int]]

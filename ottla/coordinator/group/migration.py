@@ -93,8 +93,7 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group with a static member's successor. The tombstones also remove the successor's records, which are earlier
-        in the batch."""
+        """Convert the group with a static member's successor. The tombstones also remove its records earlier in the batch."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)

@@ -45,8 +45,7 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
-"""The highest producer id that a controller can have allocated, counting from 0. Clients invented any higher id, which Kafka
-accepts too."""
+"""The highest producer id that a controller can have allocated, from 0 on. Kafka also accepts higher ids of clients."""
 NEWEST_METADATA_VERSION = 33
 """Level 4.4-IV2 of ``metadata.version``."""
 
@@ -141,8 +140,7 @@ class ClusterState:
         """Raise the errors of `create_partitions` for a number of partitions that the topic may not have."""
         topic = self.topic(name)
         if topic.is_internal:
-            # Kafka adds the partitions, and then loses each id whose hash now maps to another partition (rule CRD-16,
-            # docs/rules.md).
+            # Kafka adds partitions, and loses each id whose hash now maps to another partition (rule CRD-16, docs/rules.md).
             raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed, because ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -203,7 +201,7 @@ class ClusterState:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster is a single broker that is its own controller. It then does not register, and leads all partitions.
+        """Whether the cluster is a single broker that is its own controller: it does not register, and leads all partitions.
 
         False for a broker with a remote controller, even if no broker is registered.
         """
@@ -232,7 +230,7 @@ class ClusterState:
     # replay
 
     def replay(self, record: LogRecord, offset: int = UNKNOWN_OFFSET) -> None:
-        """Apply one record. Raises DecodeError and changes nothing if the record's type is unknown or it does not fit the state."""
+        """Apply one record. Raises DecodeError and changes nothing if the record has an unknown type or does not fit the state."""
         raw = record.value or b""
         alike = self._alike
         if alike is not None and raw[: alike[0]] == alike[1]:

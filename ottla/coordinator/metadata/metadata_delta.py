@@ -20,8 +20,7 @@ Topics = Mapping[bytes, Topic]
 
 
 class MetadataDelta:
-    """The changes since this object was created. Each topic, partition or config is named once, in the order of the first
-    changes."""
+    """The changes since this object was created: each topic, partition or config once, in the order of first changes."""
 
     __slots__ = ("configs", "created", "deleted", "features", "grown", "has_changed_brokers", "partitions")
 
@@ -46,7 +45,7 @@ class MetadataDelta:
     def note(self, kind: int, message: Any, topics: Topics) -> None:
         """Add a record of type ``kind`` before it is applied. ``topics``: the topics before the record, by id.
 
-        The record may still be refused, so a named partition may not exist.
+        The record may still be rejected, so a named partition may not exist.
         """
         noted = _NOTED.get(kind)
         if noted is not None:

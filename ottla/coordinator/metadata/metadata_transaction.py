@@ -1,5 +1,4 @@
-"""A transaction in the cluster's metadata log (KIP-868). Its records take effect when the transaction ends, and never if it is
-aborted."""
+"""A transaction in the cluster's metadata log (KIP-868). Its records take effect at its end, and never after an abort."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MAX_USERS = 10_000
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's credential for one mechanism, which a server checks the user's password against (RFC 5802)."""
+    """A user's credential for one mechanism, with which a server checks the user's password (RFC 5802)."""
 
     salt: bytes
     stored_key: bytes

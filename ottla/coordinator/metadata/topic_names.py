@@ -36,7 +36,7 @@ def check_creatable(name: str) -> None:
 class TakenNames:
     """The names of existing topics, with which the name of a new topic may collide.
 
-    Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. If the file
+    Names of metrics have '_' in place of '.', so Kafka rejects a second topic whose metrics would have the same names. If the file
     system ignores case, two topics whose names differ only in case would share their files.
     """
 

@@ -58,8 +58,7 @@ def check_partition_count(count: int) -> None:
 def new_partition_records(
     topic_id: bytes, first: int, partitions: Sequence[PartitionRegistration], metadata_version: int
 ) -> list[LogRecord]:
-    """Return the records of new partitions. Records of equal partitions differ only in the partition number, so one is encoded and
-    copied."""
+    """Return the records of new partitions. Equal partitions differ only in their number, so one record is encoded and copied."""
     version = record_version(partition_record, metadata_version)
     around: dict[PartitionRegistration, tuple[bytes, bytes]] = {}
     records = []

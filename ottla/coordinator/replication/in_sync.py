@@ -19,7 +19,7 @@ class InSyncState(Enum):
     PENDING_EXPANSION = auto()
     PENDING_SHRINK = auto()
     AWAITING_METADATA = auto()
-    """The controller refused a change because the leader's metadata is old. Only new metadata may change it now."""
+    """The controller rejected a change because the leader's metadata is old. Only new metadata may change it now."""
 
 
 NEXT_STATES = {
@@ -79,11 +79,11 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
         return self._to(InSyncState.PENDING_SHRINK, self.committed, self.committed - broker_ids, self.partition_epoch)
 
     def now(self, in_sync: frozenset[int], partition_epoch: int) -> InSync:
-        """Return the set after a change by the controller or by metadata."""
+        """Return the set after the controller's response or newer metadata has changed it."""
         return self._to(InSyncState.COMMITTED, in_sync, in_sync, partition_epoch)
 
     def refused(self, code: Code) -> InSync:
-        """Return the set after the controller refused a change, or the same object if the request must be retried."""
+        """Return the set after the controller rejected a change, or the same object if the request must be retried."""
         if code in GIVEN_UP:
             return self.now(self.committed, self.partition_epoch)
         if code in VIEW_IS_OLD:

@@ -15,7 +15,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-"""The epoch of a follower that does not send one (before KIP-903). It is not compared."""
+"""The broker epoch of a follower that does not send it (before KIP-903). It is not compared."""
 ACKS_ALL = -1
 
 NO_FOLLOWERS: Mapping[int, Follower] = MappingProxyType({})
@@ -136,7 +136,7 @@ class Leader(msgspec.Struct, kw_only=True):
         high_watermark: int,
         now_ms: int,
     ) -> Fetched:
-        """Record a follower's answered fetch. Raises NOT_LEADER_OR_FOLLOWER if a newer broker epoch is known (KIP-903)."""
+        """Record a follower's fetch. Raises NOT_LEADER_OR_FOLLOWER if a newer broker epoch is known (KIP-903)."""
         follower = self.follower(broker_id)
         current = self.live_epoch(broker_id)
         known = follower.broker_epoch
@@ -153,8 +153,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return Fetched(high_watermark=self.high_watermark(log_end_offset, high_watermark, now_ms), expansion=expansion)
 
     def follower(self, broker_id: int) -> Follower:
-        """Return a follower. Raises UNKNOWN_LEADER_EPOCH if this leader does not know the replica, because the broker may know
-        newer metadata."""
+        """Return a follower. Raises UNKNOWN_LEADER_EPOCH for an unknown replica, which may know newer metadata."""
         follower = self.followers.get(broker_id)
         if follower is None:
             raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"broker {broker_id} is not a replica")
@@ -209,7 +208,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return True
 
     def alter_refused(self, change: InSync, code: Code) -> bool:
-        """Apply the controller's refusal of ``change``. Returns whether the same request must be retried."""
+        """Apply the controller's rejection of ``change``. Returns whether the same request must be retried."""
         if self.in_sync is not change:
             return False
         self.in_sync = change.refused(code)

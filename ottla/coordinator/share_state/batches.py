@@ -43,7 +43,7 @@ def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_off
     )
     if not news:
         return tuple(before)
-    # Most writes concern a few records. Batches that neither overlap nor adjoin the new ones stay unchanged.
+    # Most writes concern a few records. Batches that neither overlap nor adjoin new batches stay unchanged.
     begin = bisect_left(before, news[0].first_offset - 1, key=_LAST_OFFSET)
     end = bisect_right(before, max(map(_LAST_OFFSET, news)) + 1, lo=begin, key=_FIRST_OFFSET)
     return (*before[:begin], *_swept(sorted([*before[begin:end], *news])), *before[end:])
@@ -55,7 +55,8 @@ def are_in_order(batches: Sequence[StateBatch]) -> bool:
 
 
 def most_combined(before: int, after: int) -> int:
-    """Return the maximum number of batches after `combine` of this many. A new batch inside an old one makes three of it."""
+    """Return the maximum number of batches that `combine` returns for so many batches. A batch inside another batch splits it into
+    three."""
     return before + 2 * after
 
 

@@ -49,8 +49,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class SharePartition:
-    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, or without records in flight the
-    next offset to read."""
+    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, else the next offset to read."""
 
     def __init__(self, start_offset: int, state_epoch: int, leader_epoch: int, config: SharePartitionConfig) -> None:
         self.start_offset = start_offset

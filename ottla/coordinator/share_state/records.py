@@ -95,8 +95,7 @@ def _snapshot_key(key: ShareKey) -> bytes:
 
 
 def from_record(record: LogRecord) -> tuple[ShareKey, ShareState | ShareUpdate | None]:
-    """Decode a record into the share partition and its state or update, None for a tombstone. Raises `DecodeError` for another
-    record type."""
+    """Decode a record into the share partition and its state or update (None: tombstone). Raises `DecodeError` for another type."""
     if record.key is None:
         raise DecodeError("the record has no key")
     kind = int.from_bytes(record.key[:2], "big", signed=True)

@@ -1,7 +1,7 @@
 """Share sessions: the partitions that a member fetches, so that requests need not list them each time (ShareSessionCache of Kafka).
 
 A member has one session at each broker. A request with epoch 0 starts it, each further request has the next epoch, and -1 ends it.
-A session also ends with the connection that started it; then the member's records are released. A refused request leaves the
+A session also ends with the connection that started it; then the member's records are released. A rejected request leaves the
 session unchanged.
 """
 
@@ -48,8 +48,7 @@ class ShareSession:
     def note_read(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
         """Record the result of reading a partition. Returns whether a response after the first includes the partition.
 
-        The response includes a partition that has records or an error, is new in the session, or had an error in the previous
-        response.
+        A partition is included if it has records or an error, is new in the session, or had an error in the previous response.
         """
         was_due = self.partitions.get(partition)
         if was_due is None:

@@ -121,7 +121,7 @@ class ShareShard:
         start_offset = max(write.start_offset, state.start_offset)
         count = len(combine(state.state_batches, write.state_batches, start_offset))
         if count > most:
-            message = f"{count} state batches together with those of before; {most} are allowed"
+            message = f"the share partition would have {count} state batches; at most {most} are allowed"
             raise KafkaError(Code.INVALID_REQUEST, message)
 
     def read_summary(self, key: ShareKey) -> StateSummary:
@@ -155,8 +155,7 @@ class ShareShard:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
 
     def _written(self, key: ShareKey, current: Persisted, write: StateWrite, leader_epoch: int, now_ms: int) -> LogRecord:
-        """Encode a write as an update or, after ``updates_per_snapshot`` updates, as a snapshot. The start offset never
-        decreases."""
+        """Encode a write as an update or, after ``updates_per_snapshot``, as a snapshot. The start offset never decreases."""
         state = current.state
         start_offset = max(write.start_offset, state.start_offset)
         complete_count = write.delivery_complete_count

@@ -15,7 +15,7 @@ class RememberLastEpoch(Effect, frozen=True):
 
 
 class RememberEarlyCommit(Effect, frozen=True):
-    """Remember that a commit was answered with CONCURRENT_TRANSACTIONS because no transaction was open at this epoch."""
+    """Remember that a commit got CONCURRENT_TRANSACTIONS because no transaction was open at this epoch."""
 
     transactional_id: str
     producer_id: int

@@ -31,7 +31,7 @@ class LostAddition(msgspec.Struct, gc=False, frozen=True):
 
 
 def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
-    """Return the producer id and epoch of batches that add their partition to the id's open transaction, or to its next one.
+    """Return the producer id and epoch of batches that add their partition to the id's open or next transaction.
 
     If the transaction is decided, a new batch belongs to the next transaction. Version 1 gives both transactions the same producer
     id and epoch. The result is None then, because a batch could belong to either transaction.

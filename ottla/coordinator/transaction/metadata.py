@@ -28,8 +28,8 @@ EXHAUSTED_EPOCH = LAST_EPOCH - 1
 class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
     """The state of one transactional id. Times are in ms, -1 if unset.
 
-    ``last_epoch`` is the producer's epoch before the current one. It lets the coordinator recognise a repeated InitProducerId
-    instead of fencing its producer. It is not logged, so a restart forgets it, as in Kafka.
+    ``last_epoch`` is the producer's previous epoch. With it the coordinator recognises a repeated InitProducerId instead of fencing
+    its producer. It is not logged, so a restart forgets it, as in Kafka.
     """
 
     transactional_id: str
@@ -56,10 +56,10 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class TxnRecord(LogRecord, gc=False, frozen=True):
-    """A record with the metadata from which this broker has encoded it.
+    """A record, and the metadata that it encodes.
 
-    The coordinator replays the metadata without decoding the record, as Kafka's coordinator does. ``metadata.last_epoch`` is not
-    part of the record.
+    The coordinator replays the metadata without decoding the record, like Kafka's coordinator. ``metadata.last_epoch`` is not part
+    of the record.
     """
 
     metadata: TxnMetadata

@@ -15,8 +15,7 @@ from ottla.protocol.transaction_states import TV2, TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    """Return the metadata with a new state and other changes. Raises `IllegalTransactionTransition` if the transition is not
-    allowed."""
+    """Return the metadata with a new state and other changes. Raises `IllegalTransactionTransition`."""
     check_transition(current.state, state)
     return msgspec.structs.replace(current, state=state, **changes)
 

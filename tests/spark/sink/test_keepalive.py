@@ -41,7 +41,7 @@ class Stream:
         self.cluster = cluster_client(Connecting(broker.bootstrap))
         transaction: Any = SharedTransaction(self.cluster, name)
         if by_driver:
-            transaction = DriverTransaction(self.cluster, SinkOptions(connecting=self.cluster.connecting, transactional_id=name))
+            transaction = DriverTransaction(SinkOptions(connecting=self.cluster.connecting, transactional_id=name))
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
 
     def start(self, batch: int) -> Stream:

@@ -57,7 +57,7 @@ class Stream:
             self.log.open()
         transaction: Any = SharedTransaction(self.cluster, name, progress=self.log)
         if self.options.writer == "driver":
-            transaction = DriverTransaction(self.cluster, self.options, self.log)
+            transaction = DriverTransaction(self.options, self.log)
         self.after_tasks: Callable[[], None] = lambda: None
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run", inputs=self.inputs)
 

@@ -1,8 +1,8 @@
 """Envelope, version 0 (KIP-590): a client's request that a broker forwards, because the controller must handle it.
 
-The broker that sends an envelope needs CLUSTER_ACTION; the principal in it is authorised for the inner request. The envelope's
-response contains the response for the client. The error is INVALID_REQUEST for a request that cannot be decoded or forwarded, and
-UNSUPPORTED_VERSION for an unsupported inner version (EnvelopeUtils).
+Kafka authorises CLUSTER_ACTION for the broker, and the enclosed principal for the inner request. The envelope's response contains
+the response for the client. The error is INVALID_REQUEST for a request that cannot be decoded or forwarded, and UNSUPPORTED_VERSION
+for an unsupported inner version (EnvelopeUtils).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
     except DECODE_FAILURES:
         raise KafkaError(Code.INVALID_REQUEST) from None
     try:
-        response = await dispatcher.respond(route, inner)
+        response = await dispatcher.respond(route, inner, len(frame))
     except RequestRefused:
         # The broker that sent the envelope closes its client's connection.
         raise KafkaError(Code.INVALID_REQUEST) from None

@@ -4,9 +4,9 @@
 - 17 (KIP-853): the response has the controller's address.
 - 18 (KIP-1166): the request has the broker's high watermark; if the controller's is higher, the response is sent immediately.
 
-A fetch waits while there is nothing new. The request has the leader epoch that the broker knows; if it differs, the response has an
-error and the current epoch. If a broker has fetched records that the controller has since lost, the response has the offset at
-which their logs diverge (KafkaRaftClient.handleFetchRequest).
+A fetch waits until there is a new batch. If the request does not have the current leader epoch, the response has an error and the
+current epoch. If a broker has fetched records that the controller has since lost, the response has the offset at which their logs
+diverge (KafkaRaftClient.handleFetchRequest).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """The end of the last common epoch if the broker's log diverges from this one (RaftLog.validateOffsetAndEpoch)."""
+        """The end of the last common epoch if the broker's log diverges from the controller's (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None

@@ -1,7 +1,7 @@
 """Verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 
 `join_partitions` sends all partitions of a request together, so that one record of the coordinator adds them all. Then `verify` is
-called directly before each append, because the transaction may have ended in between.
+called directly before each append, because the transaction may have ended in the meantime.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ async def verify(
 ) -> bool:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
-    Returns whether this has waited for the coordinator; then the caller must repeat its other checks. The caller must append the
-    batch without another wait. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
+    Returns whether the call has waited for the coordinator; then the caller must repeat its other checks. The caller must append
+    the batch without another wait. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
     """
     key = (partition.log.topic, partition.log.partition)
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)

@@ -23,7 +23,7 @@ class Ports(Protocol):
 
 
 class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker on one listener."""
+    """The address of one broker on one listener."""
 
     node_id: int
     host: str

@@ -34,7 +34,7 @@ AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
 
 
 def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
-    """Join the results of refused partitions with those of partitions that the coordinator has handled, in Kafka's order.
+    """Join the results of refused partitions with those that the coordinator has handled, in Kafka's order.
 
     Refused partitions come first in their topic, and topics with refused partitions come first (OffsetCommitResponse.Builder).
     """
@@ -88,5 +88,5 @@ _COORDINATOR_MESSAGES = {
 
 
 def share_error_message(error: KafkaError) -> str | None:
-    """The message of an error in the APIs of share groups. Unlike other groups, they have a message for a missing coordinator."""
+    """The message of an error in the APIs of share groups. Only these APIs have a message for a missing coordinator."""
     return error.message or _COORDINATOR_MESSAGES.get(error.code)

@@ -32,8 +32,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import WORK_A_STEP
 
 MAX_CONFIGS = 1_000
-"""Maximum number of configs that a request may change on one resource, and that may be set on a broker. Kafka knows about 370 names
-but accepts any.
+"""Maximum number of configs that a request may change on one resource, or that may be set on a broker. Kafka accepts any name.
 
 Kafka's own limit is 10,000 records in one operation, and has the same error code.
 """
@@ -135,7 +134,7 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 
 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
-    """Set configs of one resource, and remove those with the value None.
+    """Set configs of one resource; the value None removes a config.
 
     Raises INVALID_REQUEST for a broker; INVALID_CONFIG, or else UNKNOWN_TOPIC_OR_PARTITION, for a topic; INVALID_REQUEST,
     INVALID_CONFIG or POLICY_VIOLATION for other resources.

@@ -21,8 +21,7 @@ Cost: TypeAlias = int | Callable[[Item], int]
 """The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
 
 MADE_AT_ONCE = 200
-"""Number of elements of a request that are processed without a pause. With texts of any length this takes at most a few
-milliseconds."""
+"""Number of elements of a request that are processed without a pause, in at most a few milliseconds."""
 
 
 async def made(make: Callable[[], T], count: int) -> T:

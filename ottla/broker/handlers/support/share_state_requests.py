@@ -14,7 +14,7 @@ from ottla.protocol.java_hash import id_work
 UNITS_PER_BATCH = 2
 """The cost of a state batch that is written or read, in units of `protocol.steps.Pace`."""
 STORED_PER_UNIT = 2
-"""Number of stored batches of a share partition that are processed in one unit. A write may process all of them."""
+"""Number of stored batches of a share partition that are processed in one unit of work. A write may process all stored batches."""
 
 
 class RequestPartition(Protocol):

@@ -132,8 +132,7 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gives up the next partition, and its load with it. Skips subscribers without a partition of this
-    topic."""
+    """Yield the subscriber that gives up the next partition, and its load with it. Skips subscribers without such a partition."""
     sizes = draft.sizes
     givers: list[int] = []
     start = len(by_load)

@@ -1,4 +1,5 @@
-"""The assignor of share groups (Kafka's SimpleAssignor, KIP-932). With more members than partitions, several members share one.
+"""The assignor of share groups (Kafka's SimpleAssignor, KIP-932). With more members than partitions, several members share a
+partition.
 
 Members get about equally many partitions, and partitions about equally many members; within these limits a member keeps its
 partitions. If all members subscribe to the same topics, the partitions of all topics are assigned together. Otherwise each topic is

@@ -30,7 +30,7 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 
 
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Keep each member's partitions up to its share. Partitions without an owner, then partitions above a share, go to members with
+    """Keep members' partitions up to their shares. Partitions without an owner, then those above a share, go to members with
     room."""
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)
@@ -65,8 +65,7 @@ def _partition_counts_of_members(owners: Mapping[bytes, Sequence[int]], member_c
 
 
 def _shares(counts: Sequence[int], partition_count: int) -> list[int]:
-    """Return the number of partitions for each member. An extra partition goes first to members that already have more than the
-    minimum."""
+    """Return each member's number of partitions. Extra partitions go first to members that already have more than the minimum."""
     least, extras = divmod(partition_count, len(counts))
     shares = []
     for member, count in enumerate(counts):

@@ -35,7 +35,7 @@ VALID_PREVIOUS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
 HANDED_OUT_WAIT_MS = 1_000
 """Time in ms that the first generation waits for clients that were given a member id and have not joined with it yet.
 
-This comes on top of group.initial.rebalance.delay.ms.
+This time is added to group.initial.rebalance.delay.ms.
 """
 
 
@@ -173,7 +173,7 @@ class ClassicGroup(msgspec.Struct):
             self.leader = new_id
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Remove members without answering their parked requests."""
+        """Remove members without responses to their parked requests."""
         for member_id in member_ids:
             member = self.members.pop(member_id)
             self._count(member, -1)
@@ -239,7 +239,7 @@ class ClassicGroup(msgspec.Struct):
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         return member
 
-    # time
+    # deadlines
 
     def note_due(self, deadline_ms: int) -> None:
         if self.due_ms is None or deadline_ms < self.due_ms:

@@ -16,11 +16,11 @@ class Downgrading(Protocol):
         ...
 
     def may_replace(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-        """Whether the group becomes a classic one when a member of the classic protocol replaces this static member."""
+        """Whether the group becomes a classic group when a member of the classic protocol replaces this static member."""
         ...
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group to a classic one, in which ``joining`` replaces the static member with its instance id."""
+        """Convert the group to a classic group, in which ``joining`` replaces the static member with its instance id."""
         ...
 
 

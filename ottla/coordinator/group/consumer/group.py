@@ -19,7 +19,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
-"""The type of these groups and of their protocol."""
+"""The type of consumer groups and of their protocol."""
 
 
 class ConsumerGroupState(Enum):
@@ -65,7 +65,7 @@ class ConsumerGroup(msgspec.Struct):
     """Number of members that request each assignor."""
     classic_count: int = 0
     classic_protocols: Counter[str] = msgspec.field(default_factory=Counter)
-    """Number of members of the classic protocol that support each of its protocols, which are the clients' assignors."""
+    """Number of members of the classic protocol that support each client-side assignor (the "protocols" of JoinGroup)."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     joins_ms: dict[str, int] = msgspec.field(default_factory=dict)
@@ -277,7 +277,7 @@ class ConsumerGroup(msgspec.Struct):
                 if not held:
                     self.holders.pop(topic, None)
 
-    # time
+    # deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

@@ -159,8 +159,7 @@ def read_current(value: bytes) -> dict[str, Any]:
 
 
 def _read_partitions(topics: list[current_value.TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Decode partitions. Brokers before Apache Kafka 4.3 write no assignment epochs; each partition then gets the member's
-    epoch."""
+    """Decode partitions. Before Apache Kafka 4.3 they have no assignment epochs; each then gets the member's epoch."""
     read: dict[bytes, dict[int, int]] = {}
     for t in topics:
         epochs = t.assignment_epochs or []

@@ -1,4 +1,4 @@
-"""The common part of the groups of all three protocols (AbstractModernGroup and ModernGroupMember of Kafka)."""
+"""The common part of consumer, streams and share groups (AbstractModernGroup and ModernGroupMember of Kafka)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], memb
     return members, targets
 
 
-# time
+# deadlines
 
 
 def note_due(group: TimedGroup, deadline_ms: int) -> None:

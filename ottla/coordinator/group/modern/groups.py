@@ -75,12 +75,12 @@ class ModernGroups(Generic[G]):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"{name} {group_id} not found.")
         return group
 
-    # time
+    # deadlines
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
         """Fence late members: of each group as many as fit into a batch, and the rest at the next tick.
 
-        Each result must be carried out before the next is requested. If the log refuses a group's records, the group does not
+        Each result must be carried out before the next is requested. If the log rejects a group's records, the group does not
         change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self.deadlines.due(now_ms):

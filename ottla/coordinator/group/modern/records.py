@@ -37,8 +37,7 @@ class ModernRecords(msgspec.Struct, frozen=True):
         return decode_record(self.keys[kind], b"\0\0" + key[2:])
 
     def target_epoch_record(self, group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-        """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows to compute the next target at
-        once."""
+        """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next target at once."""
         value = target_metadata_value.ConsumerGroupTargetAssignmentMetadataValue(
             assignment_epoch=epoch, assignment_timestamp=assigned_ms
         )

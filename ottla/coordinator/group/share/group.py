@@ -17,7 +17,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 SHARE = "share"
-"""The type of these groups and of their protocol."""
+"""The type of share groups and of their protocol."""
 
 
 class ShareGroupState(Enum):
@@ -168,7 +168,7 @@ class ShareGroup(msgspec.Struct):
             if self.subscribers[name] <= 0:
                 del self.subscribers[name]
 
-    # time
+    # deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

@@ -93,8 +93,7 @@ class ShareGroups:
             yield Result(None, records=fenced(group, late, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
 
     def topic_changed(self, topic: str) -> None:
-        """After a topic was created, grown or deleted, make groups that subscribe to it check their topics at the next
-        heartbeat."""
+        """After a topic was created, grown or deleted, let its subscribers' groups check their topics at the next heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers:
                 group.is_stale, group.has_all_states = True, False

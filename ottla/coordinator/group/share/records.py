@@ -32,7 +32,7 @@ _STABLE = 0
 
 
 class TopicPartitions(NamedTuple):
-    """Partitions of one topic, and the topic's name at the time."""
+    """Partitions of one topic, and the topic's name."""
 
     name: str
     partitions: frozenset[int]
@@ -45,8 +45,8 @@ TopicStates = Mapping[bytes, TopicPartitions]
 class StatePartitions(msgspec.Struct, frozen=True):
     """The partitions whose state the share coordinator has or is getting (ShareGroupStatePartitionMetadataInfo).
 
-    ``initializing``: initialization was requested. ``initialized``: it was confirmed. ``deleting``: deletion of all states of these
-    topics was requested; names by topic id.
+    ``initializing``: initialization was requested. ``initialized``: initialization was confirmed. ``deleting``: deletion of all
+    states of these topics was requested; names by topic id.
     """
 
     initializing: TopicStates = {}

@@ -203,8 +203,7 @@ class _Assignment:
         return True
 
     def _give_standby_to_least_loaded(self, task: TaskId, queue: JavaQueue[_Process]) -> bool:
-        """Give the standby to the first process in the queue without the task. Processes are put back in reverse order, as in
-        Kafka."""
+        """Give the standby to the queue's first process without the task. Processes are put back in reverse order, as in Kafka."""
         passed = []
         is_given = False
         while queue and not is_given:

@@ -113,7 +113,8 @@ class _Beat:
     # topology
 
     def _topology(self) -> Topology:
-        """Return the group's topology, which its first member sent. As in Kafka, it cannot change yet. Raises INVALID_REQUEST."""
+        """Return the group's topology, sent by its first member. As in Kafka, a topology cannot change yet. Raises
+        INVALID_REQUEST."""
         sent, known = self._request.topology, self._group.topology
         if sent is None:
             if known is None:

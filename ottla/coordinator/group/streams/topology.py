@@ -81,7 +81,7 @@ def check_topic_names(sent: heartbeat.Topology) -> None:
 def check_topology(sent: heartbeat.Topology) -> None:
     """Raise STREAMS_INVALID_TOPOLOGY for an invalid topology (GroupCoordinatorService.throwIfInvalidTopology).
 
-    Kafka answers UNKNOWN_SERVER_ERROR to some of these: repeated ids and names, and copartition groups of missing topics.
+    Kafka returns UNKNOWN_SERVER_ERROR for some of these: repeated ids and names, and copartition groups of missing topics.
     """
     seen: set[str] = set()
     for one in sent.subtopologies:
