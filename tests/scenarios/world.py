@@ -115,6 +115,8 @@ class World:
         """Connections by user; the name is empty for the client without a user, who may do everything."""
         self.acls: dict[str, list[AclBinding]] = {}
         """The ACLs of each user of the case."""
+        self.users = 0
+        """Number of further users, with names of their own."""
         self.own: dict[str, OwnConnection] = {}
         """Connections with their own client ids, by the names that the case gave them."""
         self.answers: dict[str, Any] = {}
@@ -167,7 +169,7 @@ class World:
     def client_of(self, user: str) -> Client:
         """Return the connection of one of the case's users, or of the client without a user."""
         if user not in self._clients:
-            self._clients[user] = self.broker.connect_as(self.real(user)) if user else self.connect()
+            self._clients[user] = self.broker.connect_as(self.real(user), "scenario") if user else self.connect()
         return self._clients[user]
 
     def topic_id(self, topic: str) -> bytes:

@@ -81,6 +81,7 @@ async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestCon
                 created = CreatableTopicResult(
                     name=topic.name,
                     topic_id=created.topic_id,
+                    error_message=None,
                     topic_config_error_code=Code.TOPIC_AUTHORIZATION_FAILED,
                     num_partitions=-1,
                     replication_factor=-1,

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, denied
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.common import topic_id, topic_name
@@ -105,12 +105,13 @@ def _delete(ports: Ports, context: RequestContext, asked: DeleteTopicState, reco
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if not ports.live_config.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
-        if not _may(ports, context, AclOperation.DESCRIBE, name):
+        may_delete = _may(ports, context, AclOperation.DELETE, name)
+        if not (may_delete and asked.name is None) and not _may(ports, context, AclOperation.DESCRIBE, name):
             # The name of a topic that the client gave by its id is not revealed.
-            hidden = name if asked.name is not None else None
-            return DeletableTopicResult(name=hidden, topic_id=asked.topic_id, error_code=Code.TOPIC_AUTHORIZATION_FAILED)
-        if name in ports.cluster.state.topics and not _may(ports, context, AclOperation.DELETE, name):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+            name, uuid = asked.name, asked.topic_id
+            raise denied(ResourceType.TOPIC)
+        if not may_delete and name in ports.cluster.state.topics:
+            raise denied(ResourceType.TOPIC)
         uuid = topic_id(ports.cluster, name)
         record(ports.cluster.state.topic(name).partition_count)
         ports.cluster.delete_topic(name)

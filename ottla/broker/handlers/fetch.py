@@ -324,8 +324,12 @@ class Fetch:
             if self._is_replica and self._is_new:
                 partition.replica_fetched(self._replica_id, requested.fetch_offset, requested.start_offset, self._replica_epoch)
         except KafkaError as error:
-            data = refusal(index, error.code, is_there=True)
-            if error.code in _NAMING_LEADERS and self._version >= LEADERS_FROM:
+            code = error.code
+            if code is Code.UNKNOWN_LEADER_EPOCH and requested.leader_epoch < 0:
+                # A follower that this leader does not know gets this error if it sends no leader epoch.
+                code = Code.NOT_LEADER_OR_FOLLOWER
+            data = refusal(index, code, is_there=True)
+            if code in _NAMING_LEADERS and self._version >= LEADERS_FROM:
                 data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
                 self._needs_addresses |= not self._is_replica
             return None, data, True
