@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_OFFSETS: Final = 10_000
-"""Maximum number of a gathered batch's input offsets, and of each Spark partition's rows, because rows may multiply (explode)."""
+"""Maximum number of input offsets of a gathered batch, and of rows of each Spark partition, as rows may multiply (explode)."""
 MAX_RECORD_BYTES: Final = 16 << 10
 """Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` this limits the memory of Spark's JVM."""
 MAX_BYTES: Final = 64 << 20
