@@ -193,4 +193,4 @@ def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBrok
             return
         if callable(step):
             step()
-    pytest.fail("nothing was compressed beside the event loop")
+    pytest.fail("no batch was compressed in a thread")

@@ -136,7 +136,7 @@ def test_disk_error_adopts_nothing(disk: FaultyFilesystem) -> None:
         if fs.writes < last:
             break
     else:
-        pytest.fail("an adoption without an end")
+        pytest.fail("the adoption did not end")
     assert nth > 20
 
 

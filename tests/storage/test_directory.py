@@ -47,7 +47,7 @@ def test_crash_during_loading_leaves_an_unclean_directory(fs: MemoryFilesystem) 
     directory.close()
     directory, _ = opened(fs)
     assert directory.was_clean
-    assert f"/data/{CLEAN_FILE}" not in fs.files, "gone before anything is loaded"
+    assert f"/data/{CLEAN_FILE}" not in fs.files, "the clean-shutdown file is removed before the logs are loaded"
     again, _ = opened(fs)
     assert not again.was_clean
 
@@ -169,7 +169,9 @@ def test_only_producer_snapshots_of_the_newest_segments_are_kept(fs: MemoryFiles
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
     assert len(log.segments) > 4
     run(settle([log]))
-    assert snapshot.offsets(fs, log.directory) == [s.base_offset for s in log.segments[1:]], "no checkpoint was written yet"
+    assert snapshot.offsets(fs, log.directory) == [s.base_offset for s in log.segments[1:]], (
+        "snapshots are kept until the recovery points are written"
+    )
     run(directory.write_checkpoints())
     for _ in range(40):
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
@@ -201,13 +203,13 @@ def test_leader_epoch_file_is_corrected_from_the_log(fs: MemoryFilesystem) -> No
     assert fs.files[path] == b"0\n2\n0 0\n4 3\n"
     fs.write_file(path, b"0\n3\n0 0\n4 3\n9 77\n")
     _, again = opened(fs)
-    assert again.epochs.entries == [(0, 0), (4, 3)], "ahead of the log: cut"
+    assert again.epochs.entries == [(0, 0), (4, 3)], "entries beyond the log end are removed"
     fs.write_file(path, b"0\n1\nnonsense\n")
     _, again = opened(fs)
-    assert again.epochs.entries == [(0, 0), (4, 3)], "damaged: the same"
+    assert again.epochs.entries == [(0, 0), (4, 3)], "a damaged file is rebuilt"
     fs.unlink(path)
     _, again = opened(fs)
-    assert again.epochs.entries == [(0, 0), (4, 3)], "behind it: filled from the batches"
+    assert again.epochs.entries == [(0, 0), (4, 3)], "missing entries are restored from the batches"
 
 
 @pytest.mark.entry("STO-24")

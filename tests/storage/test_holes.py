@@ -75,7 +75,7 @@ def read_up(log: Log, start: int, *, to_end: bool = False) -> tuple[list[int], K
         except KafkaError as error:
             return offsets, error
         got = [header for _, header in batches(piece.data)]
-        assert got, f"nothing at offset {offset}"
+        assert got, f"no batch at offset {offset}"
         assert sum(header.size_bytes for header in got) == len(piece.data), "a read ends with damaged bytes"
         offsets += [header.base_offset for header in got]
         offset = got[-1].next_offset

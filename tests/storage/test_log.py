@@ -191,7 +191,9 @@ def test_delete_records_moves_the_log_start(logs: Logs) -> None:
     log.delete_records(30)
     assert log.log_start_offset == 30
     paths = delete_old(log, NOW_MS, 1)
-    assert [p.rpartition("/")[2] for p in paths if ".log" in p] == ["00000000000000000000.log.deleted"], "one at a time"
+    assert [p.rpartition("/")[2] for p in paths if ".log" in p] == ["00000000000000000000.log.deleted"], (
+        "segments are deleted one at a time"
+    )
     while delete_old(log, NOW_MS, 1):
         pass
     assert log.segments[0].base_offset <= 30 < log.segments[1].base_offset

@@ -85,7 +85,7 @@ def committed(log: Log) -> dict[str, str]:
         if not len(part.data):
             # Compaction may have removed the last batches below the last stable offset. A reader then waits there, as in Kafka.
             left = [h.base_offset for h, _ in stored(log) if offset <= h.last_offset < log.last_stable_offset]
-            assert not left, f"nothing to read at {offset}, below {log.last_stable_offset}"
+            assert not left, f"no records at {offset}, below the last stable offset {log.last_stable_offset}"
             break
         aborted = sorted(part.aborted or [], key=lambda a: a.first_offset)
         ended: set[int] = set()

@@ -166,7 +166,9 @@ def test_log_start_beyond_the_end_empties_the_log_after_a_crash(logs: Logs) -> N
     put(log, 5)
     log.close()
     again, report = logs.open(clean=True, start=9)
-    assert (again.log_start_offset, again.log_end_offset, report.has_false_start) == (0, 5, True), "no stop has left it so"
+    assert (again.log_start_offset, again.log_end_offset, report.has_false_start) == (0, 5, True), (
+        "a clean stop never leaves such a log start offset"
+    )
     again.abandon()
     again, report = logs.open(clean=False, start=9)
     assert (again.log_start_offset, again.log_end_offset) == (9, 9)

@@ -151,8 +151,8 @@ def test_request_is_sent_again_until_it_is_acknowledged(failure: PeerFailure | C
             world.requests.pop(0)[1](failure)
         else:
             world.answer(error=failure)
-    assert waits[0] == 1 and 80 <= waits[1] <= 130, "the first back-off is 100 ms"
-    assert 6_000 <= waits[-1] <= 10_001, "the longest one is 10 s"
+    assert waits[0] == 1 and 80 <= waits[1] <= 130, "the first backoff is 100 ms"
+    assert 6_000 <= waits[-1] <= 10_001, "the maximum backoff is 10 s"
     world.lifecycle.broker_epoch = 8
     world.env.advance(12_000)
     assert world.asked() == [[0, 1]] and world.requests[0][0].broker_epoch == 8
@@ -190,9 +190,9 @@ def test_replicas_added_during_a_request_follow_in_the_next() -> None:
     world.check(0)
     assert world.asked() == [[0]]
     world.check(0, 1)
-    assert world.asked() == [[0]], "one request at a time"
+    assert world.asked() == [[0]], "only one request is in flight"
     world.answer()
-    assert world.asked() == [[1]], "and what is under way is not named twice"
+    assert world.asked() == [[1]], "replicas in flight are not repeated in the next request"
 
 
 def test_many_replicas_are_split_into_several_requests() -> None:

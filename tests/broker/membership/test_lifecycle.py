@@ -94,7 +94,7 @@ def test_heartbeats_start_at_once_and_follow_the_interval() -> None:
     assert one.due_ms == 7
     request = beat(one, 7, offset=123, caught_up=False, fenced=True)
     assert (request.broker_epoch, request.current_metadata_offset, request.want_fence) == (EPOCH, 123, True)
-    assert one.due_ms == 17, "so that a start does not wait for the interval"
+    assert one.due_ms == 17, "the first heartbeat does not wait for the interval"
     assert one.next_request(16, 0) is None
     assert is_in(one, BrokerState.STARTING)
     beat(one, 17, offset=124, caught_up=True, fenced=True)

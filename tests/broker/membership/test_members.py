@@ -110,7 +110,7 @@ def test_records_survive_a_restart(world: MemberWorld) -> None:
         world.sleep(100)
         partition = member.server.partitions.get("t", 0)
         assert partition.log.log_end_offset == 1
-    assert partition.log.leader_epoch > 1, "each time another leader was elected: nobody, then this broker"
+    assert partition.log.leader_epoch > 1, "each restart first leaves no leader and then elects this broker, in new epochs"
     world.stop(member)
 
 
@@ -221,7 +221,7 @@ def test_start_that_waits_for_its_controller_can_be_cancelled(world: MemberWorld
     world.format(1)
     server = BrokerServer(cast(Any, world.env), BrokerConfig(world.settings_of(1)))
     starting = server.start()
-    drive(starting, world.env.call_soon, lambda error: pytest.fail("it has ended"))
+    drive(starting, world.env.call_soon, lambda error: pytest.fail("the start has ended"))
     world.sleep(1_000)
     starting.close()
     world.start_controller()
@@ -368,7 +368,7 @@ def test_broker_of_another_cluster_is_refused(world: MemberWorld) -> None:
     )
     with pytest.raises(ConfigError, match=refused):
         world.start(1)
-    assert world.env.monotonic_ms() - began_ms < 5_000, "no retry can help"
+    assert world.env.monotonic_ms() - began_ms < 5_000, "the broker gives up without retrying"
 
 
 def test_second_broker_with_the_same_id_is_refused(world: MemberWorld, member: Member) -> None:

@@ -190,7 +190,7 @@ class MembershipWorld(LoopWorld):
 
     def _bug(self) -> None:
         if self.refused is None:
-            pytest.fail("a bug")
+            pytest.fail("an unexpected error was reported")
         self.messages.append(str(sys.exception()))
 
     def _apply(self, value: bytes | None) -> None:

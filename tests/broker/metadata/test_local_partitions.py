@@ -135,11 +135,11 @@ def test_coordinators_are_elected_last(broker: SimulatedBroker) -> None:
         ("elected", 0, 3),
     ]
     change(broker, changed(0, OFFSETS_ID, isr=[OWN]))
-    assert calls.take() == [("lead", "__consumer_offsets-0", 3)], "nobody was elected"
+    assert calls.take() == [("lead", "__consumer_offsets-0", 3)], "no coordinator is elected"
     change(broker, changed(0, OFFSETS_ID, leader=OTHER), changed(1, OFFSETS_ID, leader=OWN))
     assert [one for one in calls.take() if one[0] in ("elected", "resigned")] == [("resigned", 0), ("elected", 1, 4)]
     change(broker, changed(1, OFFSETS_ID, leader=OWN))
-    assert calls.take()[-1] == ("elected", 1, 5), "in the next epoch"
+    assert calls.take()[-1] == ("elected", 1, 5), "the coordinator is elected in the next leader epoch"
 
 
 def test_reassigned_replica_is_stopped_and_removed(broker: SimulatedBroker) -> None:

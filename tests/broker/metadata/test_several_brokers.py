@@ -90,7 +90,7 @@ def test_metadata_names_the_brokers_that_a_client_can_reach(broker: SimulatedBro
     answer = call(broker, MetadataRequest(topics=[]))
     own, other = answer.brokers
     assert own.node_id == OWN
-    assert (own.host, own.port) != ("host-1", 9001), "this broker is where it listens, whatever its registration says"
+    assert (own.host, own.port) != ("host-1", 9001), "this broker returns its own listener address, not the registered one"
     assert (other.node_id, other.host, other.port, other.rack) == (OTHER, "host-2", 9002, "rack-2")
 
 

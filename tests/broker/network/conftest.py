@@ -25,7 +25,7 @@ def broker() -> Any:
         clock=env,
         settings=settings,
         live_config=SimpleNamespace(settings=settings),
-        stepping=Stepping(env, lambda: pytest.fail("a bug")),
+        stepping=Stepping(env, lambda: pytest.fail("an unexpected error was reported")),
         connections=Connections(env, settings, 1 << 20),
         lifecycle=Lifecycle(env),
         counters=Counters(),

@@ -60,7 +60,7 @@ def test_waiting_bytes_count_until_the_response_leaves() -> None:
     answers.wait(second, cast(Any, Parked([])), 10)
     assert answers.waiting_bytes == 110
     answers.fill(second, [b"12345"])
-    assert answers.waiting_bytes == 115, "an answer that may not leave yet is kept beside its request"
+    assert answers.waiting_bytes == 115, "bytes of a response that waits for earlier ones are counted"
     answers.fill(first, [b"1"])
     assert answers.waiting_bytes == 0
 

@@ -28,7 +28,7 @@ class BrokerPeersWorld(LoopWorld):
             own_id=OWN,
             listener=lambda: "INTERNAL",
             buffers=ReceiveBuffers(),
-            bug=lambda: pytest.fail("a callback has raised"),
+            bug=lambda: pytest.fail("a callback raised an exception"),
         )
         self.register(OWN, "own", 9092)
         self.register(OTHER, "other", 9092)

@@ -174,7 +174,7 @@ def test_verification_is_valid_for_one_leader_epoch(world: ClusterWorld) -> None
     world.elect(TOPIC, 1, TWO)
     held.let_go()
     world.sleep(100)
-    assert len(held.sent) == 2, "it asks once more"
+    assert len(held.sent) == 2, "the batch is verified again in the new leader epoch"
     assert code_of(client.receive(batch)) == Code.NONE
     client.close()
 

@@ -29,7 +29,7 @@ def test_concurrent_writes_under_one_id_are_refused() -> None:
             pytest.raises(PipelineError, match=r"use 'shop' at the same time: batch 4 .* batch 0 of stream a in thread 'first'"),
             notes.writing(SINK, "batch 4 of stream b"),
         ):
-            pytest.fail("the block runs")
+            pytest.fail("the body of the with statement ran")
         with notes.writing(("h:1", "another"), "batch 0"), notes.writing(("h:2", "shop"), "batch 0"):
             pass
     finally:

@@ -179,7 +179,7 @@ def test_renewal_thread_ends_with_its_last_stream() -> None:
     stopped.stop()
     stopped.thread.join(60)
     assert not stopped.thread.is_alive()
-    never = Renewing(lambda: pytest.fail("too early"))
+    never = Renewing(lambda: pytest.fail("the timeout was renewed too early"))
     never.stop()
     never.thread.join(60)
     assert not never.thread.is_alive()
