@@ -112,7 +112,7 @@ def test_partitions_of_other_brokers_are_not_created(broker: SimulatedBroker) ->
     assert refused.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_leaderships_end_before_others_begin(broker: SimulatedBroker) -> None:
+def test_leaderships_are_resigned_before_new_ones_begin(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, leader=OWN), changed(1, leader=OTHER))
@@ -154,7 +154,7 @@ def test_reassigned_replica_is_stopped_and_removed(broker: SimulatedBroker) -> N
     assert not broker.env.fs.is_dir(broker.broker.directory.directory_of(TOPIC, 0))
 
 
-def test_a_deleted_topic_is_stopped(broker: SimulatedBroker) -> None:
+def test_replicas_of_a_deleted_topic_are_stopped(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER))
     calls = Recorded(broker)
     change(broker, *broker.broker.cluster.state.delete_topic(TOPIC).records)

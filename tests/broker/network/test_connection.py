@@ -67,7 +67,7 @@ def test_responses_are_sent_in_request_order(monkeypatch: pytest.MonkeyPatch, co
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(4)]
 
 
-def test_bug_is_logged_once_and_fails_one_request(
+def test_bug_in_a_handler_is_logged_once_and_fails_one_request(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected

@@ -82,7 +82,7 @@ def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch:
     assert world.left == [False]
 
 
-def test_effect_after_the_log_end_is_an_error() -> None:
+def test_effect_that_waits_for_an_offset_after_the_log_end_raises() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
         handled(world.barrier.once_certain(world.log, 1))

@@ -141,7 +141,7 @@ def test_offsets_of_a_topic_deleted_during_the_sync_are_not_committed(world: Wor
     assert perform(world, "committed g t u") == "-1 | 7"
 
 
-def test_deleted_records_stay_deleted(world: World, fs: Slow) -> None:
+def test_delete_records_syncs_the_log_start_offset_before_the_response(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t n=3"):
         perform(world, command)
     fs.synced.clear()
@@ -243,7 +243,7 @@ def test_sync_round_that_ends_after_the_stop_has_no_effect(world: World, fs: Slo
 
 
 @pytest.mark.entry("STO-20")
-def test_after_a_failed_sync_no_write_is_acknowledged(world: World, fs: Slow) -> None:
+def test_writes_are_refused_after_a_failed_sync(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     fs.fails = True
@@ -293,7 +293,7 @@ def test_file_is_synced_later_when_no_descriptor_is_free(world: World, fs: Slow)
     assert world.broker.broker.disk.is_sound, "the directory is reported as sound a minute after the last refusal"  # type: ignore[attr-defined]
 
 
-def test_topic_can_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_may_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def sync_file(path: str) -> None:
         if path not in fs.files:
             raise FileNotFoundError(2, "No such file", path)

@@ -247,7 +247,7 @@ def test_markers_are_sent_again_after_a_bug_in_the_connection(world: ClusterWorl
     assert world.is_stable(1)
 
 
-def test_callback_that_fails_does_not_keep_other_markers_from_their_response(world: ClusterWorld) -> None:
+def test_other_markers_are_answered_when_a_callback_fails(world: ClusterWorld) -> None:
     transport = world.brokers[ONE].broker.transactions._completions._markers._transport
     held = HeldPeer(world, ONE)
     answers: list[int] = []
