@@ -214,7 +214,7 @@ def test_leader_epoch_file_is_corrected_from_the_log(fs: MemoryFilesystem) -> No
 
 @pytest.mark.entry("STO-24")
 @pytest.mark.parametrize("commit", [True, False])
-def test_records_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, commit: bool) -> None:
+def test_delete_records_may_remove_records_of_an_open_transaction(fs: MemoryFilesystem, commit: bool) -> None:
     directory, log = opened(fs)
     put(log, 1)
     put(log, 5, pid=1, epoch=0, sequence=0, transactional=True)
@@ -243,7 +243,7 @@ def test_retention_removes_records_of_an_open_transaction(fs: MemoryFilesystem) 
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_compaction_may_leave_more_aborted_transactions_than_batches(fs: MemoryFilesystem) -> None:
+def test_log_with_more_aborted_transactions_than_batches_is_opened(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     put(log)
     for number in range(3):

@@ -340,7 +340,7 @@ def test_records_without_a_key_are_removed(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "is_cleaned"), [(0.4, True), (0.6, False)])
-def test_a_log_is_cleaned_when_it_is_dirty_enough(logs: Logs, ratio: float, is_cleaned: bool) -> None:
+def test_log_is_cleaned_when_its_dirty_ratio_is_exceeded(logs: Logs, ratio: float, is_cleaned: bool) -> None:
     log = logs.new(COMPACTED)
     write(log, ("a", "1"))
     compact(log)

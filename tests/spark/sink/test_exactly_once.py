@@ -142,7 +142,7 @@ def test_fenced_stream_stops_and_leaves_no_records(broker: Broker, world: World)
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
-def test_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: World) -> None:
+def test_task_of_an_ended_transaction_writes_no_records(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
     zombie: list[TaskWriter] = []
@@ -164,7 +164,9 @@ STATES = ("before a record", "in the middle", "before the mark", "before the end
 
 
 @pytest.mark.parametrize("at", STATES)
-def test_killed_broker_loses_and_duplicates_nothing(broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_of_the_broker_loses_and_duplicates_no_records(
+    broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0), ends(0))
@@ -263,7 +265,7 @@ def test_expired_transactional_id_is_initialized_again() -> None:
         second.end(commit=False)
 
 
-def test_errors_name_cause_and_remedy(broker: Broker, world: World) -> None:
+def test_errors_of_the_sink_name_cause_and_remedy(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="unknown topic 'nowhere'"):
         TaskWriter(Connecting(broker.bootstrap), SharedProducer("x", 1, 0)).sender.leader("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not HOST:PORT"):
@@ -380,7 +382,7 @@ def test_closed_driver_writer_leaves_no_thread(driven: Callable[[], ExactlyOnce[
     assert threads() <= before
 
 
-def test_failed_abort_loses_and_duplicates_nothing(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_abort_loses_and_duplicates_no_records(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is still open and has used sequence numbers: other records with them would be dropped as duplicates."""
     sink = stream(broker)
     sink.start()
