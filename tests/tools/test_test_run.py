@@ -110,7 +110,7 @@ def test_budget_runs_the_floor_and_skips_what_exceeds_the_time(tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_without_budgets_every_case_runs(tmp_path: Path) -> None:
+def test_every_case_runs_without_budgets(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, f"EXPECTED = list(range(10))\n{SAMPLE_OF_BUDGETS}")
     assert {result.outcome for result in results.values()} == {"passed"}
 
