@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_OFFSETS: Final = 10_000
 """Maximum number of input offsets of a gathered batch, and of rows of each Spark partition, as rows may multiply (explode)."""
 MAX_RECORD_BYTES: Final = 16 << 10
-"""Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` this limits the memory of Spark's JVM."""
+"""Maximum number of input offsets of a gathered batch, and of rows of a Spark partition, since rows may multiply (explode)."""
 MAX_BYTES: Final = 64 << 20
 """Maximum size, in bytes, of the gathered rows of a batch."""
 PAUSE_BATCHES: Final = 100

@@ -22,7 +22,7 @@ def test_login_module_is_parsed(text: str) -> None:
 
 
 @given(st.text())
-def test_every_password_can_be_quoted(password: str) -> None:
+def test_jaas_login_module_accepts_every_quoted_password(password: str) -> None:
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     assert parse_jaas(f'M required password="{quoted}";').options == {"password": password}
 
@@ -47,7 +47,7 @@ def test_invalid_jaas_is_refused_without_showing_secrets(text: str, line: str) -
 
 
 @given(st.text(alphabet="ab=;\"'\\ \n", max_size=40))
-def test_random_text_raises_only_expected_errors(text: str) -> None:
+def test_random_jaas_text_raises_only_expected_errors(text: str) -> None:
     try:
         parse_jaas(text)
     except JaasError:

@@ -45,7 +45,7 @@ def test_null_headers_become_empty_lists(spark: Any, bounds: tuple[int, int] | N
     assert frame.toArrow().column("headers").null_count == 0
 
 
-def test_topic_option_overrides_the_column(spark: Any) -> None:
+def test_topic_option_overrides_the_topic_column(spark: Any) -> None:
     frame = spark.createDataFrame([("a", 3, "k", b"v", [("h", None)])], f"{PLACE}, key STRING, value BINARY, headers {TYPES}")
     assert [(r.topic, r.partition, r.headers[0].key) for r in outgoing(frame, None).collect()] == [("a", 3, "h")]
     assert [r.topic for r in outgoing(frame, "b").collect()] == ["b"]

@@ -25,8 +25,8 @@ def test_small_batches_are_recognized() -> None:
     small = SmallBatches()
     t, u = ("t", 0), ("u", 1)
     assert not small.is_small({}, dict)
-    assert not small.is_small({t: 5}, dict), "where it begins is unknown"
-    assert small.is_small({t: 5 + MAX_OFFSETS}, dict), "the batch before has told where"
+    assert not small.is_small({t: 5}, dict), "the start offset of the batch is unknown"
+    assert small.is_small({t: 5 + MAX_OFFSETS}, dict), "the previous batch gives the start offset"
     assert not small.is_small({t: 6 + 2 * MAX_OFFSETS}, dict)
     # For a new partition, and for the first batch after a start, the checkpoint says where the batch begins.
     assert small.is_small({t: 6 + 2 * MAX_OFFSETS, u: 7}, lambda: {t: 6 + 2 * MAX_OFFSETS, u: 0})
