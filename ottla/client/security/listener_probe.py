@@ -10,7 +10,7 @@ import ssl
 from typing import Any, Final
 
 from ottla.addresses import Address
-from ottla.client.errors import ClientError
+from ottla.client.errors import ListenerMismatch
 from ottla.client.security.client_config import PROTOCOL, Connecting, Tls
 from ottla.client.security.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
@@ -27,9 +27,9 @@ _NO_MECHANISM: Final = "?"
 
 
 def explained(error: Exception, address: Address, connecting: Connecting) -> Exception:
-    """Return a `ClientError` that explains why these settings cannot work with the broker, else ``error`` itself."""
+    """Return a `ListenerMismatch` that explains why these settings cannot work with the broker, else ``error`` itself."""
     line = diagnosis(address, connecting)
-    return error if line is None else ClientError(line)
+    return error if line is None else ListenerMismatch(line)
 
 
 def diagnosis(address: Address, connecting: Connecting) -> str | None:
