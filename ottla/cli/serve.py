@@ -14,7 +14,7 @@ from ottla.broker.config.first_user import FirstUser
 from ottla.cli.commands import Refused
 from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
-from ottla.cli.first_users import first_user
+from ottla.cli.first_users import check_names, first_user
 from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
@@ -168,6 +168,7 @@ def command(
         by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
         config, ignored = load(properties, os.environ, list(settings), by_flags)
         first_topics = [*from_environment(os.environ), *topics]
+        check_names(users)
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
     owner = None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory)
