@@ -72,6 +72,7 @@ def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> No
             ["serve", "--set", "listeners=OUTSIDE://127.0.0.1:0"],
             "give OUTSIDE:PROTOCOL there, with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
+        (["serve", "--users-file", "/none"], "1 ottla: --users-file: cannot read /none: No such file"),
         (["serve", "--user", "alice:a", "--user", "alice:b"], "1 ottla: --user alice is given twice; give each user once"),
         (["serve", "--feature", "transaction.version=\u00b2"], "is not NAME=LEVEL"),
         (["serve", "--feature", "transaction.version=9"], "transaction.version 0-2"),
