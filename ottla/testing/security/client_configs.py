@@ -109,7 +109,7 @@ def kafkajs(client: ClientCredentials) -> dict[str, Any]:
 
 
 def go(client: ClientCredentials) -> dict[str, Any]:
-    """What the options of franz-go and the fields of sarama's Config are made of, in values that JSON has."""
+    """The values for the options of franz-go and for the fields of sarama's Config, as JSON has them."""
     settings: dict[str, Any] = {"seeds": client.bootstrap.split(",")}
     if client.trusted is not None:
         settings["tls"] = {"ca": str(client.trusted), "own": None if client.own is None else str(client.own)}
