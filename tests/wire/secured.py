@@ -58,7 +58,9 @@ class SecuredBroker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self.log.read_text()
-        self.listening: dict[str, str] = json.loads(line)["listening"]
+        self.ready: dict[str, Any] = json.loads(line)
+        self.listening: dict[str, str] = self.ready["listening"]
+        self.pid = self._process.pid
 
     def address(self, protocol: str) -> tuple[str, int]:
         host, _, port = self.listening[protocol].rpartition(":")
