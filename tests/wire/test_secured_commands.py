@@ -13,6 +13,7 @@ import pytest
 from ottla.cli import main
 from tests.client.security.certificates import pkcs12_store
 from tests.wire.secured import LOGIN, PASSWORD, USER, SecuredBroker
+from tools.kafka import ApacheKafka, Unavailable, free_port
 
 pytestmark = [pytest.mark.wire, pytest.mark.xdist_group("secured_commands")]
 
@@ -241,3 +242,50 @@ def test_command_without_a_file_names_the_option(
         (line,) = capsys.readouterr().err.splitlines()
         assert says in line
         assert "--command-config" in line
+
+
+KAFKA = {
+    **SETTINGS,
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'),
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port = free_port()
+    made = ApacheKafka(
+        tmp_path_factory.mktemp("kafka"), settings=KAFKA, format_arguments=("--standalone",), listeners={"SASL_PLAINTEXT": port}
+    )
+    try:
+        made.start()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    yield f"127.0.0.1:{port}"
+    made.stop()
+
+
+@pytest.mark.java
+def test_commands_work_with_a_secured_apache_kafka(kafka: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    module = f'{LOGIN}.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";'
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": module}
+    commands = Commands(capsys, tmp_path / "client.properties", {"bootstrap.servers": kafka, **plain})
+    assert commands.document("topic", "create", "orders", "--partitions", "1")["created"]
+    assert commands.document("produce", "orders", "--value", "hello")["topic"] == "orders"
+    assert commands.text("consume", "orders", "--values") == "hello\n"
+    assert commands.document("health")["healthy"]
+    (tmp_path / "password").write_text("of carol")
+    commands.text("user", "add", "carol", "--password-file", str(tmp_path / "password"))
+    assert commands.document("user", "list") == [{"user": "carol", "iterations": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}}]
+    module = f'{LOGIN}.scram.ScramLoginModule required username="carol" password="of carol";'
+    scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": module}
+    as_carol = Commands(capsys, tmp_path / "carol.properties", {"bootstrap.servers": kafka, **scram})
+    assert as_carol.document("topic", "list") == []
+    added = commands.document("acl", "add", "--principal", "carol", "--operation", "read", "--topic", "ord", "--prefixed")
+    assert commands.document("acl", "list", "--topic", "orders") == added
+    assert as_carol.text("consume", "orders", "--values") == "hello\n"
+    assert commands.document("acl", "remove", "--principal", "carol") == added
+    assert "TOPIC_AUTHORIZATION_FAILED" in as_carol.refused("produce", "orders", "--value", "x")
+    assert commands.document("user", "remove", "carol") == {"removed": ["carol"]}
+    assert "authentication of 'carol' by SCRAM-SHA-512" in as_carol.refused("topic", "list")
