@@ -3,7 +3,6 @@
 - `authentication`: authenticates a connection by SASL, with SaslHandshake and SaslAuthenticate (KIP-43, KIP-152).
 - `client_config`: parses the address of a cluster and the client's credentials from options with Kafka's property names.
 - `http_client`: the HTTP client of token endpoints and schema registries.
-- `jaas`: parses Kafka's ``sasl.jaas.config``: a login module of Java and its options (org.apache.kafka.common.security.JaasConfig).
 - `listener_probe`: finds out whether a listener uses TLS and SASL after a connection has failed without an error message.
 - `sasl`: SASL exchanges as generators of bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
 - `tls`: TLS to a broker: the trusted certificates, the client's own certificate, and errors in one line.

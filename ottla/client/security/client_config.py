@@ -18,7 +18,7 @@ from ottla.addresses import bootstrap_addresses
 from ottla.arguments import BadArgument
 from ottla.client.errors import ClientError
 from ottla.client.security.http_client import check_url
-from ottla.client.security.jaas import JaasError, LoginModule, parse_jaas
+from ottla.security.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasError, LoginModule, login_module
 
 PREFIX: Final = "kafka."
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -330,9 +330,9 @@ def _sasl(given: Mapping[str, Any], prefix: str) -> Sasl:
     if module is None:
         username, password = given.get("sasl.username"), given.get("sasl.password")
     else:
-        wanted = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
-        if module.name != wanted:
-            raise ClientError(f"{prefix}{JAAS} has a {module.name}, but {prefix}{MECHANISM} {mechanism} needs a {wanted}")
+        wanted, name = (one.rpartition(".")[2] for one in (PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE, module.name))
+        if name != wanted:
+            raise ClientError(f"{prefix}{JAAS} has a {name}, but {prefix}{MECHANISM} {mechanism} needs a {wanted}")
         username, password = module.options.get("username"), module.options.get("password")
     if not username or password is None:
         raise ClientError(
@@ -348,9 +348,9 @@ def _login_module(given: Mapping[str, Any], prefix: str) -> LoginModule | None:
     if "sasl.username" in given or "sasl.password" in given:
         raise ClientError(f"{prefix}{JAAS} and {prefix}sasl.username exclude each other: give one of them")
     try:
-        return parse_jaas(str(given[JAAS]))
+        return login_module(str(given[JAAS]))
     except JaasError as error:
-        raise ClientError(f"{prefix}{JAAS} {error}") from None
+        raise ClientError(f"{prefix}{JAAS}: {error}") from None
 
 
 def _token(given: Mapping[str, Any], login: Mapping[str, str], prefix: str) -> TokenFunction | TokenEndpoint | str:

@@ -85,21 +85,22 @@ def _rejection(address: Address, tls: Tls) -> str | None:
     In TLS 1.3 the broker does so after the handshake, so a new connection is opened on which nothing is sent. Some brokers send an
     alert, others only close the connection.
     """
+    is_shaken = False
     try:
         with (
             socket.create_connection(address, PROBE_TIMEOUT_S) as raw,
             context_of(tls).wrap_socket(raw, server_hostname=address[0]) as connection,
         ):
+            is_shaken = True
             if connection.recv(1):
                 return None
     except TimeoutError:
         return None
     except ssl.SSLError as error:
         return refusal_of(error, tls, address)
-    except ConnectionError:
-        pass
     except OSError:
-        return None
+        if not is_shaken:
+            return None
     what = f"the broker at {address[0]}:{address[1]} closed the connection after the TLS handshake"
     option = f"{tls.prefix}ssl.keystore.location"
     if tls.certificate is None:

@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "kerberos' names": ({**WITH_SASL, "kafka.sasl.kerberos.service.name": "kafka"}, "Kerberos is not supported"),
     "nobody": ({**WITH_SASL, "kafka.sasl.mechanism": "PLAIN"}, "needs a user name and a password"),
     "other module": ({**SCRAM, "kafka.sasl.mechanism": "PLAIN"}, "has a ScramLoginModule, but .* needs a PlainLoginModule"),
-    "no module": ({**SCRAM, "kafka.sasl.jaas.config": "alice"}, "kafka.sasl.jaas.config is not of the form"),
+    "no module": ({**SCRAM, "kafka.sasl.jaas.config": "alice"}, "kafka.sasl.jaas.config: Login module control flag not specified"),
     "twice": ({**SCRAM, "kafka.sasl.username": "bob"}, "exclude each other"),
     "no token": (OAUTH, "needs kafka.sasl.oauthbearer.token.function"),
     "not a function": ({**OAUTH, "kafka.sasl.oauthbearer.token.function": "token"}, "as in my.module:function"),
