@@ -12,7 +12,7 @@ from ottla.control.remote import Remote
 
 
 class Snapshot:
-    """The state of a broker at one moment, which `Broker.restore` restores. It exists as long as the broker's directory."""
+    """A copy of a broker's data, for `Broker.restore`. The copy exists as long as the handle's temporary directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -28,7 +28,7 @@ class BrokerClock:
         self._control = control
         self.is_manual = is_manual
         self.last_ms: int | None = None
-        """The last known time of a manual clock, in ms. A restarted broker begins at this time."""
+        """The last known time of a manual clock, in ms. A restarted broker's clock begins at this time."""
 
     def __repr__(self) -> str:
         return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
@@ -40,12 +40,12 @@ class BrokerClock:
         return shown
 
     def approximate_ms(self) -> int:
-        """Return the time of `now_ms` without a request to the broker."""
+        """Return the clock's time without a request to the broker."""
         return now_ms() if self.last_ms is None else self.last_ms
 
     def advance(self, duration: str | timedelta) -> None:
-        """Advance the clock by ``61s``, ``1h30m``, ``7d``. Timers that become due are called in the order of their times before
-        this returns.
+        """Advance the clock by a duration such as ``61s``, ``1h30m`` or ``7d``. Returns after all due timers were called, in the
+        order of their times.
 
         Raises ValueError for an invalid duration, and `ControlError` if the clock is not manual.
         """

@@ -1,4 +1,4 @@
-"""A handle for a broker process: starts, stops, kills and restarts it on the same directory, and empties it for each test."""
+"""A handle for one broker, for tests: starts, stops, kills and restarts the broker's process, and resets its data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 EXIT_GRACE_S = 1.0
-"""Timeout for the exit of a process that has closed its stdout, in seconds."""
+"""Timeout, in seconds, for the exit of a process that has closed its stdout."""
 _GIVEN_OTHERWISE = {
     "listeners": "host= and port=",
     "log.dirs": "data_dir=",
@@ -48,21 +48,21 @@ _GIVEN_OTHERWISE = {
     "ottla.control.port": "the handle itself",
     "ottla.control.token": "the handle itself",
 }
-"""Settings that the handle sets itself, with the argument that determines each."""
+"""Settings that the handle sets itself, each with the argument to use instead."""
 
 
 class BrokerFailed(Exception):
-    """The broker did not start or did not stop. The text ends with the broker's last log lines."""
+    """The broker did not start or did not stop. The message ends with the broker's last log lines."""
 
 
 class Broker:
-    """One broker in its own process, on a directory that outlives a restart.
+    """One broker in its own process, which can be restarted on the same directory and port.
 
     ``settings`` are Kafka's ``server.properties`` keys, and ``features`` are feature levels. Without ``data_dir`` the broker has a
-    temporary directory, which is removed at the end. The broker keeps its port over restarts. It ends with the process that has
-    started it, even if that is killed, and then removes its temporary directory.
+    temporary directory, which is removed at the end. The broker ends with the process that started it, even by SIGKILL, and then
+    removes the temporary directory.
 
-    With ``clock="manual"`` time changes only by `clock`.
+    With ``clock="manual"`` the broker's time changes only by ``clock.advance``.
 
     ``security`` is ``SASL_SSL``, ``SASL_PLAINTEXT``, ``SSL`` or ``mTLS``, which is SSL with client certificates. ``users`` are
     passwords by name, for PLAIN and SCRAM, or the names of clients with certificates. With ``acls`` the broker has an authorizer.
@@ -72,11 +72,11 @@ class Broker:
     """
 
     _module = "ottla"
-    """The module that the process runs. A test may use one that adds faults."""
+    """The module that the process runs. A test may use a module that adds faults."""
     _python = sys.executable
-    """The Python interpreter. A benchmark may use that of another checkout."""
+    """The Python interpreter. A benchmark may use the interpreter of another checkout."""
     _python_options: tuple[str, ...] = SAFE_PATH
-    """Options of the interpreter. A test whose module is in the working directory omits them."""
+    """Options of the interpreter. A test whose ``_module`` is in the working directory omits `SAFE_PATH`."""
     _is_steered = True
     """Whether to start the control API and pass ``--owner-pid``. Older checkouts support neither."""
     _start_timeout_s = START_TIMEOUT_S
@@ -97,16 +97,16 @@ class Broker:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is set by {instead}; leave it out")
-        # `start` creates the directory, so that a handle that is never started leaves nothing behind.
+        # `start` creates the directory, so that a handle that is never started leaves no directory.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
-        # This removes the directory if `close` is not called. If this process is killed, the broker removes it.
+        # Remove the directory even if `close` is not called. If this process is killed, the broker removes the directory.
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
         self.clock = BrokerClock(self._control, is_manual=clock == "manual")
         self.faults = RemoteFaults(self._control)
-        """Faults such as errors, delays, lost responses and crashes: `docs/faults.md`."""
+        """The broker's faults, such as errors, delays, lost responses and crashes (`docs/faults.md`)."""
         self._security = BrokerSecurity(security, users, acls, directory=self._temporary, host=host)
         self._questions = Questions(lambda: self.bootstrap, self._security.connecting)
         self.acls = BrokerAcls(self._questions.cluster)
@@ -142,9 +142,9 @@ class Broker:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process was forked from the one that created this handle. Only that process can start and stop the broker.
+        """Whether this process was forked from the process that created this handle. Only the latter can start and stop the broker.
 
-        A copy can send requests, add faults and advance the clock. Its `close` does nothing.
+        A copy can send requests, add faults and advance the clock. `close` does nothing in a copy.
         """
         return self._served.is_copy
 
@@ -168,7 +168,7 @@ class Broker:
         return self._served.logged_lines
 
     def logs_since(self, logged_lines: int) -> list[str]:
-        """Return the lines after the first ``logged_lines`` lines, as far as they are kept."""
+        """Return the lines that were logged after the first ``logged_lines`` lines. Old lines may be missing."""
         newer = self.logged_lines - logged_lines
         return self.logs[-newer:] if newer > 0 else []
 
@@ -197,7 +197,7 @@ class Broker:
                 self._security.add_acls(self.acls)
                 self._is_prepared = True
         except BaseException:
-            # Ctrl-C does not reach the process, which has its own session, so it is killed here.
+            # Kill the process, because it has its own session and gets no SIGINT from Ctrl-C.
             self.kill()
             raise
         if self._is_steered:
@@ -219,7 +219,7 @@ class Broker:
             self._answered.set()
 
     def stop(self) -> int:
-        """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` if the process does not end."""
+        """Send SIGTERM and wait for the end of the process. Returns the exit code. Raises `BrokerFailed` after a timeout."""
         self._check_controls()
         code = self._served.stop(STOP_TIMEOUT_S)
         if code is None:
@@ -229,7 +229,7 @@ class Broker:
         return code
 
     def kill(self) -> None:
-        """Send SIGKILL, which is like a crash."""
+        """Crash the broker with SIGKILL."""
         self._check_controls()
         self._served.kill(STOP_TIMEOUT_S)
         self._is_paused = False
@@ -252,10 +252,8 @@ class Broker:
             remove_directory(self._temporary, os.getpid())
 
     def begin_anew(self) -> None:
-        """Empty the broker as `reset` does, and also set a manual clock to the machine's time with a restart.
-
-        Raises `ControlError` and `BrokerFailed`.
-        """
+        """Reset the broker and restart it, so that a manual clock begins at the machine's time. Raises `ControlError` and
+        `BrokerFailed`."""
         self.reset()
         self.stop()
         self.clock.last_ms = None
@@ -265,13 +263,13 @@ class Broker:
         """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same, and
         users and ACLs are again those of the handle.
 
-        Raises `ControlError`, as do the following methods.
+        This and the following methods raise `ControlError`.
         """
         self._control().post("/v1/reset")
         self._security.add_acls(self.acls)
 
     def snapshot(self) -> Snapshot:
-        """Copy the state of the broker. Clients are disconnected."""
+        """Copy the broker's data. Clients are disconnected."""
         self._snapshots += 1
         of_copy = f"{os.getpid()}-" if self.is_copy else ""
         taken = Snapshot(self._temporary / f"snapshot-{of_copy}{self._snapshots}")
@@ -288,7 +286,7 @@ class Broker:
         self._is_paused = True
 
     def resume(self) -> None:
-        """Resume a paused broker, also one that SIGSTOP has stopped."""
+        """Resume a broker that was paused by `pause` or by SIGSTOP."""
         self._served.wake()
         self._control().post("/v1/resume")
         self._is_paused = False
@@ -324,7 +322,7 @@ class Broker:
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic. By default it has ``num.partitions`` partitions.
 
-        Raises `ottla.client.ClientError`, as do the following methods.
+        This and the following methods raise `ottla.client.ClientError`.
         """
         self._questions.create_topic(name, partitions, configs)
 
@@ -333,26 +331,26 @@ class Broker:
         return self._questions.records(topic, isolation)
 
     def transaction(self, transactional_id: str) -> TransactionDescription:
-        """Return the current transaction of an id."""
+        """Return the current transaction of a transactional id."""
         return self._questions.transaction(transactional_id)
 
     def history(self, transactional_id: str) -> dict[str, Any]:
-        """Return the events of a transactional id since the broker's start, as `docs/control.md` describes them: ``holder``, the
-        client of its current owner, and ``events``: requests with clients and errors, fenced producers, decisions and markers.
+        """Return the history of a transactional id since the broker's start: ``holder``, the client that owns the id, and
+        ``events``: requests with clients and errors, fenced producers, decisions and markers (`docs/control.md`).
 
         Raises `ControlError`.
         """
         return self._control().history(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
-        that a member owns and without a commit counts from the log start."""
+        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
+        committed offset the lag of a partition that a member owns counts from the log start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
         """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-        A condition that fails because a topic, group or transactional id does not exist yet is retried.
+        If the condition raises because a topic, group or transactional id does not exist, it is retried.
         """
         return wait_for(condition, timeout_s)
 

@@ -63,15 +63,6 @@ def test_serve_help_lists_its_defaults(capsys: pytest.CaptureFixture[str]) -> No
         (["serve", "--set", "=1"], "is not KEY=VALUE"),
         (["serve", "--set", "num.partitons=1"], "did you mean 'num.partitions'?"),
         (["serve", "--set", "num.partitions=\u00b2"], "Not a number of type INT"),
-        (
-            ["serve", "--set", "listeners=SASL_PLAINTXT://127.0.0.1:0"],
-            "1 ottla: listeners: SASL_PLAINTXT is not in listener.security.protocol.map; did you mean SASL_PLAINTEXT?",
-        ),
-        (["serve", "--set", "listeners=SSSL://127.0.0.1:0"], "did you mean SSL?"),
-        (
-            ["serve", "--set", "listeners=OUTSIDE://127.0.0.1:0"],
-            "give OUTSIDE:PROTOCOL there, with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
-        ),
         (["serve", "--users-file", "/none"], "1 ottla: --users-file: cannot read /none: No such file"),
         (["serve", "--user", "alice:a", "--user", "alice:b"], "1 ottla: --user alice is given twice; give each user once"),
         (["serve", "--feature", "transaction.version=\u00b2"], "is not NAME=LEVEL"),

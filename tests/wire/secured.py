@@ -62,6 +62,11 @@ class SecuredBroker:
         self.listening: dict[str, str] = self.ready["listening"]
         self.pid = self._process.pid
 
+    @property
+    def bootstrap(self) -> str:
+        """The address of the plain listener."""
+        return self.listening["PLAINTEXT"]
+
     def address(self, protocol: str) -> tuple[str, int]:
         host, _, port = self.listening[protocol].rpartition(":")
         return host, int(port)

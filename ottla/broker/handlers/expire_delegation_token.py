@@ -1,7 +1,6 @@
 """ExpireDelegationToken, versions 1 and 2 (KIP-48): refused, because clients of a plain listener are not authenticated.
 
-Kafka serves delegation tokens only on listeners that authenticate their clients, by SASL or by TLS with a client certificate, and
-checks this before it checks whether tokens are enabled. All versions behave alike.
+`create_delegation_token` has the details. Both versions behave alike.
 """
 
 from __future__ import annotations

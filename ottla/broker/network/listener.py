@@ -23,7 +23,7 @@ _MISSPELT = 0.75
 """Similarity from which the name of a listener counts as a misspelt security protocol."""
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
-"""Number of ticks of `IDLE_TICK_MS` that a closed connection has for sending its last responses, from `Connection.close`."""
+"""Number of ticks of `IDLE_TICK_MS` that a connection has after `Connection.close` to send its last responses."""
 
 log = structlog.get_logger("connection")
 
@@ -99,7 +99,7 @@ def controller_endpoints(settings: Settings) -> list[Endpoint]:
         names = ", ".join(sorted(controllers))
         raise ConfigError(f"listeners: none of them is for a controller, whose names are {names} (controller.listener.names)")
     for endpoint in endpoints:
-        # As in Kafka, a controller's listener is plain unless the map says otherwise.
+        # As in Kafka, a controller's listener is PLAINTEXT unless the map says otherwise.
         check_between_nodes(endpoint, protocols.get(endpoint.name, SecurityProtocol.PLAINTEXT))
     return endpoints
 
@@ -139,9 +139,9 @@ class Connections:
     def __init__(
         self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
     ) -> None:
-        """``most`` is the number of file descriptors for connections. ``on_closed`` is called with the id of a closed one."""
+        """``most``: the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
         self.errors = RepeatedErrors(env, log)
-        """Logs why connections are closed. A client whose connection is closed may reconnect at once, and be closed again."""
+        """Logs why connections are closed. A client whose connection is closed may reconnect immediately, and be closed again."""
         self.tick = 0
         self._most = most
         self.buffers = ReceiveBuffers()

@@ -1,4 +1,4 @@
-"""Makes the connections of all listeners: plain ones, those of listeners with TLS or SASL, and local ones."""
+"""Creates the connections of all listeners, with or without TLS and SASL, and local connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ListenerSecurity:
-    """How the clients of all listeners connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
+    """Knows how the clients of each listener connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
 
     def __init__(self, ports: Ports, config: BrokerConfig) -> None:
         self._ports = ports

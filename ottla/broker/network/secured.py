@@ -58,7 +58,7 @@ class SecuredListener:
             self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
         self._context: ssl.SSLContext | None = None
         if protocol.has_tls:
-            # The password of a key that only this process ever sees, in letters, because OpenSSL takes texts.
+            # Password for the copy of the private key in memory. It is hexadecimal, because OpenSSL takes text.
             tls = tls_settings(config, name, protocol, self._secret.hex().encode())
             self._context, self._principals = server_context(tls), tls.principals
 
@@ -92,7 +92,7 @@ class SecuredListener:
         return Connection(self.ports, self.name, self)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
-        """The protocol of a connection whose handshake has ended; None to refuse a client by its certificate."""
+        """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""
         if self._terms is not None:
             return Connection(self.ports, self.name, self)
         peer = str(transport.get_extra_info("peername")[0])
@@ -158,7 +158,7 @@ class SaslClient:
 
     def refused(self, reason: str) -> None:
         connection = self._connection
-        # In the next turn of the loop the response has been written.
+        # Close in the next turn of the loop, when the response has been written.
         self._listener.ports.timers.call_soon(lambda: connection.close(f"authentication failed: {reason}"))
 
     def nonce(self) -> str:

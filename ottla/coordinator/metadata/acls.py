@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
@@ -36,6 +36,8 @@ MAX_ACL_CHARACTERS = 3_000
 
 Ids = dict[bytes, AclBinding]
 Entries = list[tuple[bytes, AclBinding]]
+Deleted: TypeAlias = list[list[AclBinding] | KafkaError]
+"""The deleted ACLs, or an error, for each filter of a request."""
 
 
 class Acls:
@@ -57,25 +59,34 @@ class Acls:
         An ACL that exists already is not created again, and that is no error. Raises POLICY_VIOLATION for too many ACLs.
         """
         results: list[KafkaError | None] = []
+        self.check_count(acls)
         created: dict[AclBinding, LogRecord] = {}
         for acl in acls:
             error = _invalid(acl, has_ranges=metadata_version >= CIDR_HOSTS)
             results.append(error)
             if error is None and acl not in self._copies and acl not in created:
                 created[acl] = _record(new_id(), acl)
-        if len(created) > MAX_ACLS_AT_ONCE:
-            raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         if len(self.by_id) + len(created) > MAX_ACLS:
             raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_ACLS} ACLs are allowed; delete some first")
         return Result(results, list(created.values()))
 
-    def delete(self, filters: Sequence[AclBindingFilter]) -> Result[list[list[AclBinding] | KafkaError]]:
-        """Delete the ACLs that match any filter. The response has the matching ACLs, or an error, for each filter.
+    def check_count(self, acls: Collection[AclBinding]) -> None:
+        """Raise POLICY_VIOLATION if a request would create too many ACLs."""
+        if len(acls) > MAX_ACLS_AT_ONCE and len({acl for acl in acls if acl not in self._copies}) > MAX_ACLS_AT_ONCE:
+            raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
-        An ACL that several filters match is in the response for each of them. Raises INVALID_REQUEST for too many ACLs, and
-        POLICY_VIOLATION if the response would be too large.
+    def delete(self, filters: Sequence[AclBindingFilter]) -> Result[Deleted]:
+        """Delete the ACLs that match any filter, as `find` and `remove` do."""
+        results, found = self.find(filters)
+        return Result(results, self.remove(found).records)
+
+    def find(self, filters: Sequence[AclBindingFilter]) -> tuple[Deleted, list[bytes]]:
+        """Return the matching ACLs, or an error, for each filter, and the ids of all these ACLs.
+
+        An ACL that several filters match is in the result of each of them. Raises INVALID_REQUEST for too many ACLs, and
+        POLICY_VIOLATION if the response would be too large. May be called in another thread.
         """
-        results: list[list[AclBinding] | KafkaError] = []
+        results: Deleted = []
         deleted: dict[bytes, None] = {}
         search, matches = _Search(self.by_id), 0
         for each in filters:
@@ -86,14 +97,18 @@ class Acls:
             else:
                 found = search.found(each)
                 matches += len(found)
-                deleted |= dict.fromkeys(found)
-                results.append([self.by_id[acl_id] for acl_id in found])
+                deleted |= dict.fromkeys(acl_id for acl_id, _ in found)
+                results.append([acl for _, acl in found])
             if len(deleted) > MAX_ACLS_AT_ONCE:
                 reason = f"Cannot remove more than {MAX_ACLS_AT_ONCE} acls in a single delete operation."
                 raise KafkaError(Code.INVALID_REQUEST, reason)
             if matches > MAX_MATCHES:
                 raise KafkaError(Code.POLICY_VIOLATION, f"the filters match more than {MAX_MATCHES} ACLs; give fewer filters")
-        return Result(results, [_removal(acl_id) for acl_id in deleted])
+        return results, list(deleted)
+
+    def remove(self, acl_ids: Iterable[bytes]) -> Result[None]:
+        """Remove ACLs, as far as they still exist."""
+        return Result(None, [_removal(acl_id) for acl_id in acl_ids if acl_id in self.by_id])
 
     def matching(self, selects: AclBindingFilter) -> list[AclBinding]:
         """Return the ACLs that match a filter, each once, ordered by their fields."""
@@ -134,6 +149,12 @@ class Acls:
             del self._copies[acl]
             self.index.remove(acl)
 
+    def drop_known(self, own: Acls) -> None:
+        """Remove the ACLs that ``own`` has as well, and those whose ids it has."""
+        for acl_id, acl in list(self.by_id.items()):
+            if acl_id in own.by_id or acl in own._copies:
+                self._remove(acl_id)
+
     def snapshot(self) -> list[LogRecord]:
         """Return records that restore these ACLs."""
         return [_record(acl_id, acl) for acl_id, acl in self.by_id.items()]
@@ -148,16 +169,16 @@ class _Search:
         self._all = list(by_id.items())
         self._by_name: dict[str, Entries] = defaultdict(list)
         self._by_principal: dict[str, Entries] = defaultdict(list)
-        self._found: dict[AclBindingFilter, list[bytes]] = {}
+        self._found: dict[AclBindingFilter, Entries] = {}
         for entry in self._all:
             self._by_name[entry[1].resource_name].append(entry)
             self._by_principal[entry[1].principal].append(entry)
 
-    def found(self, selects: AclBindingFilter) -> list[bytes]:
-        """Return the ids of the matching ACLs, in the order of their creation."""
+    def found(self, selects: AclBindingFilter) -> Entries:
+        """Return the matching ACLs with their ids, in the order of their creation."""
         found = self._found.get(selects)
         if found is None:
-            found = self._found[selects] = [acl_id for acl_id, acl in self._candidates(selects) if selects.matches(acl)]
+            found = self._found[selects] = [entry for entry in self._candidates(selects) if selects.matches(entry[1])]
         return found
 
     def _candidates(self, selects: AclBindingFilter) -> Entries:
