@@ -307,7 +307,7 @@ class ReplicaBrokersWorld:
 
     def server(self, broker_id: int) -> ReplicaServer:
         server = self.nodes[broker_id].server
-        assert server is not None, f"{broker_id} is down"
+        assert server is not None, f"broker {broker_id} is down"
         return cast(ReplicaServer, server)
 
     @property
@@ -326,7 +326,7 @@ class ReplicaBrokersWorld:
         ``previous_epoch`` is the broker epoch before a clean stop, as returned by `shut_down`.
         """
         node.start()
-        assert node.is_up, "a machine that does not start"
+        assert node.is_up, "the broker did not start"
         registering = registrations.Registering(
             broker_id=node.node_id,
             cluster_id=CLUSTER_ID,

@@ -105,7 +105,9 @@ def test_topic_is_created_shown_and_deleted(ottla_prompt: Prompt, unique: Callab
     assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
 
 
-def test_lines_are_produced_and_consumed(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
+def test_lines_are_produced_and_consumed_on_the_command_line(
+    ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any
+) -> None:
     prompt, topic = ottla_prompt, unique("lines")
     prompt("topic", "create", topic, "--partitions", "2")
     (tmp_path / "lines").write_bytes(b"21=one\nfoobar=two\r\n")
@@ -450,7 +452,7 @@ def test_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]
         assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_closed_output_pipe_is_not_an_error(kafka: str, unique: Callable[[str], str]) -> None:
+def test_closed_output_pipe_of_a_command_is_not_an_error(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("piped")
     with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)

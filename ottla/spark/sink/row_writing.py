@@ -22,7 +22,7 @@ from ottla.spark.sink.attempts import check_attempts
 from ottla.spark.sink.driver import DriverTransaction, Row
 from ottla.spark.sink.exactly_once import BatchTransaction
 from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.small_batches import MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
+from ottla.spark.sink.small_batches import MAX_OFFSETS, MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
 from ottla.spark.sink.task_writer import TaskWriter, Written, check_alone
 from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
 from ottla.spark.worker import prepare
@@ -47,7 +47,7 @@ class RowWriter:
         self._cluster = cluster
         self._options = options
         self._outgoing = Outgoing(options.topic)
-        self._small_outgoing = Outgoing(options.topic, MAX_RECORD_BYTES)
+        self._small_outgoing = Outgoing(options.topic, (MAX_RECORD_BYTES, MAX_OFFSETS))
         self.small_batches = SmallBatches()
         self._batch_bytes: dict[str, int] = {}
         """Maximum batch size, in bytes, of topics that accept only small batches."""

@@ -29,7 +29,7 @@ def broker() -> Any:
         timers=env,
         settings=settings,
         live_config=live_config,
-        stepping=Stepping(env, lambda: pytest.fail("a bug")),
+        stepping=Stepping(env, lambda: pytest.fail("an unexpected error was reported")),
         connections=Connections(env, settings, 1 << 20),
         lifecycle=Lifecycle(env),
         counters=Counters(),

@@ -139,7 +139,7 @@ def test_fenced_stream_stops_and_leaves_no_records(broker: Broker, world: World)
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
-def test_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: World) -> None:
+def test_task_of_an_ended_transaction_writes_no_records(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
     zombie: list[TaskWriter] = []
@@ -161,7 +161,9 @@ STATES = ("before a record", "in the middle", "before the mark", "before the end
 
 
 @pytest.mark.parametrize("at", STATES)
-def test_killed_broker_loses_and_duplicates_nothing(broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_of_the_broker_loses_and_duplicates_no_records(
+    broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0), ends(0))
@@ -260,7 +262,7 @@ def test_expired_transactional_id_is_initialized_again() -> None:
         second.end(commit=False)
 
 
-def test_errors_name_cause_and_remedy(broker: Broker, world: World) -> None:
+def test_errors_of_the_sink_name_cause_and_remedy(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="unknown topic 'nowhere'"):
         TaskWriter(Connecting(broker.bootstrap), SharedProducer("x", 1, 0)).sender.leader("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not HOST:PORT"):
@@ -356,7 +358,7 @@ def test_driver_writer_behaves_like_task_writers(driven: Callable[[], ExactlyOnc
         assert "gone" not in {topic.name for topic in cluster.topics()}
 
 
-def test_failed_abort_loses_and_duplicates_nothing(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_abort_loses_and_duplicates_no_records(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is still open and has used sequence numbers: other records with them would be dropped as duplicates."""
     sink = stream(broker)
     sink.start()

@@ -252,7 +252,7 @@ def test_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: s
         assert not stream.write(batch, reads(**{read: 1})).is_replay
 
 
-def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> None:
+def test_progress_record_of_an_older_version_has_no_topic_ids(broker: Broker) -> None:
     stream = Stream(broker, "old-log", topic="out", progress_topic="old-log-progress")
     broker.create_topic("h-in", partitions=1)
     stream.write(0, reads(**{"h-in": 1}))
