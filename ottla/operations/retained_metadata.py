@@ -24,8 +24,8 @@ class KeptEntries:
 
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     credentials: ScramCredentials = field(default_factory=ScramCredentials)
-    acls: Acls = field(default_factory=Acls)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    acls: Acls = field(default_factory=Acls)
 
     def by_kind(self) -> dict[str, Collection[object]]:
         """Return the names of the entries, by the label that notes use for their kind."""
@@ -43,7 +43,7 @@ class KeptEntries:
 
 def kept_by(state: ClusterState) -> KeptEntries:
     configs = {resource: of_one for resource, of_one in state.configs.items() if resource[0] in CONFIGURED}
-    return KeptEntries(state.client_quotas, state.credentials, state.acls, configs)
+    return KeptEntries(state.client_quotas, state.credentials, configs, state.acls)
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
