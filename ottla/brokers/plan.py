@@ -114,7 +114,7 @@ def _port_after(first: int, count: int) -> str:
 
 
 def _racks(given: str | None, broker_count: int) -> list[str] | None:
-    """Parse one rack for all brokers, or a comma-separated rack for each broker. Raises `ConfigError`."""
+    """Parse one rack for all brokers, or a comma-separated rack for each broker."""
     if given is None:
         return None
     racks = [rack.strip() for rack in given.split(",")]
@@ -128,7 +128,7 @@ def _text(name: str, host: str, port: int) -> str:
 
 
 def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
-    """Parse the endpoint of the first broker. Raises `ConfigError`."""
+    """Parse the endpoint of the first broker."""
     endpoints = parse_endpoints(texts, key)
     if len(endpoints) != 1:
         raise ConfigError(f"{key}: with --brokers give one, {CLIENT_LISTENER}://HOST:PORT of the first broker")

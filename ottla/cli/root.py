@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "clock": Lazy("clock", "show and advance the clock of a broker with a control port"),
     "why": Lazy("why", "explain why a group has lag, and what to do"),
     "config": Lazy("config", "show and set configurations of topics, brokers and groups"),
+    "quota": Lazy("quota", "set, list and remove quotas of users, client ids and addresses"),
     "acl": Lazy("acl", "list, add and remove ACLs"),
     "user": Lazy("user", "list, add and remove users of SASL SCRAM"),
     "cluster": Lazy("cluster", "show the cluster's brokers and features"),

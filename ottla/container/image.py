@@ -54,8 +54,7 @@ class ContainerRefused(Exception):
 def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for ``ottla serve``, with the image's defaults for unset listeners and directory.
 
-    As in Kafka's images, listeners are derived from advertised listeners if only the latter are set. The listeners of a controller
-    must be set.
+    As in Kafka's images, unset listeners are derived from advertised listeners. A controller's listeners must be set.
     """
     environment = with_secrets(_with_kafkas_names(environment))
     prepared = dict(environment)
@@ -179,7 +178,7 @@ _FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Parse options ``--name value``, ``--name=value`` and flags. Raises `ContainerRefused`."""
+    """Parse options ``--name value``, ``--name=value`` and flags."""
     options: dict[str, str] = {}
     remaining = list(arguments)
     while remaining:

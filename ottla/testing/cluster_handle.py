@@ -138,7 +138,8 @@ class Cluster:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process was forked from the process that created this handle. Only the latter can start and stop brokers.
+        """Whether this is a copy of the handle in a forked process. Only the process that created the handle can start and stop
+        brokers.
 
         A copy can send requests, and add faults to brokers that ran at the fork. `close` does nothing in a copy.
         """
@@ -364,8 +365,7 @@ class Cluster:
         return self._questions.transaction(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
-        committed offset the lag of a partition that a member owns counts from the log start."""
+        """Return the lag of a group by topic and partition, as `Broker.lag`."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:

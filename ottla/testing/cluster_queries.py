@@ -22,7 +22,7 @@ TIMEOUT_S = 10.0
 PAUSE_S = 0.02
 """Pause, in seconds, between two calls of a condition."""
 NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIONAL_ID_NOT_FOUND")
-"""Names of the errors that `wait_for` retries. They are names, because this module imports the protocol lazily."""
+"""Errors that `wait_for` retries. Names instead of codes, because this module imports the protocol lazily."""
 
 
 class Questions:

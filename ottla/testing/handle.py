@@ -142,7 +142,8 @@ class Broker:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process was forked from the process that created this handle. Only the latter can start and stop the broker.
+        """Whether this is a copy of the handle in a forked process. Only the process that created the handle can start and stop the
+        broker.
 
         A copy can send requests, add faults and advance the clock. `close` does nothing in a copy.
         """
@@ -344,7 +345,7 @@ class Broker:
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
-        committed offset the lag of a partition that a member owns counts from the log start."""
+        committed offset the lag of an owned partition counts from the log start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:

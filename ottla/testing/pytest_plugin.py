@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _pairs(lines: list[str], where: str) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` lines. Raises `pytest.UsageError`."""
+    """Parse ``KEY=VALUE`` lines."""
     pairs = {}
     for line in lines:
         name, equals, value = line.partition("=")
@@ -110,8 +110,7 @@ def _text(value: Any) -> str:
 
 
 def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
-    """Return the options of the markers of a test, class or module. The innermost marker takes precedence. Raises
-    `pytest.UsageError`."""
+    """Return the options of the markers of a test, class or module. The innermost marker takes precedence."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:

@@ -144,7 +144,7 @@ class SessionBrokers:
         return names
 
     def keep_faults(self, owner: object, names: set[FaultName]) -> None:
-        """Record faults that the wider fixture ``owner`` has added. They stay until `let_faults_go`."""
+        """Record faults that the wider fixture ``owner`` has added. The faults stay until `let_faults_go`."""
         if names:
             self._kept.setdefault(owner, set()).update(names)
 

@@ -136,8 +136,8 @@ def test_directories_are_created_with_one_cluster_id() -> None:
     identities = [read_identity(fs, node.directory) for node in nodes]
     assert {identity.cluster_id for identity in identities if identity} == {cluster_id}
     assert [identity.node_id for identity in identities if identity] == [CONTROLLER_ID, 1, 2, 3]
-    assert take_last_stop(fs, nodes[1].directory).unreadable == [], "a new directory has lost nothing"
-    assert prepare(fs, DATA, planned(4), ids()) == cluster_id, "a further broker joins it"
+    assert take_last_stop(fs, nodes[1].directory).unreadable == [], "a new directory has no lost data"
+    assert prepare(fs, DATA, planned(4), ids()) == cluster_id, "an added broker gets the same cluster id"
 
 
 def test_single_broker_refuses_the_directory_of_a_cluster() -> None:

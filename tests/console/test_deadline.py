@@ -56,7 +56,7 @@ def test_read_ends_at_its_deadline_or_with_its_browser_or_server(monkeypatch: py
         Deadline(closed).check()
 
 
-def test_one_page_at_a_time_reads_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_page_at_a_time_reads_records(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Deadline(reach_of()), Deadline(reach_of())
     with first.alone():
         monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + READING_TIMEOUT_S))

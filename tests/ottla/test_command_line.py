@@ -231,4 +231,4 @@ def test_hidden_package_can_be_imported_later() -> None:
         __import__("colorsys")
     assert __import__("colorsys").rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
     with importing_without("colorsys"):
-        assert __import__("colorsys"), "one that is imported already stays so"
+        assert __import__("colorsys"), "a package that is already imported is not hidden"

@@ -179,7 +179,7 @@ SPARK_PROGRAMS = (
 )
 """Python blocks that need a Spark session and a broker. test_spark.py runs each of them."""
 
-_CONTAINERS = "tests/container/test_testcontainers.py::test_its_own_class_starts_the_image"
+_CONTAINERS = "tests/container/test_testcontainers.py::test_testcontainers_class_starts_the_image"
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_faults_in_the_documentation_are_valid"
 
 _SECURED = "tests/wire/test_secured_programs.py::test_python_blocks_commit_and_read"
@@ -193,6 +193,9 @@ ELSEWHERE = {
     ),
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
         "tests/broker/handlers/test_authorisation.py::test_super_user_may_do_everything"
+    ),
+    ("docs/security.md", "ottla quota set --user alice --client-id app producer_byte_r"): (
+        "tests/wire/test_prompt.py::test_quotas_are_set_listed_and_removed"
     ),
     ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_keys_may_be_files",
     ("docs/security.md", "bootstrap.servers=broker.example:9093"): (
@@ -216,7 +219,7 @@ ELSEWHERE = {
     ): "tests/wire/test_packaging.py::test_example_tests_pass_with_the_wheel",
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go_example_passes",
     ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
-        "tests/wire/test_client_faults.py::test_kafka_python_asks_the_new_coordinator"
+        "tests/wire/test_client_faults.py::test_kafka_python_sends_requests_to_the_new_coordinator"
     ),
     ("docs/client-faults.md", "producer.begin_transaction()"): (
         "tests/wire/test_client_faults.py::test_librdkafka_does_not_return_from_send_offsets_after_a_restart"

@@ -1,39 +1,60 @@
-"""CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because clients of a plain listener are not authenticated.
+"""CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because delegation tokens are disabled.
 
-Kafka serves delegation tokens only on listeners that authenticate their clients, by SASL or by TLS with a client certificate, and
-checks this before it checks whether tokens are enabled. All versions behave alike, except that the response of 3 (KIP-373) has the
-owner and the requester.
+All versions behave alike, except that in 3 (KIP-373) the token may be for another user, which needs CREATE_TOKENS on that user, and
+that its response has the owner and the requester.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
+from ottla.broker.handlers.support.delegation_tokens import refusal, time_ms
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from ottla.security.principal import ANONYMOUS
+from ottla.security.acl.codes import AclOperation, ResourceType
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+
+OWNER_FROM = 3
+"""The first version in which a client may request a token for another user."""
 
 
-async def handle(ports: object, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
-    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+class Ports(Protocol):
+    authorizer: RequestAuthorizer
 
 
-def failed(request: CreateDelegationTokenRequest, version: int, code: Code) -> CreateDelegationTokenResponse:
-    kind, name = ANONYMOUS.type, ANONYMOUS.name
-    is_for_another = version >= 3 and bool(request.owner_principal_name)
+async def handle(ports: Ports, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
+    requester, code = context.principal, refusal(context)
+    owner = requester
+    if context.version >= OWNER_FROM and request.owner_principal_name:
+        owner = KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
+    may_request = code is not Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    is_for_another = may_request and owner != requester
+    if is_for_another and not ports.authorizer.allows(context, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+        code = Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    return _refused(owner, requester, code)
+
+
+def _refused(owner: KafkaPrincipal, requester: KafkaPrincipal, code: Code) -> CreateDelegationTokenResponse:
     return CreateDelegationTokenResponse(
         error_code=code,
-        principal_type=(request.owner_principal_type or "") if is_for_another else kind,
-        principal_name=(request.owner_principal_name or "") if is_for_another else name,
-        token_requester_principal_type=kind,
-        token_requester_principal_name=name,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=time_ms(code),
+        expiry_timestamp_ms=time_ms(code),
+        max_timestamp_ms=time_ms(code),
         token_id="",
         hmac=b"",
         throttle_time_ms=0,
     )
 
 
-API = Declaration(key=38, handle=handle, failed=failed, authorisation=authorisations("CREATE_TOKENS USER"))
+def failed(request: CreateDelegationTokenRequest, version: int, code: Code) -> CreateDelegationTokenResponse:
+    return _refused(ANONYMOUS, ANONYMOUS, code)
+
+
+API = Declaration(key=38, handle=handle, failed=failed, authorisation=authorisations("CREATE_TOKENS USER"), checks_itself=True)

@@ -1,12 +1,13 @@
-"""DescribeDelegationToken, versions 1 to 3 (KIP-48): refused, because clients of a plain listener are not authenticated.
+"""DescribeDelegationToken, versions 1 to 3 (KIP-48): refused, because delegation tokens are disabled.
 
-`create_delegation_token` has the details. All versions behave alike.
+All versions behave alike.
 """
 
 from __future__ import annotations
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.delegation_tokens import refusal
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
@@ -14,7 +15,7 @@ from ottla.protocol.messages.describe_delegation_token import DescribeDelegation
 async def handle(
     ports: object, request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
-    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    return failed(request, context.version, refusal(context))
 
 
 def failed(request: DescribeDelegationTokenRequest, version: int, code: Code) -> DescribeDelegationTokenResponse:
@@ -22,5 +23,9 @@ def failed(request: DescribeDelegationTokenRequest, version: int, code: Code) ->
 
 
 API = Declaration(
-    key=41, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER")
+    key=41,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER"),
+    checks_itself=True,
 )

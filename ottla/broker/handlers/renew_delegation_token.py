@@ -1,22 +1,23 @@
-"""RenewDelegationToken, versions 1 and 2 (KIP-48): refused, because clients of a plain listener are not authenticated.
+"""RenewDelegationToken, versions 1 and 2 (KIP-48): refused, because delegation tokens are disabled.
 
-`create_delegation_token` has the details. Both versions behave alike.
+All versions behave alike.
 """
 
 from __future__ import annotations
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import UNRESTRICTED
+from ottla.broker.handlers.support.delegation_tokens import refusal, time_ms
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 
 async def handle(ports: object, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
-    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    return failed(request, context.version, refusal(context))
 
 
 def failed(request: RenewDelegationTokenRequest, version: int, code: Code) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1, throttle_time_ms=0)
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=time_ms(code), throttle_time_ms=0)
 
 
 API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED)

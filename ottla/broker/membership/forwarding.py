@@ -54,7 +54,7 @@ class Forwarding:
         return msgspec.structs.replace(api, handle=split if is_split else forward)
 
     async def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Any:
-        """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager)."""
+        """Handle a request for configs: this process handles loggers, the controller all other resources (ConfigAdminManager)."""
         loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
         if not loggers:
             return await self._forwarded(api, request, context)

@@ -14,8 +14,9 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
 from ottla.broker.config.settings import Settings, connection_limits
+from ottla.broker.limits.client_quotas import ClientQuotaEnforcement
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
-from ottla.broker.loop.env import Env
+from ottla.broker.loop.env import Env, Timers
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 
@@ -140,6 +141,7 @@ class Connections:
         self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
     ) -> None:
         """``most``: the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
+        self._timers: Timers = env
         self.errors = RepeatedErrors(env, log)
         """Logs why connections are closed. A client whose connection is closed may reconnect immediately, and be closed again."""
         self.tick = 0
@@ -163,16 +165,23 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, connection: Accepted) -> bool:
-        """Count a new connection and give it an id; False if there are too many connections."""
+    def opened(self, connection: Accepted, quotas: ClientQuotaEnforcement, throttle: Callable[[int], None]) -> None:
+        """Count a new connection and give it an id. It is closed if there are too many.
+
+        If its address has connected too often (``connection_creation_rate``), it is closed as late as by Kafka, so that the client
+        does not connect again at once. Until then ``throttle`` keeps it from being read.
+        """
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
         if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
-            return False
+            connection.close("there are too many connections")
+            return
         self._open[connection] = None
         self._by_peer[peer] += 1
-        return True
+        if quotas.entities and (delay_ms := quotas.refuse_connection_after_ms(peer)):
+            self._timers.call_by_clock(delay_ms, lambda: connection.close("its address exceeds connection_creation_rate"))
+            throttle(delay_ms + 1)
 
     def close_idle(self) -> None:
         """Close connections that were idle for connections.max.idle.ms. Called every `IDLE_TICK_MS`.

@@ -57,7 +57,7 @@ class Local:
         """The listener whose addresses the clients get."""
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
-        return Dispatcher(self._ports, self.listener, LOOPBACK_PEER, connection.connection_id, INTERNAL)
+        return Dispatcher(self._ports, self.listener, connection.as_client._replace(peer=LOOPBACK_PEER), INTERNAL)
 
 
 LOOPBACK_PEER = "127.0.0.1"

@@ -123,7 +123,7 @@ class Certified:
 
     def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatching:
         listener = self._listener
-        return Dispatcher(listener.ports, listener.name, connection.peer, connection.connection_id, self._principal)
+        return Dispatcher(listener.ports, listener.name, connection.as_client, self._principal)
 
 
 class SaslClient:
@@ -141,7 +141,7 @@ class SaslClient:
         return self._connection.peer
 
     def dispatcher(self, principal: KafkaPrincipal) -> Dispatcher:
-        return Dispatcher(self._listener.ports, self._listener.name, self.peer, self._connection.connection_id, principal)
+        return Dispatcher(self._listener.ports, self._listener.name, self._connection.as_client, principal)
 
     def limit_frames(self, *, is_authenticated: bool) -> None:
         settings = self._listener.ports.live_config.settings

@@ -24,7 +24,7 @@ def token() -> str:
     return "token"
 
 
-def test_unrelated_options_are_ignored() -> None:
+def test_connection_ignores_unrelated_options() -> None:
     options = {**WHERE, "topic": "out", "kafka.max.poll.records": "5", "kafka.compression.type": "lz4", "kafka.client.id": "me"}
     assert Connecting.parse(options) == Connecting("one:9092,two:9093")
     assert Connecting.parse(WHERE).protocol == "PLAINTEXT"
@@ -37,7 +37,7 @@ def test_security_protocol_selects_tls_and_sasl() -> None:
     assert Connecting.parse({**SCRAM, "kafka.security.protocol": "SASL_PLAINTEXT"}).protocol == "SASL_PLAINTEXT"
 
 
-def test_user_is_set_by_jaas_or_by_name_and_password() -> None:
+def test_user_is_configured_by_jaas_or_by_name_and_password() -> None:
     by_module = Connecting.parse(SCRAM)
     assert by_module.sasl == Sasl("SCRAM-SHA-512", "alice", Secret(PASSWORD))
     by_name = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.username": "alice", "kafka.sasl.password": PASSWORD}
