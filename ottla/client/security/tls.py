@@ -75,22 +75,6 @@ def context_of(tls: Tls) -> ssl.SSLContext:
     return _context(contents, "" if tls.trusted is None else tls.trusted.option)
 
 
-def pem_texts(tls: Tls) -> Tls:
-    """Return the same settings with PKCS12 stores converted to PEM texts, for clients that read only PEM."""
-
-    def text(pem: Pem | None, *, has_key: bool) -> Pem | None:
-        if pem is None or pem.password is None:
-            return pem
-        return Pem(pem.option, text=_read(pem, tls.key_password, has_key=has_key))
-
-    return msgspec.structs.replace(
-        tls,
-        trusted=text(tls.trusted, has_key=False),
-        certificate=text(tls.certificate, has_key=True),
-        key=text(tls.key, has_key=True),
-    )
-
-
 def _read(pem: Pem | None, key_password: Secret | None, *, has_key: bool) -> Secret | None:
     """Return the PEM text of a store. The key of a PKCS12 store is encrypted with ``key_password``, if there is one."""
     if pem is None:
