@@ -35,6 +35,8 @@ NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
 class OttlaNode:
     """A node of a cluster. ``under`` is the cluster's id and its controller as ``ID@HOST:PORT``, None for a controller.
 
+    ``listeners`` are a broker's ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
+
     ``data_dir`` has the log (``broker.log``, of JSON lines), the ready line of the newest process, and the log directory.
     """
 
@@ -45,6 +47,7 @@ class OttlaNode:
         node_id: int,
         settings: Mapping[str, str],
         under: tuple[str, str] | None = None,
+        listeners: Mapping[str, int] | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.log_dir = data_dir / "logs"
@@ -64,10 +67,11 @@ class OttlaNode:
                 "controller.quorum.voters": f"{node_id}@{self.bootstrap}",
             }
         else:
+            further = "".join(f",{protocol}://127.0.0.1:{port}" for protocol, port in (listeners or {}).items())
             own |= {
                 "process.roles": "broker",
-                "listeners": f"{CLIENT_LISTENER}://{self.bootstrap}",
-                "inter.broker.listener.name": CLIENT_LISTENER,
+                "listeners": f"{CLIENT_LISTENER}://{self.bootstrap}{further}",
+                "inter.broker.listener.name": settings.get("inter.broker.listener.name", CLIENT_LISTENER),
                 "controller.quorum.voters": under[1],
                 "ottla.control.port": "0",
             }

@@ -8,6 +8,7 @@
 - `first_user`: a user that a broker creates at its start.
 - `groups`: the configs of a group: its own, else the broker configs that are their defaults (GroupConfig, KIP-848, 932 and 1071).
 - `live_config`: the current configuration: the settings of the start, overridden by dynamic configs that clients have set.
+- `node_security`: the security of connections to other nodes.
 - `rules`: the allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt.
 - `security`: the security of listeners: the keys and certificates of TLS, and the SASL mechanisms with their JAAS configs.
 - `security_protocols`: the security protocols of listeners.

@@ -19,18 +19,18 @@ from ottla.broker.loop.env import Clock, Env, Randomness, Timers
 from ottla.broker.loop.logs import LOG_LEVELS
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.metadata.request_topics import KnownTopics
-from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.listener import IDLE_TICK_MS, controller_endpoints
+from ottla.broker.network.listener_security import ListenerSecurity
 from ottla.broker.partitions.disk_errors import take_offline
 from ottla.broker.partitions.disk_health import log_unwritten
 from ottla.broker.shared.shared_server import NO_HOST, Host, SharedServer
 from ottla.coordinator.metadata.broker_registration import ControllerRegistration, ListenerEndpoint
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, described
 
-PLAINTEXT_PROTOCOL = 0
 KRAFT_VERSION = "kraft.version"
 """Kafka stores this feature in control records of the log and not among the other levels."""
 
@@ -63,10 +63,15 @@ class ControllerServer:
         self.directory, self.disk, self.barrier, self.counters = kernel.directory, kernel.disk, kernel.barrier, kernel.counters
         self.interception, self.transaction_listener = host.interception, host.transaction_listener
         self.addresses, self.connections = shared.addresses, shared.connections
+        self.security = ListenerSecurity(self, config, endpoints)
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis = LOG_LEVELS, CONTROLLER_APIS
         self._features = dict(features or {})
         self.cluster_id, self.directory_id = cluster_id or "", NO_UUID
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        return self.controller.state
 
     @property
     def settings(self) -> Settings:
@@ -96,7 +101,7 @@ class ControllerServer:
             if self.settings.authorizer_class_name:
                 self.authorizer = acl_authorizer(self.settings, self.controller.state.acls.index, self.env)
                 self.apis = CONTROLLER_APIS.changed_by(enforcing(self.authorizer))
-            await self.addresses.listen(lambda listener: Connection(self, listener))
+            await self.addresses.listen(self.security.connection)
             # The controller registers its listeners, whose ports are known only now. Requests wait until this function has ended.
             self._shared.metrics.open_for_controller(self.controller.report)
             self._load()
@@ -111,10 +116,10 @@ class ControllerServer:
     def _load(self) -> None:
         levels = levels_with(DEFAULT_FEATURES, self._features)
         levels.pop(KRAFT_VERSION, None)
-        listeners = []
-        for name in self.addresses.bound:
-            host, port = self.addresses.advertised(name)
-            listeners.append(ListenerEndpoint(name=name, host=host, port=port, security_protocol=PLAINTEXT_PROTOCOL))
+        listeners = [
+            ListenerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+            for name, host, port, protocol in self.addresses.all_advertised
+        ]
         registration = ControllerRegistration(
             controller_id=self.settings.node_id,
             incarnation_id=self.env.random_uuid(),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.config.security_protocols import SecurityProtocol, security_protocols
+from ottla.broker.config.security_protocols import SecurityProtocol, protocol_of
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.listener import client_endpoints
+from ottla.broker.network.listener import Endpoint
 
 if TYPE_CHECKING:
     from ottla.broker.network.secured import Ports, SecuredListener
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
 class ListenerSecurity:
     """How the clients of all listeners connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
 
-    def __init__(self, ports: Ports, config: BrokerConfig) -> None:
+    def __init__(self, ports: Ports, config: BrokerConfig, endpoints: Sequence[Endpoint]) -> None:
         self._ports = ports
         self._secured: dict[str, SecuredListener] = {}
-        protocols = security_protocols(config.settings.listener_security_protocol_map)
-        secured = {
-            endpoint.name: protocols[endpoint.name]
-            for endpoint in client_endpoints(config.settings)
-            if protocols[endpoint.name] is not SecurityProtocol.PLAINTEXT
-        }
+        protocols = {e.name: protocol_of(config.settings.listener_security_protocol_map, e.name) for e in endpoints}
+        secured = {name: protocol for name, protocol in protocols.items() if protocol is not SecurityProtocol.PLAINTEXT}
         if secured:
             # Imported here, because plain listeners do not need these modules.
             from ottla.broker.network.secured import SecuredListener

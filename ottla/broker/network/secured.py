@@ -37,10 +37,12 @@ log = structlog.get_logger("connection")
 
 
 class Ports(connections.Ports[Any], Protocol):
-    """The broker whose listeners are secured."""
+    """The broker or controller whose listeners are secured."""
 
     env: Env
-    cluster_state: ClusterState
+
+    @property
+    def cluster_state(self) -> ClusterState: ...
 
 
 class SecuredListener:
