@@ -77,6 +77,10 @@ class Settings(msgspec.Struct, frozen=True):
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     unclean_leader_election_interval_ms: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_secret_key: str | None
     default_replication_factor: int
     log_dirs: str
     socket_request_max_bytes: int

@@ -138,6 +138,7 @@ class ControllerServer:
             self.lifecycle,
             rebalance_interval_ms=settings.leader_imbalance_check_interval_seconds * 1_000 if is_rebalancing else None,
             unclean_interval_ms=settings.unclean_leader_election_interval_ms,
+            token_interval_ms=settings.delegation_token_expiry_check_interval_ms if settings.delegation_token_secret_key else None,
         )
         self._timed.start()
         self._idle_timer = self.env.call_later(IDLE_TICK_MS, self._close_idle)

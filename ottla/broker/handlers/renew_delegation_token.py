@@ -1,23 +1,57 @@
-"""RenewDelegationToken, versions 1 and 2 (KIP-48): refused, because clients of a plain listener are not authenticated.
+"""RenewDelegationToken, versions 1 and 2 (KIP-48): extends the lifetime of a token of which the client is the owner or a renewer.
 
-Kafka serves delegation tokens only on listeners that authenticate their clients, by SASL or by TLS with a client certificate, and
-checks this before it checks whether tokens are enabled. All versions behave alike.
+All versions behave alike.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.protocol.errors import Code
+from ottla.broker.handlers.support import token_requests
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
+NO_TIME_MS = -1
 
-async def handle(ports: object, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
-    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    clock: Clock
+
+
+class BrokerPorts(Ports, token_requests.Ports, Protocol):
+    """The ports of a broker, to which the client is connected."""
+
+
+async def handle(ports: BrokerPorts, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+    return refused(ports, request, context) or await execute(ports, request, context)
+
+
+def refused(
+    ports: BrokerPorts, request: RenewDelegationTokenRequest, context: RequestContext
+) -> RenewDelegationTokenResponse | None:
+    """The response of a request that is refused before it is handled or forwarded; None for others."""
+    code = token_requests.refusal(ports, context)
+    return None if code == Code.NONE else failed(request, context.version, code)
+
+
+async def execute(ports: Ports, request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+    """Handle a request at the controller."""
+    hmac, now_ms = bytes(request.hmac), ports.clock.now_ms()
+    try:
+        expires_ms = ports.cluster.renew_token(hmac, context.principal, request.renew_period_ms, now_ms)
+    except KafkaError as error:
+        # Kafka's controller does not set the time.
+        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=0, throttle_time_ms=0)
+    return RenewDelegationTokenResponse(error_code=Code.NONE, expiry_timestamp_ms=expires_ms, throttle_time_ms=0)
 
 
 def failed(request: RenewDelegationTokenRequest, version: int, code: Code) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1, throttle_time_ms=0)
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME_MS, throttle_time_ms=0)
 
 
-API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED)
+API = Declaration(key=39, handle=handle, failed=failed, authorisation=UNRESTRICTED, refused=refused)

@@ -22,9 +22,10 @@ from ottla.protocol.remedies import name_of
 from ottla.protocol.steps import Pause, in_thread
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
-FORWARDED = frozenset({19, 20, 30, 31, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
-"""The keys of the APIs that only a controller handles. Of those that Kafka forwards, delegation tokens are left out: without a
-secret key every node refuses them with the same error."""
+FORWARDED = frozenset(
+    {19, 20, 30, 31, ALTER_CONFIGS, 37, 38, 39, 40, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
+)
+"""The keys of the APIs that only a controller handles."""
 SIZE_BYTES = 4
 TIMEOUT_MS = 30_000
 """Timeout of the controller's response, in ms (request.timeout.ms)."""
@@ -46,7 +47,8 @@ class Forwarding:
             return api
 
         async def forward(services: Any, request: Any, context: RequestContext) -> Any:
-            return await self._forwarded(api, request, context)
+            refused = None if api.refused is None else api.refused(services, request, context)
+            return await self._forwarded(api, request, context) if refused is None else refused
 
         async def split(services: Any, request: Any, context: RequestContext) -> Any:
             return await self._with_loggers(api, services, request, context)
@@ -74,7 +76,7 @@ class Forwarding:
         await in_thread(lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request)))
         envelope = EnvelopeRequest(
             request_data=frames[0][SIZE_BYTES:],
-            request_principal=principal_bytes(context.principal),
+            request_principal=principal_bytes(context.principal, is_by_token=context.is_by_token),
             client_host_address=_address(context.client_host),
         )
         answered: Pause[Any] = Pause(is_parked=True)

@@ -99,6 +99,8 @@ class JoinedMetadata:
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
         self.state = ClusterState(settings.node_id, ignores_case=kernel.directory.ignores_case(), is_member=True)
+        if settings.delegation_token_secret_key:
+            self.state.tokens.use_key(settings.delegation_token_secret_key)
         self.lifecycle = BrokerLifecycle(
             _identity(settings, identity, addresses, env.random_uuid(), kernel.directory.previous_epoch), _intervals(settings)
         )

@@ -131,6 +131,7 @@ class Dispatcher:
         "_apis",
         "_barrier",
         "_connection_id",
+        "_is_by_token",
         "_listener",
         "_now_ms",
         "_peer",
@@ -142,9 +143,16 @@ class Dispatcher:
     )
 
     def __init__(
-        self, ports: Ports[S], listener: str, peer: str, connection_id: int, principal: KafkaPrincipal = ANONYMOUS
+        self,
+        ports: Ports[S],
+        listener: str,
+        peer: str,
+        connection_id: int,
+        principal: KafkaPrincipal = ANONYMOUS,
+        *,
+        is_by_token: bool = False,
     ) -> None:
-        self._principal = principal
+        self._principal, self._is_by_token = principal, is_by_token
         self._ports: Ports[Any] = ports
         self._apis: ApiRegistry[Any] = ports.apis
         self._services: Any = ports.services
@@ -191,6 +199,7 @@ class Dispatcher:
             connection_id=self._connection_id,
             listener=self._listener,
             principal=self._principal,
+            is_by_token=self._is_by_token,
         )
         listener = self._ports.transaction_listener
         report = None if listener is None else reporter(api, listener, context)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ssl
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 import structlog
@@ -26,12 +28,15 @@ from ottla.security.principal import ANONYMOUS, USER, KafkaPrincipal
 from ottla.security.sasl.exchange import Mechanism
 from ottla.security.sasl.oauthbearer import OAUTHBEARER, OAuthBearerMechanism, TokenValidator
 from ottla.security.sasl.plain import PLAIN, PlainMechanism
-from ottla.security.sasl.scram import NUMBERS, Credential, ScramMechanism
+from ottla.security.sasl.scram import NUMBERS, Credential, ScramMechanism, TokenCredential, token_credential
 from ottla.security.sasl.server import SaslTerms
 from ottla.security.sasl.signed_tokens import KeySetError, SignedTokens
 from ottla.security.sasl.unsecured_tokens import OptionError, UnsecuredTokens
 from ottla.security.tls.distinguished_name import MalformedCertificate, subject_of
 from ottla.security.tls.principal_mapping import NoRuleMatches
+
+MAX_TOKEN_CREDENTIALS = 1_000
+"""Number of delegation tokens whose credentials a listener keeps. One costs a few milliseconds of hashing."""
 
 log = structlog.get_logger("connection")
 
@@ -69,7 +74,7 @@ class SecuredListener:
             return PlainMechanism(sasl.modules[name].users)
         if name == OAUTHBEARER:
             return OAuthBearerMechanism(self._tokens(sasl))
-        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._secret)
+        return ScramMechanism(name, self._credential_of(NUMBERS[name]), self._secret, self._token_of(name))
 
     def _tokens(self, sasl: SaslSettings) -> TokenValidator:
         """The validator of OAUTHBEARER. Raises `ConfigError`."""
@@ -87,6 +92,25 @@ class SecuredListener:
     def _credential_of(self, mechanism: int) -> Callable[[str], Credential | None]:
         """A function that looks up the credential of a user in the cluster's metadata."""
         return lambda user: self.ports.cluster_state.credentials.by_user.get(user, {}).get(mechanism)
+
+    def _token_of(self, mechanism: str) -> Callable[[str], TokenCredential | None]:
+        """A function that looks up the credential of a delegation token in the cluster's metadata."""
+
+        @lru_cache(MAX_TOKEN_CREDENTIALS)
+        def credential(token_id: str) -> Credential:
+            tokens = self.ports.cluster_state.tokens
+            # Not the salt of an unknown user of that name, because a token's salt is known to its clients only.
+            salt = hmac.digest(self._secret, b"token " + token_id.encode(), "sha256")
+            return token_credential(mechanism, tokens.hmac_of(token_id), salt)
+
+        def token_of(token_id: str) -> TokenCredential | None:
+            tokens = self.ports.cluster_state.tokens
+            token = tokens.by_id.get(token_id)
+            if token is None or not tokens.is_enabled:
+                return None
+            return TokenCredential(token.owner.name, token.expires_ms, credential(token_id))
+
+        return token_of
 
     def connection(self) -> asyncio.BufferedProtocol:
         if self._context is not None:
@@ -142,8 +166,9 @@ class SaslClient:
     def peer(self) -> str:
         return self._connection.peer
 
-    def dispatcher(self, principal: KafkaPrincipal) -> Dispatcher:
-        return Dispatcher(self._listener.ports, self._listener.name, self.peer, self._connection.connection_id, principal)
+    def dispatcher(self, principal: KafkaPrincipal, *, is_by_token: bool = False) -> Dispatcher:
+        listener, connection_id = self._listener, self._connection.connection_id
+        return Dispatcher(listener.ports, listener.name, self.peer, connection_id, principal, is_by_token=is_by_token)
 
     def limit_frames(self, *, is_authenticated: bool) -> None:
         settings = self._listener.ports.live_config.settings
