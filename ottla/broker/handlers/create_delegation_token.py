@@ -14,6 +14,7 @@ from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import token_requests
 from ottla.broker.loop.env import Clock
 from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.coordinator.metadata.delegation_tokens import MAX_RENEWERS
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ottla.security.acl.codes import AclOperation, ResourceType
@@ -66,7 +67,7 @@ async def execute(ports: Ports, request: CreateDelegationTokenRequest, context: 
     if code != Code.NONE:
         return _failed(request, context.principal, code, time_ms=NO_TIME_MS)
     requester = KafkaPrincipal(context.principal.type, context.principal.name)
-    renewers = [KafkaPrincipal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
+    renewers = [KafkaPrincipal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers[: MAX_RENEWERS + 1]]
     try:
         token = ports.cluster.create_token(
             _owner(request, requester), requester, renewers, request.max_lifetime_ms, ports.clock.now_ms()

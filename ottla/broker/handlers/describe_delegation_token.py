@@ -1,7 +1,7 @@
 """DescribeDelegationToken, versions 1 to 3 (KIP-48): lists tokens with their HMACs.
 
-A client sees the tokens of which it is the owner or a renewer, those on which it has DESCRIBE, and those of users for whom it has
-DESCRIBE_TOKENS (KIP-373; DelegationTokenManager.filterToken). All versions behave alike, except that the response of 3 has the
+A client sees the tokens of which it is owner, requester or renewer, those on which it has DESCRIBE, and those of users for whom it
+has DESCRIBE_TOKENS (KIP-373; DelegationTokenManager.filterToken). All versions behave alike, except that the response of 3 has the
 requester.
 """
 
@@ -13,6 +13,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.handlers.support import token_requests
+from ottla.broker.handlers.support.each import each, made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.metadata.delegation_tokens import Token
 from ottla.protocol.errors import Code
@@ -24,6 +25,9 @@ from ottla.protocol.messages.describe_delegation_token import (
 )
 from ottla.security.acl.codes import AclOperation, ResourceType
 from ottla.security.principal import KafkaPrincipal
+
+TOKEN_WORK = 10
+"""The cost of a token, in units of `protocol.steps.Pace`."""
 
 
 class Ports(token_requests.Ports, Protocol):
@@ -37,18 +41,29 @@ async def handle(ports: Ports, request: DescribeDelegationTokenRequest, context:
         code = Code.DELEGATION_TOKEN_AUTH_DISABLED
     if code != Code.NONE:
         return failed(request, context.version, code)
-    owners = None if request.owners is None else {KafkaPrincipal(o.principal_type, o.principal_name) for o in request.owners}
-    seen = [] if owners == set() else [token for token in tokens.by_id.values() if _is_visible(ports, token, owners, context)]
-    return DescribeDelegationTokenResponse(
-        error_code=Code.NONE, tokens=[_described(token, tokens.hmac_of(token.token_id)) for token in seen], throttle_time_ms=0
+    asked = request.owners
+    owners = None
+    if asked is not None:
+        owners = await made(lambda: {KafkaPrincipal(owner.principal_type, owner.principal_name) for owner in asked}, len(asked))
+
+    def one(token: Token) -> DescribedDelegationToken | None:
+        return _described(token, tokens.hmac_of(token.token_id)) if _is_visible(ports, token, owners, context) else None
+
+    return await each(
+        [] if owners == set() else list(tokens.by_id.values()),
+        one,
+        lambda described: DescribeDelegationTokenResponse(
+            error_code=Code.NONE, tokens=[token for token in described if token is not None], throttle_time_ms=0
+        ),
+        work=TOKEN_WORK,
     )
 
 
 def _is_visible(ports: Ports, token: Token, owners: set[KafkaPrincipal] | None, context: RequestContext) -> bool:
     """Whether the token belongs to one of the requested owners, and the client may see it."""
-    if owners is not None and not any(token.belongs_to(owner) for owner in owners):
+    if owners is not None and owners.isdisjoint(token.visible_to):
         return False
-    if token.belongs_to(context.principal):
+    if context.principal in token.visible_to:
         return True
 
     def allows(operation: AclOperation, resource_type: ResourceType, name: str) -> bool:

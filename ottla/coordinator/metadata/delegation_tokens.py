@@ -39,9 +39,14 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     max_ms: int
     """The time beyond which the token cannot be renewed."""
 
-    def belongs_to(self, principal: KafkaPrincipal) -> bool:
-        """Whether a principal is the owner or a renewer, and so may renew, expire and describe the token."""
+    def may_be_changed_by(self, principal: KafkaPrincipal) -> bool:
+        """Whether a principal may renew and expire the token: its owner and its renewers, but not its requester."""
         return principal == self.owner or principal in self.renewers
+
+    @property
+    def visible_to(self) -> tuple[KafkaPrincipal, ...]:
+        """The principals that see the token without an ACL (TokenInformation.ownerOrRenewer)."""
+        return (self.owner, self.requester, *self.renewers)
 
     def has_expired(self, now_ms: int) -> bool:
         return min(self.expires_ms, self.max_ms) < now_ms
@@ -122,13 +127,13 @@ class DelegationTokens:
         return self._expire_at(token, now_ms + renew_ms)
 
     def expire(self, hmac_bytes: bytes, requester: KafkaPrincipal, period_ms: int, *, now_ms: int) -> Result[int]:
-        """Expire a token after ``period_ms``, or remove it at once if that is negative; returns when it expires, or ``period_ms``.
+        """Expire a token after ``period_ms``, or remove it at once if that is negative; returns when it expires.
 
         Raises the errors of `_token`.
         """
         token = self._token(hmac_bytes, requester, now_ms)
         if period_ms < 0:
-            return Result(period_ms, [_removal(token)])
+            return Result(now_ms, [_removal(token)])
         return self._expire_at(token, now_ms + period_ms)
 
     def _expire_at(self, token: Token, expires_ms: int) -> Result[int]:
@@ -156,7 +161,7 @@ class DelegationTokens:
         token = self.by_id[self._ids[hmac_bytes]]
         if token.has_expired(now_ms):
             raise KafkaError(Code.DELEGATION_TOKEN_EXPIRED)
-        if not token.belongs_to(requester):
+        if not token.may_be_changed_by(requester):
             raise KafkaError(Code.DELEGATION_TOKEN_OWNER_MISMATCH)
         return token
 
