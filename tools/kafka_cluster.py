@@ -153,6 +153,9 @@ class ApacheKafkas:
         """Return the address of a broker's listener with the security protocol ``between``."""
         return f"127.0.0.1:{self._secured[broker]}"
 
+    def node(self, broker: int) -> ApacheKafka | OttlaNode:
+        return self._nodes[broker]
+
     def pid(self, broker: int) -> int:
         pid = self._nodes[broker].pid
         if pid is None:

@@ -75,7 +75,8 @@ class OttlaNode:
                 "controller.quorum.voters": under[1],
                 "ottla.control.port": "0",
             }
-        self._settings = {**settings, **own}
+        self.settings = {**settings, **own}
+        """The settings of the next start."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -126,7 +127,7 @@ class OttlaNode:
         self._ready_file.unlink(missing_ok=True)
         command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-format", "json", "--owner-pid", str(os.getpid())]
         command += ["--ready-file", str(self._ready_file)]
-        for key, value in self._settings.items():
+        for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
         with self.log_file.open("ab") as output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import trustme
@@ -18,7 +19,7 @@ class SecuredNodes:
     """The certificates of a cluster on localhost. ``between`` is the security protocol between its nodes."""
 
     def __init__(self, directory: Path, between: str = "SASL_SSL") -> None:
-        self.between = between
+        self.between, self._directory = between, directory
         self.authority = trustme.CA()
         self.trusted = store(directory / "ca.pem", self.authority.cert_pem.bytes().decode())
         self.own = store(directory / "node.pem", pem_of(self.authority.issue_cert("localhost", "127.0.0.1")))
@@ -42,6 +43,17 @@ class SecuredNodes:
             # Tests use the plain listener as an administrator, and the secured one as the user.
             "super.users": f"User:{ADMIN};User:ANONYMOUS;User:{USER}",
         }
+
+    def faulty(self, fault: str) -> str:
+        """The path of a key store with a wrong certificate."""
+        hosts = ("localhost", "127.0.0.1")
+        if fault == "expired":
+            made = self.authority.issue_cert(
+                *hosts, not_after=datetime(2020, 1, 2, tzinfo=UTC), not_before=datetime(2020, 1, 1, tzinfo=UTC)
+            )
+        else:
+            made = trustme.CA().issue_cert(*hosts) if fault == "untrusted" else self.authority.issue_cert("elsewhere.example")
+        return store(self._directory / "faulty.pem", pem_of(made))
 
     def client(self, *addresses: str) -> dict[str, str]:
         """Options of a client of librdkafka that connects as the user."""

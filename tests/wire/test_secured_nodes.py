@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.support.waiting import wait_until
 from tests.wire.secured_nodes import SecuredNodes
 from tools.kafka import Unavailable
 from tools.kafka_cluster import ApacheKafkas
+from tools.ottla_node import OttlaNode
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
 
@@ -105,3 +107,77 @@ def test_cluster_of_ottla(tmp_path: Path, between: str) -> None:
     with running(tmp_path, nodes) as cluster:
         story(cluster, nodes)
         assert not [line for line in cluster.logs if '"level": "error"' in line]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("ottla_nodes", [(1, 2), (CONTROLLER, 1)], ids=["controller_of_kafka", "controller_of_ottla"])
+def test_cluster_with_nodes_of_kafka(tmp_path: Path, ottla_nodes: tuple[int, ...]) -> None:
+    nodes = SecuredNodes(tmp_path)
+    with running(tmp_path, nodes, ottla_nodes) as cluster:
+        story(cluster, nodes, victim=1)
+        story_of_other(cluster, nodes)
+
+
+def story_of_other(cluster: ApacheKafkas, nodes: SecuredNodes) -> None:
+    """A broker of Apache Kafka leads, and the others follow it."""
+    (leader, *_) = [broker for broker in cluster.brokers if not cluster.is_ottla(broker)]
+    oracle.in_sync(cluster, "t", cluster.brokers)
+    if cluster.leader("t") != leader:
+        cluster.move_leader("t", 0, leader)
+    written = transact(cluster, nodes, "t", 4, "fourth")
+    oracle.in_sync(cluster, "t", cluster.brokers)
+    assert consumed(cluster, nodes, "t", len(written), "readers") == written
+
+
+def refusals(cluster: ApacheKafkas) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in cluster.logs if line.startswith("{")]
+    return [line for line in lines if line["event"] == "peer_authentication_failed"]
+
+
+def test_broker_with_a_wrong_password_joins_once_it_is_mended(tmp_path: Path) -> None:
+    nodes = SecuredNodes(tmp_path)
+    with running(tmp_path, nodes) as cluster:
+        cluster.shut_down(3)
+        broker = cluster.node(3)
+        assert isinstance(broker, OttlaNode)
+        right = broker.settings
+        broker.settings = {**right, **nodes.settings("of another cluster")}
+        broker.launch()
+        wait_until(lambda: bool(refusals(cluster)))
+        wait_until(lambda: any(line.get("times", 0) > 5 for line in refusals(cluster)))
+        lines = refusals(cluster)
+        assert {line["reason"].partition(" at ")[0] for line in lines} == {"authentication of 'admin' by PLAIN"}
+        assert all(line["reason"].endswith("Authentication failed: Invalid username or password") for line in lines)
+        # The controller and the two other brokers, each once, and then with its count.
+        assert len([line for line in lines if "times" not in line]) <= 3
+        assert "of another cluster" not in "".join(cluster.logs)
+        broker.kill()
+        broker.settings = right
+        cluster.restart(3)
+        cluster.wait_for(lambda: cluster.in_service() == [1, 2, 3])
+
+
+@pytest.mark.parametrize("fault", ["expired", "untrusted", "of another host"])
+def test_peer_with_a_wrong_certificate_is_named_until_it_is_mended(tmp_path: Path, fault: str) -> None:
+    nodes = SecuredNodes(tmp_path)
+    with running(tmp_path, nodes) as cluster:
+        cluster.create_topic("t", 1, {"min.insync.replicas": "2"}, replication_factor=3)
+        cluster.move_leader("t", 0, 3)
+        cluster.shut_down(3)
+        broker = cluster.node(3)
+        assert isinstance(broker, OttlaNode)
+        right = broker.settings
+        broker.settings = {**right, "listener.name.sasl_ssl.ssl.keystore.location": nodes.faulty(fault)}
+        broker.start()
+        cluster.wait_for(lambda: 3 in cluster.in_service())
+        cluster.create_topic("u", 3, replication_factor=3)
+        address = cluster.secured(3)
+        wait_until(lambda: len({line["peer"] for line in refusals(cluster)} & {address}) == 1)
+        reason = next(line["reason"] for line in refusals(cluster))
+        assert reason.startswith(f"the broker at {address} presented a certificate"), reason
+        assert {"expired": "expired", "untrusted": "is not trusted", "of another host": "of another host"}[fault] in reason, reason
+        broker.stop()
+        broker.settings = right
+        cluster.restart(3)
+        oracle.in_sync(cluster, "t", cluster.brokers)
+        oracle.in_sync(cluster, "u", cluster.brokers)

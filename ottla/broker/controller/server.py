@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorizer_port import ALLOW_ALL, RequestAuthorizer
 from ottla.broker.apis.request_authorizer import acl_authorizer, enforcing
+from ottla.broker.config.first_user import FirstUser
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.placement import ControllerPlacement
 from ottla.broker.controller.services import ControllerServices
 from ottla.broker.controller.sessions import TimedDecisions
+from ottla.broker.handlers.support.first_users import create_first_users
 from ottla.broker.loop.env import Clock, Env, Randomness, Timers
 from ottla.broker.loop.logs import LOG_LEVELS
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
@@ -48,8 +50,10 @@ class ControllerServer:
         *,
         cluster_id: str | None = None,
         host: Host = NO_HOST,
+        first_users: Sequence[FirstUser] = (),
     ) -> None:
-        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own."""
+        """``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own.
+        ``first_users`` are created before brokers connect, which may be some of them."""
         endpoints = controller_endpoints(config.settings)
         shared = self._shared = SharedServer(env, config, host, sync_refused=self._sync_refused, endpoints=endpoints)
         kernel = self._kernel = shared.kernel
@@ -66,7 +70,7 @@ class ControllerServer:
         self.security = ListenerSecurity(self, config, endpoints)
         self.response_budget = self.connections.response_budget
         self.log_levels, self.apis = LOG_LEVELS, CONTROLLER_APIS
-        self._features = dict(features or {})
+        self._features, self._first_users = dict(features or {}), first_users
         self.cluster_id, self.directory_id = cluster_id or "", NO_UUID
 
     @property
@@ -127,6 +131,8 @@ class ControllerServer:
             features=dict(SUPPORTED_FEATURES),
         )
         self.controller.load(levels, registration)
+        if self._first_users:
+            create_first_users(self, self._first_users)
         self.directory.loaded()
 
     def _begin_timed_work(self) -> None:
