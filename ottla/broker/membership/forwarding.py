@@ -9,12 +9,13 @@ import msgspec
 import structlog
 
 from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.principals import principal_bytes
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.envelope import EnvelopeRequest
@@ -57,12 +58,19 @@ class Forwarding:
         return msgspec.structs.replace(api, handle=split if is_split else forward)
 
     async def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Any:
-        """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager)."""
+        """Handle a request for configs: this process handles the loggers, and the controller the rest (ConfigAdminManager).
+
+        This process also checks the configs of its own listeners, because the controller cannot read its key stores.
+        """
         loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
-        if not loggers:
+        checked = [r for r in request.resources if _is_of_listener(r, str(services.live_config.settings.node_id))]
+        if not loggers and not checked:
             return await self._forwarded(api, request, context)
         own = await api.handle(services, msgspec.structs.replace(request, resources=loggers), context)
-        others = [r for r in request.resources if r.resource_type != BROKER_LOGGER_RESOURCE]
+        check = msgspec.structs.replace(request, resources=checked, validate_only=True)
+        own.responses += [r for r in (await api.handle(services, check, context)).responses if r.error_code]
+        answered = {(r.resource_type, r.resource_name) for r in own.responses}
+        others = [r for r in request.resources if (r.resource_type, r.resource_name) not in answered]
         if not others:
             return own
         response = await self._forwarded(api, msgspec.structs.replace(request, resources=others), context)
@@ -101,6 +109,12 @@ class Forwarding:
         # The client must not see why the controller refused the envelope (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
+
+
+def _is_of_listener(resource: Any, node_id: str) -> bool:
+    """Whether a resource with configs has some of this node's listeners."""
+    is_own = resource.resource_type == BROKER_RESOURCE and resource.resource_name == node_id
+    return is_own and any(config.name.startswith(LISTENER_PREFIX) for config in resource.configs)
 
 
 def _address(host: str) -> bytes:

@@ -304,7 +304,9 @@ def _security(kernel: Kernel, listener: str, mechanism_key: str) -> PeerSecurity
     from ottla.broker.peers.security import PeerSecurity
 
     secret = (kernel.env.random_uuid() + kernel.env.random_uuid()).hex().encode()
-    return PeerSecurity(kernel.env, node_security(config, listener, protocol, mechanism_key, secret))
+    security = PeerSecurity(kernel.env, lambda new: node_security(new, listener, protocol, mechanism_key, secret), config)
+    kernel.config.parts.append(security)
+    return security
 
 
 def _identity(

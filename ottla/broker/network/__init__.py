@@ -11,6 +11,7 @@
 - `listener`: the settings of listeners, and the connections of all listeners with their limits.
 - `listener_security`: makes the connections of all listeners: plain ones, and those of listeners with TLS or SASL.
 - `pause_reasons`: the reasons that a connection temporarily handles no requests.
+- `reloading`: loads the keys and certificates of a listener with TLS again while the broker runs (KIP-226).
 - `request_history`: reports the responses to requests about transactional ids to a `TransactionListener`.
 - `sasl_dispatch`: dispatches the requests of a connection of a listener with SASL: authenticates the client first.
 - `secured`: how the clients of one listener with TLS or SASL connect and authenticate.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ssl
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 import structlog
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.security import SaslSettings, sasl_settings, tls_settings
+from ottla.broker.config.security import SaslSettings, sasl_settings
 from ottla.broker.config.security_protocols import SecurityProtocol
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import Env
@@ -20,8 +19,9 @@ from ottla.broker.network import connection as connections
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Dispatching
 from ottla.broker.network.key_sets import KeySource
+from ottla.broker.network.reloading import ReloadedTls
 from ottla.broker.network.sasl_dispatch import SaslDispatcher
-from ottla.broker.network.tls import Handshakes, TlsHandshake, certificate_of, server_context
+from ottla.broker.network.tls import Handshakes, TlsHandshake, certificate_of
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.steps import Pause
 from ottla.security.principal import ANONYMOUS, USER, KafkaPrincipal
@@ -63,11 +63,11 @@ class SecuredListener:
             self.max_receive_bytes = sasl.max_receive_bytes
             mechanisms = {mechanism: self._mechanism(mechanism, sasl) for mechanism in sasl.modules}
             self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
-        self._context: ssl.SSLContext | None = None
+        self._tls: ReloadedTls | None = None
         if protocol.has_tls:
             # The password of a key that only this process ever sees, in letters, because OpenSSL takes texts.
-            tls = tls_settings(config, name, protocol, self._secret.hex().encode())
-            self._context, self._principals = server_context(tls), tls.principals
+            self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode())
+            ports.live_config.parts.append(self._tls)
 
     def _mechanism(self, name: str, sasl: SaslSettings) -> Mechanism:
         if name == PLAIN:
@@ -113,20 +113,21 @@ class SecuredListener:
         return token_of
 
     def connection(self) -> asyncio.BufferedProtocol:
-        if self._context is not None:
-            return TlsHandshake(self._context, self._handshakes, self._after_handshake)
+        if self._tls is not None:
+            return TlsHandshake(self._tls.context, self._handshakes, self._after_handshake)
         return Connection(self.ports, self.name, self)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
         """The protocol of a connection whose handshake has ended; None to refuse a client by its certificate."""
         if self._terms is not None:
             return Connection(self.ports, self.name, self)
+        assert self._tls is not None
         peer = str(transport.get_extra_info("peername")[0])
         try:
             certificate = certificate_of(transport)
             principal = ANONYMOUS
             if certificate is not None:
-                principal = KafkaPrincipal(USER, self._principals.name_of(subject_of(certificate)))
+                principal = KafkaPrincipal(USER, self._tls.settings.principals.name_of(subject_of(certificate)))
         except (MalformedCertificate, NoRuleMatches) as error:
             self._handshakes.failed(peer, f"the client's certificate has no principal: {error}")
             return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
 import structlog
 
 from ottla.addresses import Address
-from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError
+from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.authentication import Authentication
@@ -23,20 +25,44 @@ log = structlog.get_logger("peer")
 
 
 class PeerSecurity:
-    """Shared by the connections to one listener, so that each reason for which a peer is refused is logged once."""
+    """Shared by the connections to one listener, so that each reason for which a peer is refused is logged once.
 
-    def __init__(self, clock: Clock, connecting: Connecting) -> None:
-        """Raises `ConfigError` for certificates that cannot be used."""
+    Implements `live_config.Reconfigurable`: the next connections use the new keys and certificates.
+    """
+
+    def __init__(self, clock: Clock, settings: Callable[[BrokerConfig], Connecting], config: BrokerConfig) -> None:
+        """``settings`` reads the settings of the connections. Raises `ConfigError` for those that cannot be used."""
         self._errors = RepeatedErrors(clock, log)
-        self.use(connecting)
+        self._settings = settings
+        self._is_reloaded = False
+        self._connecting, self.tls = self._load(config)
 
-    def use(self, connecting: Connecting) -> None:
-        """Use these settings for the next connections. Raises `ConfigError`, after which the previous ones are used."""
+    def _load(self, config: BrokerConfig) -> tuple[Connecting, ssl.SSLContext | None]:
+        connecting = self._settings(config)
         try:
-            tls = None if connecting.tls is None else context_of(connecting.tls)
+            return connecting, None if connecting.tls is None else context_of(connecting.tls)
         except ClientError as error:
             raise ConfigError(str(error)) from None
-        self._connecting, self.tls = connecting, tls
+
+    def check(self, config: BrokerConfig) -> None:
+        if self._may_change(config):
+            self._load(config)
+
+    def use(self, config: BrokerConfig) -> None:
+        if not self._may_change(config):
+            return
+        self._is_reloaded = True
+        try:
+            self._connecting, self.tls = self._load(config)
+        except ConfigError as error:
+            log.error("key_store_ignored", reason=str(error), hint="the previous one is still used for connections to other nodes")
+
+    def uses(self, name: str) -> bool:
+        """Nothing but what the listener of the same name uses as well."""
+        return False
+
+    def _may_change(self, config: BrokerConfig) -> bool:
+        return self._is_reloaded or any(name.startswith(LISTENER_PREFIX) for name in config.dynamic)
 
     def authentication(self, address: Address, versions: Versions, client_id: str) -> Authentication | None:
         """Begin to authenticate on a connection; None without SASL. Raises `AuthenticationRefused`."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.peers.requests import Failure
 from ottla.broker.peers.security import PeerSecurity
 from ottla.broker.peers.states import PeerState
@@ -30,7 +31,7 @@ class SecuredWorld(PeerWorld):
         super().__init__()
         self.peer.close()
         connecting = Connecting("", None, Sasl("PLAIN", "admin", Secret("hush"), prefix=""), "")
-        self.security = PeerSecurity(self.env, connecting)
+        self.security = PeerSecurity(self.env, lambda _: connecting, BrokerConfig({}))
         self.peer = self.new_peer(security=self.security)
         self.host.offers = WITH_SASL
         self.handshake = SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
