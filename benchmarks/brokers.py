@@ -29,15 +29,14 @@ class Running(Protocol):
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time of a process, user and system, in seconds, with nanosecond resolution.
+    """Return the processor time (user and system) of a process in seconds, with nanosecond resolution.
 
-    The clock id is computed from the process id as in the C library's `clock_getcpuclockid`, which Python does not have.
+    The clock id is computed like in the C function `clock_getcpuclockid`, which Python does not have.
     """
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def memory_mib(pid: int) -> float:
-    """Return the resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -45,7 +44,7 @@ def memory_mib(pid: int) -> float:
 
 
 def wait_for_metadata(bootstrap: str) -> None:
-    """Wait until a Metadata response has a broker, as a client would."""
+    """Wait until a Metadata response contains a broker, like a client."""
     host, _, port = bootstrap.rpartition(":")
     request = request_frame(3, 4, 1, "bench", MetadataRequest(topics=[], allow_auto_topic_creation=False))
     while True:
@@ -59,9 +58,9 @@ def wait_for_metadata(bootstrap: str) -> None:
 
 
 class Subject:
-    """One broker, started on a new directory. ``launch_s`` is the time from launch to the first response, in seconds.
+    """A broker under test, on a new directory. ``launch_s`` is the time from launch to the first response, in seconds.
 
-    ``kind`` is ottla, kafka, or the path of a Python with another ottla.
+    ``kind`` is ottla, kafka, or the path of a Python with another version of ottla.
     """
 
     def __init__(self, kind: str, root: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -70,7 +69,7 @@ class Subject:
         self._broker: Broker | ApacheKafka
         if kind != "kafka":
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
-            # Without the control port, which an earlier checkout may not have.
+            # Do not start the control API, because an older checkout may not have it.
             self._broker._is_steered = False
             if kind == "ottla":
                 # Use the package of this checkout even if another one is installed.
@@ -80,7 +79,7 @@ class Subject:
         else:
             self._broker = ApacheKafka(self._directory, settings=settings, jvm=SERVER_JVM)
             self._broker.prepare()
-        # Unwritten data of the previous broker must not slow this one's start.
+        # Write the previous broker's data to the disk now, so that this broker's start is not slowed down.
         os.sync()
         before = time.monotonic()
         self._broker.start()

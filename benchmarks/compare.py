@@ -2,10 +2,10 @@
 --durable]``.
 
 ``--against PYTHON`` compares with the ottla of another checkout instead, which shows the cost of a change. With the same Python and
-``--set KEY=VALUE``, which applies to one of the two only, it shows the cost of a setting.
+``--set KEY=VALUE``, which applies to only one of the two brokers, it shows the cost of a setting.
 
-Each pair starts both brokers on new directories, one after the other; each is warmed up before it is measured. The table has the
-ratio of each pair, their median, and the ratio of the brokers' processor time.
+In each pair of runs both brokers are started on new directories, one after the other, and warmed up. The table has the ratio of
+each pair, the median ratio, and the ratio of the brokers' processor time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DURABLE_OTTLA = {"ottla.durability": "power"}
 
 
 def warm_up(subject: Subject, size: Size) -> None:
-    """Run enough load for a JVM to compile its hot paths; ottla gets the same."""
+    """Run enough load for a JVM to compile its hot paths. ottla gets the same load."""
     create_topic(subject, "warm-up")
     java_produce(subject, "warm-up", size.records(400_000), 100, None)
     java_transactions(subject, "warm-up", 1, 0, size.seconds(4))
@@ -71,7 +71,7 @@ def measure(kind: str, root: Path, size: Size, parts: list[Part], settings: dict
 
 @dataclass(slots=True, frozen=True)
 class Row:
-    """One line of the result: medians, the ratio of each pair, and the broker's processor time for the same work."""
+    """A row of the result: medians, the ratio of each pair, and the ratio of the processor times for the same work."""
 
     name: str
     theirs: str
@@ -90,7 +90,7 @@ class Row:
 
 
 def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
-    """``pairs`` has the samples of the other broker and of ottla."""
+    """Compute the rows from ``pairs``, each with the samples of the other broker and of ottla."""
     table_rows = []
     for name in pairs[0][1]:
         theirs = [rival[name] for rival, _ in pairs]
@@ -98,7 +98,7 @@ def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
         ratios = [o.value / t.value for o, t in zip(ours, theirs, strict=True)]
         cpu = ""
         if all(t.cpu_s > 0 for t in theirs):
-            # Per unit of work, because transactions run for a time, not for a count.
+            # Compare the time per unit of work, because transactions run for a fixed time, not for a fixed count.
             per_unit = [(o.cpu_s / _work(name, o)) / (t.cpu_s / _work(name, t)) for o, t in zip(ours, theirs, strict=True)]
             cpu = f"{statistics.median(per_unit):.2f}"
         digits = 2 if statistics.median(o.value for o in ours) < 100 else 0

@@ -1,9 +1,9 @@
-"""Measures the cost of an unused control port and console: ``python -m benchmarks.control [--rounds 14]``.
+"""Measures the cost of an unused control API and console: ``python -m benchmarks.control [--rounds 14]``.
 
-Each round starts four brokers at the same time: two without a control port, one with it, one with the console; no faults, and a
-history that is not read. They get the same transactions over sockets, a few hundred each in random turns, and the processor time of
-each process is divided by the mean of the two without. Processes of one kind also differ by some percent, because of their memory
-layout; the column of the two without shows by how much.
+Each round starts four brokers at the same time: two without control API, one with the control API, one with the console. All get
+the same transactions, a few hundred at a time in random order. The processor time of each broker is divided by the mean of the two
+brokers without control API. Equal processes, too, differ by some percent because of their memory layout; the ratio of these two
+brokers shows this difference.
 
 With ``--stock`` stock clients send the transactions of ``benchmarks.compare`` to one broker after the other, and the table has the
 number of committed transactions per second.
@@ -42,28 +42,28 @@ from tests.support.raw_client import RawClient
 
 WARM_UP = 300
 SLICE = 200
-"""Number of transactions in one broker's turn."""
+"""Number of transactions that a broker gets at a time."""
 MICROSECONDS = 1_000_000
 START_TIMEOUT_S = 30.0
 STOCK_SCALE = 0.3
-"""Fraction of the running time of ``benchmarks.compare``: 2.4 s for each cell."""
+"""Fraction of the running time of ``benchmarks.compare``: 2.4 s per measurement."""
 WITHOUT = ("without", "without, too")
 KINDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(WITHOUT, ()),
     "control port": ("--control-port", "0"),
     "console": ("--console",),
 }
-"""The options of ``ottla serve``."""
+"""The options of ``ottla serve`` for each kind of broker."""
 
 
 class Producer:
-    """A transactional producer without a client library, with one request at a time."""
+    """A transactional producer without a client library. It sends one request at a time."""
 
     def __init__(self, bootstrap: str, name: str, version: int) -> None:
         self._connection = RawClient(bootstrap, "bench")
         self._id = f"bench-{name}-{version}"
         self._version = version
-        # This creates the coordinator's topic.
+        # FindCoordinator creates __transaction_state.
         self._connection.call(FindCoordinatorRequest(key=self._id, key_type=1), 3)
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=60_000)
         answer = oracle.ready(self._connection, request, 5 if version == 2 else 4, lambda answer: [answer.error_code])
@@ -119,8 +119,6 @@ SHAPES: dict[str, tuple[int, Callable[[Producer], None]]] = {
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Served:
-    """A broker's process."""
-
     bootstrap: str
     pid: int
 
@@ -157,7 +155,6 @@ def slice_us(pid: int, producer: Producer, transaction: Callable[[Producer], Non
 
 @contextmanager
 def all_served() -> Iterator[dict[str, Served]]:
-    """Start a broker of each kind."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-bench-")))
         brokers = {}
@@ -169,7 +166,7 @@ def all_served() -> Iterator[dict[str, Served]]:
 
 
 def played(slices: int, turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[str, float]]:
-    """Return the cost of a transaction in microseconds for each shape and kind, as the median of its slices."""
+    """Return the median processor time of a transaction in microseconds, for each shape of transaction and kind of broker."""
     costs = {}
     with all_served() as brokers:
         for shape, (version, transaction) in SHAPES.items():
@@ -187,7 +184,7 @@ def played(slices: int, turns: random.Random, advance: Callable[[], None]) -> di
 
 
 def stock(turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[str, float]]:
-    """Return the number of transactions per second that stock clients commit, for each cell of the benchmark and kind."""
+    """Return the transactions per second of stock clients, for each measurement of ``benchmarks.compare`` and kind of broker."""
     rates: dict[str, dict[str, float]] = {}
     with all_served() as brokers:
         for kind in turns.sample(list(KINDS), len(KINDS)):
@@ -199,14 +196,15 @@ def stock(turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[s
 
 
 def ratios(figures: list[dict[str, float]], kind: str) -> list[float]:
-    """Return one ratio per round. That of the first kind without a control port is to the other one."""
+    """Return for each round the ratio to the mean of the brokers without control API. The first of these is compared with the
+    second."""
     if kind == WITHOUT[0]:
         return [one[kind] / one[WITHOUT[1]] for one in figures]
     return [one[kind] / statistics.mean(one[without] for without in WITHOUT) for one in figures]
 
 
 def shown(values: list[float]) -> str:
-    """Format the median and the middle half."""
+    """Format the median and the quartiles."""
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{median:.3f} ({low:.2f} to {high:.2f})"
 

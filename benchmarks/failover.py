@@ -1,12 +1,12 @@
 """Compares three brokers of ottla with three of Apache Kafka in alternating runs: ``python -m benchmarks.failover [--pairs 5]
 [--scale 0.5]``.
 
-Each pair starts both clusters on new directories, one after the other: a controller and three brokers on this machine, with the
-same settings (`ottla.brokers.plan.defaults`: a session timeout of three seconds). Records and transactions are written to three
-replicas with acks=all. Then brokers are killed by SIGKILL while a stock client continues:
+In each pair of runs both clusters are started on new directories, one after the other: a controller and three brokers with the
+same settings (`ottla.brokers.plan.defaults`: a session timeout of three seconds). Records and transactions are
+written to three replicas with acks=all. Then brokers are killed by SIGKILL while a stock client continues. Measured is the time
 
-- the leader: the time from its death until a record that was sent then is acknowledged,
-- the transaction coordinator: the time from its death until a transaction that was begun then is committed.
+- from the kill of a partition's leader until a record that was sent afterwards is acknowledged,
+- from the kill of the transaction coordinator until a transaction that began afterwards is committed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE_S = 60.0
 
 
 def started(kind: str, directory: Path) -> SeveralBrokers:
-    """Raises `tools.kafka.Unavailable` if Apache Kafka is not available."""
+    """Start a cluster. Raises `tools.kafka.Unavailable` if Apache Kafka is not available."""
     if kind == "kafka":
         return ApacheKafkas(directory, BROKERS, heap="512M").start()
     return ottla.Cluster(BROKERS, settings=defaults(BROKERS)).start()
@@ -58,7 +58,7 @@ def measure(kind: str, directory: Path, size: Size) -> Samples:
 
 
 def loads(cluster: SeveralBrokers, size: Size) -> Samples:
-    """Measure three replicas without failures. A first run of each warms up a JVM; ottla gets the same."""
+    """Measure three replicas without failures. Each measurement begins with a warm-up."""
     samples: Samples = {}
     cluster.create_topic("records", PARTITIONS, replication_factor=BROKERS)
     cluster.create_topic("transactions", PARTITIONS, replication_factor=BROKERS)
@@ -74,7 +74,7 @@ def loads(cluster: SeveralBrokers, size: Size) -> Samples:
 
 
 def after_leader(cluster: SeveralBrokers) -> float:
-    """Return the seconds from the death of a partition's leader until a record that was sent then is acknowledged."""
+    """Return the seconds from the kill of a partition's leader until a record that was sent afterwards is acknowledged."""
     cluster.create_topic("led", 1, replication_factor=BROKERS)
     producer = Producer(_client(cluster))
     _produce(producer, "led")
@@ -89,9 +89,9 @@ def after_leader(cluster: SeveralBrokers) -> float:
 
 
 def after_coordinator(cluster: SeveralBrokers) -> float:
-    """Return the seconds from the death of a transaction coordinator until a transaction that was begun then is committed.
+    """Return the seconds from the kill of a transaction coordinator until a transaction that began afterwards is committed.
 
-    The coordinator leads no partition that the transaction writes to.
+    The coordinator does not lead the partitions to which the transaction writes.
     """
     coordinator = cluster.coordinator(transactional_id="failover")
     cluster.create_topic("written", 1, replication_factor=BROKERS)
@@ -110,12 +110,12 @@ def after_coordinator(cluster: SeveralBrokers) -> float:
 
 
 def _client(cluster: SeveralBrokers) -> dict[str, Any]:
-    # At a higher level the client would log that it cannot connect to the dead broker.
+    # With a higher log level the client would log that it cannot connect to the killed broker.
     return {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 2}
 
 
 def _produce(producer: Producer, topic: str) -> None:
-    """Write one record and wait for its acknowledgement. Raises RuntimeError if it fails."""
+    """Write one record and wait for the acknowledgement. Raises RuntimeError on failure."""
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:

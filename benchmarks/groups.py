@@ -1,12 +1,11 @@
 """Measures consumer groups of KIP-848: ``python -m benchmarks.groups [--members 1000] [--groups 10000] [--kafka]``.
 
-Members are connections of one process, which send heartbeats at the broker's interval: first all in one group with one partition
-each, then each in its own group with a topic of four partitions. Their heartbeats are spread over the interval, as those of members
-that were started independently.
+One client process has all members, which send heartbeats at the broker's interval, evenly spread. First all members are in one
+group and own one partition each; then each member has its own group, which reads a topic of four partitions.
 
-The latency of a heartbeat is measured by another process with twenty members of the group, because in the process of the thousand a
-response waits until others are read. That one runs at low priority, as if the members were on other machines. A rebalance has
-settled when every partition has one owner and all members have the newest epoch.
+The latency of a heartbeat is measured by another process with twenty members, because in the client process a response waits until
+other responses are read. The client process has a low priority, as if it were on another machine. A rebalance has settled when
+every partition has one owner and all members have the newest epoch.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tests.support.raw_client import RawClient
 
 TOPIC = "t"
 SMALL_TOPIC, SMALL_PARTITIONS = "small", 4
-"""The topic of the many groups: most topics on a laptop have few partitions."""
+"""The topic of the many groups. It has few partitions, like most topics on a laptop."""
 HEARTBEAT, VERSION = 68, 1
 FIRST_RETRY_S = 0.1
 SETTLED_WITHIN_S = 60.0
@@ -53,18 +52,18 @@ PROBE_SETTLES_S = 2.0
 LOW_PRIORITY = 15
 SETTINGS = {"group.consumer.max.size": "100000"}
 KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
-"""The intervals that are ottla's default."""
+"""Settings with ottla's default heartbeat interval."""
 CONNECTIONS = 1_000
-"""Number of connections that the members of the many groups share."""
+"""Maximum number of connections that the members of the many groups share."""
 INTERVAL_MS = 500
 """Heartbeat interval of the members, in ms."""
 OWN_GROUP_INTERVAL_MS = 5_000
-"""Heartbeat interval of the many groups' members, in ms: Kafka's default. With 20,000 heartbeats a second the client would be
-measured."""
+"""Heartbeat interval of the many groups' members, in ms: Kafka's default. With ottla's shorter default the client would be the
+bottleneck."""
 
 
 class Link:
-    """A connection with one request at a time."""
+    """A connection that sends one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -77,7 +76,7 @@ class Link:
         return cls(*await asyncio.open_connection(host, int(port)))
 
     async def ask(self, frame: bytes) -> tuple[bytes, float]:
-        """Return the frame of the response, and the time that it took in seconds."""
+        """Return the frame of the response, and the time until the response in seconds."""
         async with self._turn:
             sent = time.perf_counter()
             self._writer.write(frame)
@@ -91,14 +90,14 @@ class Link:
 
 @dataclass
 class Member:
-    """A member that owns its last assignment and reports it."""
+    """A member of a group. It reports its last assignment as its owned partitions."""
 
     group_id: str
     link: Link
     latencies_s: list[float]
     topic: str = TOPIC
     interval_ms: int | None = None
-    """None: the broker's interval."""
+    """Heartbeat interval in ms; None for the interval in the broker's response."""
     member_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     epoch: int = 0
     owned: dict[bytes, list[int]] = field(default_factory=dict)
@@ -110,7 +109,7 @@ class Member:
     _answer: ConsumerGroupHeartbeatResponse | None = None
 
     async def live(self) -> None:
-        """Join, and send heartbeats until cancelled. After a new assignment the next heartbeat follows at once."""
+        """Join, and send heartbeats until cancelled. After a new assignment a heartbeat is sent at once."""
         while True:
             answer = await self._beat(is_first=self.epoch == 0)
             if answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS or answer.error_code == Code.NOT_COORDINATOR:
@@ -129,7 +128,8 @@ class Member:
         await self._beat(is_first=False)
 
     async def _beat(self, *, is_first: bool) -> ConsumerGroupHeartbeatResponse:
-        """Equal requests and responses are neither encoded nor decoded again, because the client is not to be measured."""
+        """Send a heartbeat. If request or response equals the last, it is not encoded or decoded again, to save the client's
+        time."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -174,7 +174,7 @@ class Members:
         return len(owned) == len(set(owned)) == partitions
 
     async def settle(self, partitions: int) -> float:
-        """Wait until the group has settled. Returns the seconds. Raises TimeoutError, or the error of a member."""
+        """Wait until the group has settled, and return the elapsed seconds. Raises TimeoutError, or the error of a member."""
         began = time.perf_counter()
         while not self.are_settled(partitions):
             for _, task in self._tasks.values():
@@ -186,7 +186,7 @@ class Members:
         return time.perf_counter() - began
 
     async def out_of_step(self, interval_ms: int) -> None:
-        """Spread the heartbeats over the interval again after members have joined together or a rebalance."""
+        """Spread the heartbeats over the interval again. After a rebalance, all members send at the same time."""
         while any(member.epoch == 0 for member, _ in self._tasks.values()):
             self.check()
             await asyncio.sleep(0.1)
@@ -195,7 +195,6 @@ class Members:
         await asyncio.sleep(2 * interval_ms / 1_000)
 
     def check(self) -> None:
-        """Raises the error of a member that has failed."""
         for _, task in self._tasks.values():
             if task.done():
                 task.result()
@@ -231,7 +230,7 @@ async def _probe(bootstrap: str, group_id: str, topic: str, seconds: float) -> s
 
 @dataclass
 class Probe:
-    """Runs `_probe` in another process, which starts to measure at a line on its standard input."""
+    """Runs `_probe` in another process, which starts to measure when it reads a line from stdin."""
 
     process: Process
 
@@ -250,7 +249,7 @@ class Probe:
 
 
 async def _steady(subject: Subject, members: Members, probe: Probe) -> tuple[float, str]:
-    """Return the heartbeats per second, and the latency of those of the probes with the broker's processor time."""
+    """Return the heartbeats per second, and a text with the probes' latency and the broker's processor time."""
     members.latencies_s.clear()
     before_s = cpu_s(subject.pid)
     began = time.perf_counter()
@@ -295,7 +294,7 @@ async def _many_groups(subject: Subject, count: int, probe: Probe, progress: Pro
     links = [await Link.to(subject.bootstrap) for _ in range(min(count, CONNECTIONS))]
     began = time.perf_counter()
     for at in range(count):
-        # Spread over the interval, so that the heartbeats are evenly distributed afterwards.
+        # Start the members evenly over the interval, so that their heartbeats are spread evenly.
         await asyncio.sleep(max(0.0, began + at * OWN_GROUP_INTERVAL_MS / 1_000 / count - time.perf_counter()))
         link = links[at % len(links)]
         members.add(Member(f"group-{at}", link, members.latencies_s, SMALL_TOPIC, OWN_GROUP_INTERVAL_MS))

@@ -1,8 +1,7 @@
-"""Counts what the broker executes for one request or transaction: ``python -m benchmarks.instructions [--functions 30]``.
+"""Counts a broker's instructions for one request or transaction: ``python -m benchmarks.instructions [--functions 30]``.
 
-A broker without sockets, disk and clock handles the same requests again and again, so every figure is the same in each run, also on
-a busy machine. The table has bytecode instructions, calls of Python functions, and appends to files. ``--functions`` lists the
-functions with the most instructions.
+The broker has no sockets, disk and clock, so all figures are the same in each run, even on a busy machine. The table has bytecode
+instructions, calls of Python functions, and appends to files. ``--functions`` lists the functions with the most instructions.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Load:
 
     def __init__(self, partitions: int) -> None:
         self.trace: Trace | None = None
-        """Called for what the broker executes while it handles a request (`sys.settrace`)."""
+        """The trace function (`sys.settrace`) while the broker handles a request."""
         self.broker = SimulatedBroker().start()
         self._client = self.broker.connect()
         self._call(CreateTopicsRequest([CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1)]), 7)
@@ -70,7 +69,7 @@ class Load:
         return self._client.receive((key, version))
 
     def _produce(self, partitions: int, **options: Any) -> None:
-        """Send one batch of two records to each of the first ``partitions``."""
+        """Send a batch of two records to each of the first ``partitions`` partitions."""
         data = []
         for index in range(partitions):
             batch = build_batch([(b"key", bytes(100))] * 2, self.broker.now_ms(), **options)
@@ -110,7 +109,7 @@ class Load:
 
 
 class Counted:
-    """The figures of one kind of work, per round."""
+    """Counts, per round, of one kind of work."""
 
     def __init__(self, load: Load, work: Callable[[], None], rounds: int) -> None:
         for _ in range(WARM_UP_ROUNDS):
@@ -146,7 +145,7 @@ class Counted:
         return [f"{figure / self._rounds:,.0f}" for figure in figures]
 
     def functions(self, count: int) -> list[list[str]]:
-        """The functions with the most instructions."""
+        """Return the functions with the most instructions, as rows of a table."""
         rows = []
         for code, instructions in self.instructions.most_common(count):
             where = f"{'/'.join(Path(code.co_filename).parts[-2:])}: {code.co_qualname}"

@@ -1,10 +1,11 @@
-"""Compares ottla with other brokers for tests, as far as they run without a container engine: ``python -m benchmarks.neighbours``.
+"""Compares ottla with other brokers for tests that run without a container engine: ``python -m benchmarks.neighbours``.
 
-Each is started a few times on this machine, asked for its APIs, and tried with a stock client. docs/comparison.md has the table.
+Each broker is started a few times on this machine, asked for its APIs, and tried with a stock client. docs/comparison.md has the
+table.
 
-``--transactions`` compares transactions of Java producers (transaction.version 2, two records in two partitions) at ottla and at
-kfake with its data on disk instead. The two run turn about, each on a new directory and after the same warm-up. The table has the
-ratio of each pair, and the processor time of a transaction.
+With ``--transactions``, transactions of Java producers (transaction.version 2, two records in two partitions) are measured instead,
+alternately at ottla and at kfake with data on disk, on new directories and after a warm-up. The table has the ratio of each pair of
+runs, and the processor time of a transaction.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def process(command: list[str]) -> Iterator[tuple[str, int]]:
-    """Run a program that prints its broker's address and ends when its stdin is closed. Yields the address and the process id."""
+    """Run a program that prints its broker's address, and ends when its stdin is closed. Yields the address and the process id."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         yield running.stdout.readline().strip(), running.pid
@@ -161,8 +162,6 @@ def apis(bootstrap: str) -> int:
 
 @dataclass(slots=True, frozen=True)
 class Served:
-    """A broker under load."""
-
     bootstrap: str
     pid: int
 

@@ -45,13 +45,13 @@ LARGE_BYTES = 5_000_000
 LARGE_RECORDS = 20
 NULL_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
 ARROW_BATCH_RECORDS = (20_000, 100_000)
-"""The records of an Arrow batch: the number of `ottla.spark.session`, and a number at which quadratic time shows."""
+"""Numbers of records per Arrow batch: the setting of `ottla.spark.session`, and a number at which quadratic time is noticeable."""
 WARM_UPS = 2
-"""Runs of either sink that are not counted, because the JVM is still compiling."""
+"""Number of first runs of each sink that do not count, because the JVM is still compiling."""
 
 
 def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
-    """Return by name the functions that read segments and that use the connector."""
+    """Return, for each measurement, a function that reads segment files and a function that uses Spark's connector."""
     from pyspark.sql import functions as f
 
     def segments(schema: str | None = None) -> Any:
@@ -109,7 +109,7 @@ def add_row(table: Table, what: str, rows: int, times: list[tuple[float, float]]
 
 
 def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_records: int) -> None:
-    """Run the shop as a stream with either sink; the same source, and the same transform with the broker's limits."""
+    """Run the shop as a stream with each of the two sinks. Source and transform are the same."""
     table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
     for column in ("", "exactly once", "Spark's own", "ratio", "lowest", "highest"):
         table.add_column(column, justify="right" if column else "left")
@@ -144,7 +144,7 @@ def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_reco
 
 
 def compare_partitions(spark: Any, rows: int, pairs: int, batch_records: int) -> None:
-    """Run the shop with output topics of a hundred partitions, and of two."""
+    """Run the shop with output topics of a hundred partitions, and of two partitions."""
     table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
     for column in ("", f"{MANY} output partitions", f"{FEW}", "ratio", "lowest", "highest"):
         table.add_column(column, justify="right" if column else "left")
@@ -221,9 +221,9 @@ def many_keys(spark: Any, keys: int, batch_records: int, partitions: int) -> Non
 
 
 def null_lists(spark: Any, rows: int, pairs: int) -> None:
-    """Send rows without headers to Python's workers, as the sink arranges them, and with a column of null lists instead.
+    """Send rows without headers to Python's workers: arranged by the sink, and with a column of null lists.
 
-    Arrow's writer in the JVM goes back to the last list that is not null for each null one (ListVector.setNull).
+    For each null list, Arrow's writer in the JVM searches the last list that is not null (ListVector.setNull).
     """
     from pyspark.sql import functions as f
 
@@ -257,7 +257,7 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: str) -> None:
-    """Print the throughput, and the resident memory: after a quarter of the run, and the maximum."""
+    """Print the throughput, the resident memory after a quarter of the run, and the maximum resident memory."""
     resident: list[dict[str, int]] = []
 
     def note(progress: object) -> None:
@@ -276,7 +276,7 @@ def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: 
 
 
 def resident_bytes() -> dict[str, int]:
-    """Return the resident memory of the driver's Python, of the JVM, which is also the executor, and of all Python workers."""
+    """Return the resident memory of the driver's Python process, of the JVM (also the executor), and of all Python workers."""
     parents: dict[int, int] = {}
     kinds: dict[int, str] = {}
     sizes: dict[int, int] = {}

@@ -1,9 +1,9 @@
-"""A broker under steady use for a long time, and its memory minute by minute: ``python -m benchmarks.soak [--minutes 30]``.
+"""Checks that a broker's memory does not grow under steady load: ``python -m benchmarks.soak [--minutes 30]``.
 
-Stock clients write transactions, join and leave a group, and create and delete topics; others connect briefly, and disconnect
-during long polls. The amount of live state stays the same, so the broker's resident memory must stay the same, too: the exit code
-is 1 if a minute's median differs from the median of all by more than `TOLERANCE`. The first minutes, in which the broker fills its
-caches, do not count.
+Stock clients write transactions, join and leave a group, create and delete topics, connect briefly, and disconnect during long
+polls. The amount of live state stays the same, so the resident memory must stay the same: the exit code is 1 if a minute's median
+differs from the median of all minutes by more than `TOLERANCE`. The first minutes, in which the broker fills its caches, do not
+count.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Use = Callable[["Soak"], None]
 
 
 class Soak:
-    """Uses of one broker, each in a thread, until `stop` is set. An error in one of them ends the run."""
+    """Runs uses of one broker, each in its own thread, until `stop` is set. An error of a thread ends the run."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -78,7 +78,7 @@ class Soak:
 
 
 def write_transactions(soak: Soak) -> None:
-    """Run one producer: two hundred transactions, one in five aborted."""
+    """Run one producer with two hundred transactions, of which every fifth is aborted."""
     producer = Producer({"bootstrap.servers": soak.bootstrap, "transactional.id": "soak", "linger.ms": 0})
     producer.init_transactions(30)
     for number in range(200):
@@ -95,7 +95,7 @@ def write_transactions(soak: Soak) -> None:
 
 
 def read_in_a_group(soak: Soak) -> None:
-    """Run one member: it reads, commits and leaves."""
+    """Run one member of a group, which reads, commits and leaves."""
     settings = {"bootstrap.servers": soak.bootstrap, "group.id": "soak", "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "enable.auto.commit": False, "session.timeout.ms": 10_000})
     consumer.subscribe([TOPIC])
@@ -109,7 +109,7 @@ def read_in_a_group(soak: Soak) -> None:
 
 
 def connect_and_go(soak: Soak) -> None:
-    """Open one short connection, and one that is closed during a long poll."""
+    """Open a short connection, and a connection that is closed during a long poll."""
     with soak.connect() as connection:
         connection.sendall(request_frame(3, 12, 1, "short", MetadataRequest(None)))
         connection.recv(4096)
@@ -136,7 +136,7 @@ USES: tuple[Use, ...] = (write_transactions, read_in_a_group, read_in_a_group, c
 
 
 def measured(pid: int, soak: Soak, minutes: float, console: Console) -> list[float]:
-    """Return the median of the resident memory of each minute, in MiB; the last one may be a part of a minute."""
+    """Return the median of the resident memory of each minute, in MiB. The last minute may be incomplete."""
     medians: list[float] = []
     with Progress(console=console) as progress:
         task = progress.add_task("soaking", total=minutes)

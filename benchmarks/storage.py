@@ -1,6 +1,6 @@
 """Measures a large data directory: ``python -m benchmarks.storage [--partitions 10000] [--producers 1000000]``.
 
-Starts with that many partitions, after a clean shutdown and after SIGKILL; and the memory of that many producer ids.
+Measured are starts with that many partitions, after a clean shutdown and after SIGKILL, and the memory for that many producer ids.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECORDS = 20
 IDS_A_REQUEST = 500
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"log.retention.ms": "-1"}
-"""The records are old. Without retention the figures do not depend on the clock."""
+"""No retention, because the records have old timestamps and would be deleted."""
 
 
 def connected(broker: Broker) -> RawClient:
@@ -81,7 +81,7 @@ def start_up(root: Path, partitions: int, progress: Progress) -> list[tuple[str,
 
 
 def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str, str, str]]:
-    """Send an idempotent batch with each of ``count`` producer ids, all to one partition."""
+    """Send one idempotent batch with each of ``count`` producer ids to the same partition, and measure the broker's memory."""
     with Broker(data_dir=root / "producers", settings=SETTINGS) as broker:
         client = connected(broker)
         client.call(

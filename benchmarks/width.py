@@ -1,7 +1,7 @@
 """Measures a transaction's time by its number of partitions: ``python -m benchmarks.width [--partitions 1,2,10,50,200]``.
 
-Each transaction is one Produce request with a batch for each partition, and a commit. The broker runs in this process, on a
-simulated network and a disk in memory, so that the times are those of the broker's own work.
+Each transaction is one Produce request with a batch for each partition, and a commit. The broker runs in this process, with a
+simulated network and a disk in memory, so that only the broker's own work is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRODUCE_VERSION, END_VERSION = 12, 5
 
 
 def produce_request(topic: str, partitions: int, producer: Any, now_ms: int) -> ProduceRequest:
-    """Build one batch for each partition. The epoch is new in each transaction, so each sequence begins at 0."""
+    """Build one batch for each partition. Each transaction has a new epoch, so sequences begin at 0."""
     batch = build_batch(
         [(None, b"v" * 100)],
         now_ms,
@@ -48,8 +48,8 @@ def produce_request(topic: str, partitions: int, producer: Any, now_ms: int) -> 
 
 
 def measure(partitions: int, rounds: int) -> tuple[float, float, float]:
-    """Return the milliseconds of the Produce request and of the whole transaction (medians), and the records per transaction in the
-    coordinator's log."""
+    """Return the median times of the Produce request and of the whole transaction in ms, and the number of records per transaction
+    in the coordinator's log."""
     broker = SimulatedBroker({"transaction.state.log.num.partitions": str(STATE_PARTITIONS)}).start()
     produced_ms, whole_ms = [], []
     with broker.connect() as client:

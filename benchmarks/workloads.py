@@ -1,4 +1,4 @@
-"""The workloads: each drives a broker with a stock client and returns its figures."""
+"""The workloads: each function runs a stock client against a broker, and returns samples."""
 
 from __future__ import annotations
 
@@ -20,22 +20,18 @@ TIMEOUT_S = 300
 
 
 class Reachable(Protocol):
-    """A broker or several."""
-
     @property
     def bootstrap(self) -> str: ...
 
 
 class Process(Reachable, Protocol):
-    """A broker whose processor time can be read."""
-
     @property
     def pid(self) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
 class Sample:
-    """One figure of one run. ``cpu_s`` is the broker's processor time during the run, in seconds."""
+    """The measured value of one run. ``cpu_s`` is the broker's processor time during the run, in seconds."""
 
     value: float
     cpu_s: float = 0.0
@@ -83,7 +79,7 @@ def java_produce(subject: Reachable, topic: str, count: int, size_bytes: int, ba
 
 
 def java_consume(subject: Process, topic: str, count: int) -> float:
-    """Return the records per second of Kafka's ConsumerPerformance, without its rebalance."""
+    """Return the records per second of Kafka's ConsumerPerformance, without the time of the rebalance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--bootstrap-server", subject.bootstrap, "--timeout", "60000"]
     output = kafka.tool("org.apache.kafka.tools.ConsumerPerformance", *arguments, timeout_s=TIMEOUT_S)
     return float(output.strip().splitlines()[-1].split(",")[-1])
@@ -111,7 +107,7 @@ def java_transactions(subject: Reachable, topic: str, producers: int, warm_up_s:
 
 
 def throughput(subject: Process, size: Size) -> Samples:
-    """Produce and consume 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
+    """Produce and consume records of 100 B and 1 KiB, in default and 64 KB batches, with Java's client and librdkafka."""
     samples: Samples = {}
     work: Callable[[], float]
     for size_bytes, full in ((100, 1_500_000), (1024, 300_000)):
@@ -132,7 +128,7 @@ def throughput(subject: Process, size: Size) -> Samples:
 
 
 def durable(subject: Process, size: Size) -> Samples:
-    """Run transactions whose responses wait for the disk, with one, eight and sixty-four producers that share the syncs."""
+    """Run transactions whose responses wait for syncs to the disk. One, eight and sixty-four producers share the syncs."""
     samples: Samples = {}
     for producers in (1, 8, 64):
         topic = f"d-{producers}"
@@ -147,7 +143,7 @@ def durable(subject: Process, size: Size) -> Samples:
 
 
 def transactions(subject: Process, size: Size) -> Samples:
-    """Run small transactions of two records in two partitions, with one and eight producers at once."""
+    """Run transactions of two records in two partitions, with one producer and with eight producers at the same time."""
     samples: Samples = {}
     warm_up_s, run_s = size.seconds(3), size.seconds(8)
     for producers in (1, 8):

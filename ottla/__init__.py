@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# `typing` has this constant as well, but is not imported here, so that the command line starts fast.
+# Type checkers also know this constant outside of `typing`, whose import would slow down the start of the command line.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

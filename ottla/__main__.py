@@ -1,6 +1,6 @@
-"""The entry point of the command line. Until a command handles signals, a signal exits the process at once, without a traceback.
+"""The entry point of the command line. Until a command handles signals itself, a signal exits the process at once.
 
-During imports nothing needs to be cleaned up, and an exception might be lost or printed.
+During imports nothing needs to be cleaned up, and an exception could be lost or printed as a traceback.
 """
 
 import gc
@@ -10,16 +10,14 @@ import sys
 
 
 def main() -> int:
-    """Run the command line and return the exit code."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        # The exit code that shells use for a command that Ctrl-C has ended.
+        # Shells use this exit code for a command that Ctrl-C has ended.
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     if sys.argv[1:2] == ["serve"]:
-        # SIGTERM exits the process, as it later stops the broker. Process 1 of a container would otherwise ignore the signal, and
-        # stopping the container would take until its timeout.
+        # Without a handler, process 1 of a container would ignore SIGTERM, and stopping the container would wait for its timeout.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-        # Imports create many permanent objects and little garbage. The garbage collector would scan them a hundred times, which
-        # takes an eighth of a start. `ottla.broker.process.running` enables the collector again.
+        # Imports create many objects and little garbage. Scanning the objects would take an eighth of the start.
+        # `ottla.broker.process.running` enables the garbage collector again.
         gc.disable()
     from ottla.cli import main as run
 

@@ -14,13 +14,13 @@ MAX_ADDRESSES = 100
 """Maximum length of a list of bootstrap addresses."""
 
 LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses at which a server that listens on all interfaces is reached from its own machine."""
+"""For each host that means all interfaces: the host by which the server is reached from its own machine."""
 
 Address = tuple[str, int]
 
 
 def port(text: str) -> int:
-    """Parse a TCP port, or 0 for a free one. Raises `BadArgument`."""
+    """Parse a TCP port. 0 means any free port. Raises `BadArgument`."""
     if not (text.isascii() and text.isdigit()) or int(text[:6]) > MAX_PORT:
         raise BadArgument(f"{text!r} is not a port, 0 to {MAX_PORT}")
     return int(text)
@@ -51,8 +51,7 @@ def is_ipv6(host: str) -> bool:
 
 
 def client_address(host: str) -> str:
-    """Normalize a client's address. A socket for both families shows an IPv4 client as ``::ffff:192.0.2.7``, which is
-    ``192.0.2.7``."""
+    """Normalize a client's address: a socket for IPv4 and IPv6 shows the client ``192.0.2.7`` as ``::ffff:192.0.2.7``."""
     if not host.startswith("::ffff:"):
         return host
     mapped = IPv6Address(host).ipv4_mapped
@@ -60,7 +59,7 @@ def client_address(host: str) -> str:
 
 
 def broker_address(text: str) -> Address:
-    """Parse host and port of a broker. The port is not 0. Raises `BadArgument`."""
+    """Parse host and port of a broker. Raises `BadArgument`, also for port 0."""
     host, number = split_address(text)
     if not host or not number:
         raise BadArgument(f"{text!r} is not the address of a broker; give HOST:PORT, as in 127.0.0.1:9092")

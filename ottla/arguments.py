@@ -1,4 +1,4 @@
-"""Parses texts, numbers and durations of the command line. `ottla.addresses` parses addresses, and raises the same error."""
+"""Parses texts, numbers and durations of the command line."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ SECONDS_PER_DAY = 86_400
 
 
 class BadArgument(ValueError):
-    """A text cannot be parsed. The error's own text is one line with the expected form."""
+    """A text cannot be parsed. The message is one line with the expected form."""
 
 
 def as_text(argument: str) -> str:
-    """Decode an argument of the command line as UTF-8, whatever the locale is.
+    """Decode an argument of the command line as UTF-8, in every locale. Invalid bytes become lone surrogates.
 
-    In an ASCII locale Python decodes other bytes as lone surrogates. Bytes that are not UTF-8 stay surrogates.
+    In an ASCII locale Python itself decodes all bytes above 127 as lone surrogates.
     """
     return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
 def as_path(text: str) -> str:
-    """The inverse of `as_text`, for the path of a file, which Python encodes by the locale."""
+    """Undo `as_text` for the path of a file, because Python encodes paths by the locale."""
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 

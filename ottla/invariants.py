@@ -1,7 +1,7 @@
-"""The switch for checks of whole states after each change, in addition to the cheap asserts, which are always on.
+"""The switch for invariant checks of a whole state (such as a coordinator's) after each change. Cheap asserts are always enabled.
 
-Tests and simulations turn these checks on, so that a wrong state is detected where it arises and not later by a client. A broker
-that serves clients never does, because the size of a whole state has no bound.
+Tests and simulations enable these checks, to detect a wrong state where it arises. Brokers do not, because the time of a check
+depends on the size of the state.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import msgspec
 
 MAX_ELEMENTS = 200
-"""States with more entries get only cheap checks, so that tests with thousands of entries take no longer."""
+"""States with more entries than this get only cheap checks, so that tests with thousands of entries stay fast."""
 
 
 class Switch(msgspec.Struct):
-    """The switch of this process."""
-
     whole_states: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Prepares a process of the command line: its standard streams, Ctrl-C, and the owner that it must not outlive."""
+"""Prepares a process of the command line: standard streams, Ctrl-C, and the process that owns it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-"""The option of Linux's prctl(2) for the signal that a process receives when its parent ends."""
+"""The option of Linux's prctl(2) that selects the signal that a process receives when its parent ends."""
 OWNER_CHECK_S = 0.1
-"""Interval of checks whether the owner still exists, in seconds."""
+"""Interval, in seconds, of checks whether the owner still exists."""
 ENDS_WITHIN_S = 0.6
-"""Timeout for a clean exit after the owner has ended, in seconds. After that the process exits at once."""
+"""Timeout, in seconds, for a clean exit after the owner has ended. After the timeout the process exits at once."""
 REMOVAL_ATTEMPTS = 5
-"""Attempts to remove a directory while something may still write to it."""
+"""Number of attempts to remove a directory, because another thread may still write to it."""
 
 
 def open_standard_streams() -> None:
-    """Open /dev/null in place of stdin, stdout and stderr if they were closed at the process's start.
+    """Open /dev/null in place of stdin, stdout and stderr if they were closed when the process started.
 
-    The next file or socket would otherwise get the free number, and printed text would be written to a log segment.
+    Otherwise the next file would get the free descriptor, so that printed text could be written to a log segment.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The system assigns the lowest free number, which is the missing one.
+            # The system assigns the lowest free descriptor, which is the closed one.
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
@@ -54,10 +54,9 @@ def interrupt_on_ctrl_c() -> None:
 
 
 def wake_at_the_end_of_the_parent() -> None:
-    """Let Linux send SIGCONT to this process when its parent ends, because a stopped process cannot check its parent itself.
+    """Let Linux send SIGCONT to this process when its parent ends, because a stopped process cannot check its parent.
 
-    Linux also sends the signal when the thread of the parent that started this process ends, so it must be a harmless one. Other
-    systems have no such signal.
+    The signal must be harmless, because Linux also sends it when only the parent's thread ends that started this process.
     """
     if sys.platform == "linux":
         # Imported lazily, so that a start does not wait for it.
@@ -68,10 +67,10 @@ def wake_at_the_end_of_the_parent() -> None:
 
 
 class OwnerProcess:
-    """The process that has started this one and that this one must not outlive, such as a test suite, which may be killed.
+    """The parent process, such as a test suite. This process must end when the owner ends, even by SIGKILL.
 
-    A pipe would not show that the owner has ended, because its other children may hold the pipe open. ``owned_directory`` is
-    removed when the owner has ended.
+    A pipe would not show the owner's end, because the owner's other children may hold the pipe open. ``owned_directory`` is removed
+    when the owner has ended.
     """
 
     def __init__(self, *, pid: int, owned_directory: Path | None = None) -> None:
@@ -84,7 +83,7 @@ class OwnerProcess:
         return os.getppid() != self.pid
 
     def watch(self, end: Callable[[], None]) -> None:
-        """Call ``end`` from another thread when the owner has ended, and ensure that the process exits, whatever it is doing."""
+        """Call ``end`` from another thread when the owner has ended. The process exits even if ``end`` has no effect."""
 
         def run() -> None:
             wake_at_the_end_of_the_parent()
@@ -99,7 +98,7 @@ class OwnerProcess:
         threading.Thread(target=run, name="owner", daemon=True).start()
 
     def ended(self) -> None:
-        """Record that the work is done and the process is about to exit."""
+        """Record that the process is about to exit, so that `watch` does not end it."""
         if self.is_gone:
             self._remove_directory()
         self._has_ended.set()

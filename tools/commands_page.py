@@ -1,4 +1,4 @@
-"""Writes docs/commands.md, the page of the command line, from the commands' own help: ``python -m tools.commands_page``."""
+"""Writes docs/commands.md, the page of the command line, from the commands' help: ``python -m tools.commands_page``."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ is given. What is wrong is said in one line, with exit code 2.
 
 
 def page() -> str:
-    # The page must not contain defaults of this machine.
+    # Fix the width, so that the page does not depend on this terminal.
     with patch.dict(os.environ, {"COLUMNS": str(WIDTH)}):
         return HEAD + "\n".join(_section(path, command) for path, command in commands())
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield each command that is not only a group, with its words, in the order of the help."""
+    """Yield each command with the words of its name, in the order of the help. Groups that are no commands are omitted."""
     yield from _below((), root, click.Context(root, info_name="ottla"))
 
 

@@ -1,7 +1,7 @@
 """Writes docs/compatibility.md: the tested clients, and the results of the tests.
 
-``make compatibility`` runs the tests and passes the file of ``pytest --results FILE``. Without such a file (``make generate``) the
-page keeps its figures and versions, and everything else is generated again.
+``make compatibility`` runs the tests, and passes the file that ``pytest --results FILE`` writes. Without this file (``make
+generate``) figures and versions on the page stay, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_TESTS = "–"
 
 
 def _required(path: str, pattern: str) -> str:
-    """Return the version that a file of another language requires."""
+    """Return the version that a dependency file of another language requires."""
     required = re.search(pattern, (ROOT / path).read_text())
     if required is None:
         raise ValueError(f"{path} has no {pattern}")
@@ -44,16 +44,15 @@ CLIENTS: Mapping[str, Callable[[], str]] = {
     "aiokafka": partial(version, "aiokafka"),
     "franz-go": partial(_required, "tests/wire/franz_go/go.mod", r"franz-go v([\d.]+)"),
 }
-"""The columns of the first table, with a function that returns the tested version."""
+"""The clients (columns of the first table), each with a function that returns the tested version."""
 
 _WIRE = "tests/wire/"
 
 
 @dataclass(slots=True, frozen=True)
 class Cases:
-    """Tests by the beginning of their ids; of all clients by their parameters, or of ``client``.
-
-    ``kind`` is a further required parameter.
+    """Selects tests whose ids begin with ``test``. The client is a parameter of the test, unless ``client`` is set. ``kind`` is
+    another required parameter.
     """
 
     test: str
@@ -70,26 +69,26 @@ class Cases:
 
 
 FEATURES: Mapping[str, tuple[Cases, ...]] = {
-    "Records come back, with each compression": (Cases("test_clients.py::test_produced"),),
-    "Transactions: committed ones are read, aborted and open ones are not": (
+    "Records are read as they were written, with each compression type": (Cases("test_clients.py::test_produced"),),
+    "Records of committed transactions are read, those of aborted and open ones are not": (
         Cases("test_clients.py::test_committed"),
         Cases("test_clients.py::test_open"),
     ),
-    "Zombies are fenced, forgotten transactions time out": (
+    "Zombies are fenced, abandoned transactions time out": (
         Cases("test_clients.py::test_zombie"),
         Cases("test_clients.py::test_abandoned"),
     ),
-    "The broker is stopped or killed in the middle of a transaction": (Cases("test_clients.py::test_restart"),),
-    "Answers are lost: nothing is doubled or torn": (Cases("test_retries.py"),),
+    "The broker is stopped or killed during a transaction": (Cases("test_clients.py::test_restart"),),
+    "Responses are lost: no record is duplicated, and transactions stay atomic": (Cases("test_retries.py"),),
     "Groups of the classic protocol": (Cases("test_clients.py::test_group", kind="classic"),),
     "Groups of KIP-848 (`group.protocol=consumer`)": (
         Cases("test_clients.py::test_group", kind="consumer"),
         Cases("test_consumer_groups.py"),
     ),
     "Offsets are committed with the transaction": (Cases("test_clients.py::test_offsets"),),
-    "Consume, transform, produce; workers and brokers are killed": (Cases("test_shop.py"), Cases("test_pipes.py")),
+    "Consume, transform, produce, while workers and brokers are killed": (Cases("test_shop.py"), Cases("test_pipes.py")),
     "Share groups (KIP-932)": (Cases("test_share_groups.py", client="Java"),),
-    "What admins ask, each answer as Apache Kafka's": (
+    "Requests of admin clients, with the responses of Apache Kafka": (
         Cases("test_admin_surface.py::test_both", client="Java"),
         Cases("test_admin_surface.py::test_both", client="franz-go"),
         Cases("test_java_admin.py", client="Java"),
@@ -97,13 +96,13 @@ FEATURES: Mapping[str, tuple[Cases, ...]] = {
         Cases("test_admin_tools.py::test_kafka_python", client="kafka-python"),
     ),
 }
-"""The rows of the first table."""
+"""The features (rows of the first table), each with its tests."""
 
 OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "Kafka's command line tools": ("tests/wire/test_(admin_)?tools.py", lambda: TOOLS_VERSION),
-    "Kafka Streams, by the classic protocol and by KIP-1071": ("tests/wire/test_streams.py", lambda: STREAMS_VERSION),
+    "Kafka Streams, with the classic protocol and with KIP-1071": ("tests/wire/test_streams.py", lambda: STREAMS_VERSION),
     "MirrorMaker on Kafka Connect": ("tests/wire/test_mirror.py", lambda: TOOLS_VERSION),
-    "Apache Kafka as a broker beside ottla's": ("tests/wire/test_mixed_(cluster|transactions).py", lambda: KAFKA_VERSION),
+    "Apache Kafka as a broker in a cluster of ottla": ("tests/wire/test_mixed_(cluster|transactions).py", lambda: KAFKA_VERSION),
     "Testcontainers for Java": (r".*test_its_own_class_starts_the_image\[java", lambda: _libraries("java")),
     "Testcontainers for Python": (r".*test_its_own_class_starts_the_image\[python", lambda: _libraries("python")),
     "Testcontainers for Go": (r".*test_its_own_class_starts_the_image\[go", lambda: _libraries("go")),
@@ -121,7 +120,7 @@ OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
         partial(_required, "examples/node/package.json", r'"kafkajs": "([\d.]+)"'),
     ),
 }
-"""The rows of the second table: the tests' ids as a regular expression, and a function that returns the version."""
+"""The rows of the second table, each with a regular expression for the tests' ids and a function that returns the version."""
 
 
 def _libraries(language: str) -> str:
@@ -132,7 +131,7 @@ def _libraries(language: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Results:
-    """Versions and scores by the names of the page's rows and columns."""
+    """Versions by column or row of the page, and scores by row and column."""
 
     versions: Mapping[str, str]
     scores: Mapping[tuple[str, str], str]
@@ -145,7 +144,7 @@ def _score(outcomes: list[str]) -> str:
 
 
 def results_of(outcomes: Mapping[str, str]) -> Results:
-    """Compute the results of a run."""
+    """Compute the results from the outcome of each test."""
     scores = {
         (feature, client): _score([end for test, end in outcomes.items() if any(of.are_of(test, client) for of in cases)])
         for feature, cases in FEATURES.items()
@@ -173,7 +172,6 @@ def results_on(page: str) -> Results:
 
 
 def document(results: Results) -> str:
-    """Return the text of docs/compatibility.md."""
 
     def row(*cells: str) -> str:
         return f"| {' | '.join(cells)} |"
@@ -181,27 +179,26 @@ def document(results: Results) -> str:
     lines = [
         "# Compatibility",
         "",
-        "Which clients were tried with what, as `make compatibility` last found it: tests that passed, of those that were run,",
-        "with the clients as they are published. A dash says that no test drives this client through it, not that it fails:",
-        "every version of every API is held against Apache Kafka's own answers, independent of clients ([APIs](apis.md),",
-        "[conformance](conformance.md)).",
+        "Results of the last `make compatibility`: tests that passed, of all that were run, with released versions of the clients.",
+        "A dash means that no test uses this client for the feature, not that it fails: every version of every API is compared",
+        "with Apache Kafka's responses, independently of clients ([APIs](apis.md), [conformance](conformance.md)).",
         "",
         row("", *CLIENTS),
         row(*["---"] * (len(CLIENTS) + 1)),
         row("version", *(results.versions.get(client, NO_TESTS) for client in CLIENTS)),
         *(row(feature, *(results.scores.get((feature, client), NO_TESTS) for client in CLIENTS)) for feature in FEATURES),
         "",
-        "kafka-python and aiokafka join groups by the classic protocol here.",
+        "In these tests, kafka-python and aiokafka use the classic group protocol.",
         "",
-        "What else was tried:",
+        "Other programs:",
         "",
-        row("what", "version", "tests"),
+        row("program", "version", "tests"),
         row(*["---"] * 3),
         *(row(name, results.versions.get(name, NO_TESTS), results.others.get(name, NO_TESTS)) for name in OTHERS),
         "",
-        "The versions of Spark that [ottla.spark](spark.md) runs with have a matrix in `.github/workflows/tests.yml`. An Apache",
-        "Kafka that takes a data directory over is 4.3 or 4.4 ([graduate](graduate.md)). .NET, Rust and PHP clients were not",
-        "tried; those that are built on librdkafka speak what confluent-kafka speaks here.",
+        "The versions of Spark that [ottla.spark](spark.md) supports are a matrix in `.github/workflows/tests.yml`. Apache Kafka",
+        "4.3 and 4.4 can take over a data directory ([graduate](graduate.md)). Clients for .NET, Rust and PHP were not tested;",
+        "those that are built on librdkafka use the same protocol versions as confluent-kafka.",
     ]
     return "\n".join(lines) + "\n"
 

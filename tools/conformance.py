@@ -1,7 +1,7 @@
-"""Writes the conformance scoreboard in docs/conformance.md: the results of each broker in the cases of the rules.
+"""Writes docs/conformance.md, the scoreboard of each broker in the test cases of the rules.
 
-``make conformance`` runs the cases and passes the files of ``pytest --scoreboard FILE``. Without such a file (``make generate``)
-the page keeps its figures, and everything else is generated again.
+``make conformance`` runs the test cases, and passes the files that ``pytest --scoreboard FILE`` writes. Without these files (``make
+generate``) the figures on the page stay, and everything else is generated again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ TARGET = ROOT / "docs" / "conformance.md"
 TARGETS = {"simulated": "ottla, simulated", "ottla": "ottla", "kafka": f"Apache Kafka {ORACLE_VERSION}"}
 NO_CASES = "–"
 DIFFERENCES_OF_TESTS = (
-    "**BAD-08.** Apache Kafka answers requests with negative lengths; ottla closes the connection.",
-    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta and answers undecodable payloads with -1; ottla refuses them"
-    " with INVALID_RECORD or CORRUPT_MESSAGE.",
-    "**PRD-14.** Apache Kafka never answers a Produce of null records; ottla answers INVALID_RECORD.",
-    "**IDM-22.** Apache Kafka's producer expiry counts from the records' timestamps, ottla's from when the batch came.",
+    "**BAD-08.** Apache Kafka responds to requests with negative array lengths; ottla closes the connection.",
+    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta, and returns UNKNOWN_SERVER_ERROR for payloads that cannot"
+    " be decoded; ottla returns INVALID_RECORD or CORRUPT_MESSAGE.",
+    "**PRD-14.** Apache Kafka never responds to a Produce with null records; ottla returns INVALID_RECORD.",
+    "**IDM-22.** Apache Kafka measures a producer's age from the timestamps of its records, ottla from the arrival of its last"
+    " batch.",
 )
-"""Differences from Kafka for which no transcript has a ``differs:`` line."""
+"""Differences from Kafka that are not in a ``differs:`` line of a transcript."""
 
 
 @dataclass(slots=True)
 class Score:
-    """The results of one section's cases against one broker."""
+    """The results of the test cases of one section of the rules against one broker."""
 
     passed: int = 0
     failed: int = 0
@@ -50,7 +51,7 @@ class Score:
 
 @dataclass(slots=True)
 class Board:
-    """Scores by a section's heading in docs/rules.md and by broker."""
+    """Scores by section of docs/rules.md and by broker."""
 
     scores: dict[str, dict[str, Score]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Score)))
     failures: list[str] = field(default_factory=list)
@@ -107,24 +108,24 @@ def _differences() -> list[str]:
 
 
 def document(board: Board) -> str:
-    """Return the text of docs/conformance.md."""
     untested = (line for line in rules.NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
     lines = [
         "# Conformance",
         "",
-        "The [catalogue of rules](rules.md), as `make conformance` last found it: cases that passed, of those that were run. A",
-        f"transcript is a file of requests and answers, written by {TARGETS['kafka']} itself and held against ottla twice: in one",
-        "process without sockets and clock, and as users run it. Cases that look inside ottla or drive stock clients have no",
-        "figure for Kafka. Where a section has no figures at all, that run did not have its cases. Apache Kafka 4.3.1 was asked",
-        "the same: where it answers otherwise, the transcript has both answers, and `since:` names what it does not have.",
+        "Results of the tests of the [rules](rules.md) in the last run of `make conformance`: cases that passed, of all that were",
+        f"run. A transcript is a list of requests with the responses that {TARGETS['kafka']} gave. It is run against ottla",
+        "twice: in one process without sockets and with a simulated clock, and as a server. Cases that look inside ottla or use",
+        "stock clients are not run against Kafka. A section without figures had no cases in that run. The transcripts are run",
+        "against Apache Kafka 4.3.1 too: where its response differs, the transcript has both responses, and `since:` names what",
+        "4.3.1 does not support.",
         "",
         *_markdown(table(board)),
         "",
-        "## Where the two answer differently",
+        "## Differences between the responses",
         "",
         *(f"- {rules.link(difference)}" for difference in _differences()),
         "",
-        "## Not run yet",
+        "## Rules without a test",
         "",
         *(f"- {rules.link(line)}" for line in untested),
     ]

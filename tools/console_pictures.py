@@ -1,5 +1,4 @@
-"""Draws the pictures of docs/console.md: ``python -m tools.console_pictures`` runs a small shop and takes screenshots of the
-console."""
+"""Takes the screenshots for docs/console.md while a small shop runs: ``python -m tools.console_pictures``."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ PICTURES: Final = {
     "transaction": "transaction?id=checkout-1",
     "steering": "steering",
 }
-"""The pages by the names of their pictures."""
+"""The page for each picture."""
 
 
 def producer(broker: Broker, transactional_id: str, client_id: str) -> Producer:
@@ -52,8 +51,8 @@ def write(to: Producer, order: int) -> None:
 
 
 def play(broker: Broker) -> list[object]:
-    """Create committed and aborted orders, a zombie, and a group that waits for an open transaction. Returns the clients that must
-    stay open."""
+    """Create committed and aborted orders, a zombie, and a group that waits for an open transaction. The caller must keep the
+    returned clients open."""
     for topic, partitions in (("orders", 3), ("payments", 1)):
         broker.create_topic(topic, partitions)
     worker = producer(broker, "checkout-2", "shop-c")
@@ -90,7 +89,7 @@ def play(broker: Broker) -> list[object]:
 
 
 def smaller(file: Path) -> None:
-    """Reduce a picture to a palette, which takes a third of the space."""
+    """Convert a picture to a palette, which reduces the file to a third."""
     with Image.open(file) as picture:
         reduced = picture.convert("RGB").quantize(COLOURS)
     reduced.save(file, optimize=True)

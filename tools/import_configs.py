@@ -1,7 +1,6 @@
 """Writes broker/config/keys.txt, group_keys.txt and documentation.txt from the config definitions inside Apache Kafka's jars.
 
-Run it when ottla follows a new Kafka version: ``python -m tools.import_configs``. Names, types, defaults and rules are read from
-Kafka's own classes, in a JVM that py4j controls.
+Run ``python -m tools.import_configs`` when ottla follows a new version of Kafka. The classes run in a JVM that py4j controls.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _rule(jvm: Any, name: str, validator: Any) -> str:
     text = validator.toString()
     inside = text.partition("[")[2].rstrip("]").replace(", ", "|")
     if kind == "Range":
-        # [1,...] or [1,...,9]
+        # The text is [1,...] or [1,...,9].
         low, _, high = inside.partition(",...")
         return f"{low}..{high.lstrip(',')}"
     if kind == "ValidList":
@@ -60,7 +59,7 @@ def _rule(jvm: Any, name: str, validator: Any) -> str:
         return "replicas"
     if text == "[1,...,9] or -1":
         return "gzip"
-    # Other validators only require a value.
+    # Other validators only check that there is a value.
     return "-"
 
 

@@ -1,7 +1,7 @@
 """Writes protocol/schemas/*.schema from the message definitions inside Apache Kafka's jars.
 
-Only facts are imported (fields, types, versions, tags, nullability, defaults). Run it when ottla follows a new Kafka version:
-``python -m tools.import_schemas JAR... --out ottla/protocol/schemas``.
+Only facts are imported: fields, types, versions, tags, nullability and defaults. Run ``python -m tools.import_schemas JAR... --out
+ottla/protocol/schemas`` when ottla follows a new version of Kafka.
 """
 
 from __future__ import annotations

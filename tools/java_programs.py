@@ -1,4 +1,4 @@
-"""Java programs of one source file: compiled once, because ``java FILE.java`` would compile them at each start."""
+"""Compiles Java programs of one source file and caches the classes, because ``java FILE.java`` would compile at each start."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ COMPILE_TIMEOUT_S = 120
 
 
 def command(source: Path, class_path: str, *options: str) -> list[str]:
-    """Return the command that starts the program: Java with these options, the class path, and the class of the file's name.
+    """Return the command that starts the program, whose main class has the file's name.
 
-    Classes are cached by the source's text, the class path and the build of Java. Raises `Unavailable` if there is no compiler.
+    Classes are cached by the source's text, the class path and the build of Java. Raises `Unavailable` without a compiler.
     """
     return [java(), *options, "-cp", os.pathsep.join((str(classes(source, class_path)), class_path)), source.stem]
 
 
 def classes(source: Path, class_path: str) -> Path:
-    """Return the folder of the program's classes. Raises as `command` does."""
+    """Return the folder with the program's classes. Raises `Unavailable` without a compiler."""
     made_of = (source.read_text(encoding="utf-8"), class_path, java_version(java()))
     folder = cache_dir() / "java"
     folder.mkdir(parents=True, exist_ok=True)
     compiled = folder / f"{source.stem}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
     with compiled.with_suffix(".lock").open("w") as lock:
-        # One process compiles while others wait.
+        # One process compiles while other processes wait.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not compiled.exists():
             _compile(source, class_path, compiled)
@@ -48,7 +48,7 @@ def expanded(class_path: str) -> list[Path]:
 
 
 def _compile(source: Path, class_path: str, compiled: Path) -> None:
-    """Create the folder ``compiled`` atomically."""
+    """Compile the program to the folder ``compiled``, which appears only when it is complete."""
     with tempfile.TemporaryDirectory(dir=compiled.parent) as unfinished:
         target = Path(unfinished) / "classes"
         compiler = [java(), "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8"]

@@ -1,8 +1,7 @@
-"""Apache Kafka itself, for comparison: finds Java, downloads the jars, runs brokers and tools.
+"""Runs Apache Kafka for comparison: finds Java, downloads the jars, runs brokers and tools.
 
-``python -m tools.kafka jars clients|all``, ``... java``, ``... tool CLASS ARGS...``, ``... start DIR PORT``. Everything is kept in
-``$OTTLA_CACHE``, else ``.cache`` of the checkout. ``$ORACLE_VERSION`` selects another release than the one that ottla follows,
-`KAFKA_VERSION`.
+``python -m tools.kafka jars clients|all``, ``... java``, ``... tool CLASS ARGS...``, ``... start DIR PORT``. Downloads are stored
+in ``$OTTLA_CACHE``, or else in ``.cache`` of the checkout. ``$ORACLE_VERSION`` selects another release than `KAFKA_VERSION`.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from tools import fetching, keeping, log4j
 KAFKA_VERSION = "4.4.0"
 """The release that ottla follows."""
 RELEASES = ("4.3.1", KAFKA_VERSION)
-"""The releases that have been used as an oracle."""
+"""The releases that can be the oracle."""
 ORACLE_VERSION = os.environ.get("ORACLE_VERSION") or KAFKA_VERSION
-"""The release that is the oracle, and whose Java clients are run."""
+"""The release that is the oracle, and the version of the Java clients in tests."""
 TOOLS_VERSION = "4.3.1"
-"""The newest release whose tools are published as jars. They work with newer brokers as well."""
+"""The newest release whose tools are published as jars. These tools also work with newer brokers."""
 STREAMS_VERSION = "4.3.1"
 """The newest release whose Kafka Streams is published as jars."""
 LOG4J_VERSION = "2.24.3"
@@ -46,8 +45,8 @@ SETS = {
     "mirror": ("connect-mirror", "connect-runtime"),
     "all": ("kafka_2.13", "kafka-clients", "kafka-transaction-coordinator"),
 }
-"""Kafka's artifacts by purpose: the client library, Kafka Streams, MirrorMaker, and the broker with its own and the tools'
-dependencies."""
+"""Kafka's artifacts by purpose: the client library, Kafka Streams, MirrorMaker, and the broker (with the dependencies of broker and
+tools)."""
 TOOLS = ("kafka-tools", "kafka-shell")
 LOGGING = {
     "clients": [("org.slf4j", "slf4j-nop", "1.7.36")],
@@ -61,16 +60,16 @@ LOGGING = {
 }
 MIN_JAVA = 17
 START_TIMEOUT_S = 180
-"""With Kafka's own options a start takes half a minute on a busy machine."""
+"""Timeout of a start, in seconds. With the options of Kafka's start script a start takes half a minute on a busy machine."""
 STOP_TIMEOUT_S = 60
 
 
 class Unavailable(Exception):
-    """A requirement is missing on this machine. The message names it and the reason."""
+    """A requirement is missing on this machine. The message names the requirement and the reason."""
 
 
 class StartFailed(Exception):
-    """Apache Kafka has exited during its start, or was not ready in time. The message has the end of its log."""
+    """Apache Kafka exited during its start, or was not ready in time. The message has the end of Kafka's log."""
 
 
 def cache_dir() -> Path:
@@ -108,8 +107,8 @@ def java_version(launcher: str) -> str:
 
 
 def jars(which: str, version: str = ORACLE_VERSION) -> str:
-    """Return the class path of ``clients`` (the client library) or ``all`` (the broker, and the tools if published), downloaded
-    once."""
+    """Return the class path of ``clients`` (the client library) or ``all`` (the broker, and the tools if published). The jars are
+    downloaded on first use."""
     target = cache_dir() / f"kafka-{version}-{which}"
     if not (target / "complete").exists():
         target.mkdir(parents=True, exist_ok=True)
@@ -156,7 +155,7 @@ def free_port() -> int:
 
 @dataclass(slots=True, frozen=True)
 class Jvm:
-    """The options of a Java process. With ``from_archive`` it uses the classes of `class_archive`, if there is an archive."""
+    """The options of a Java process. With ``from_archive`` the process uses the archive of `class_archive`, if available."""
 
     options: tuple[str, ...]
     from_archive: bool = False
@@ -174,18 +173,16 @@ SERVER_JVM = Jvm(
         "-XX:+ExplicitGCInvokesConcurrent",
     )
 )
-"""The options of Kafka's own start script, for measurements."""
+"""The options of Kafka's start script, for measurements."""
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 QUICK_JVM = Jvm(_QUICK_OPTIONS, from_archive=True)
-"""For processes that a test starts: a third of the processor time until the broker responds."""
+"""Options for processes that a test starts. Until the broker responds they need a third of the processor time."""
 
 
 @cache
 def class_archive(version: str) -> str | None:
-    """Return the archive of a release's classes, which a broker writes during a start and a stop, as `archives.class_archive` does.
-
-    Raises `Unavailable` like `jars`.
-    """
+    """Return the class archive of a release (see `tools.class_archive`). If it does not exist, a broker is started and stopped to
+    write it. Raises `Unavailable`."""
     paths = sorted(Path(jars("all", version)).parent.glob("*.jar"))
 
     def archive_classes(archive: Path, options: list[str]) -> None:
@@ -198,7 +195,7 @@ def class_archive(version: str) -> str | None:
 class ApacheKafka:
     """A single-node Apache Kafka (broker and controller) in its own process.
 
-    ``log_dir`` is a directory that is already formatted; without one ``data_dir/logs`` is created and formatted.
+    ``log_dir`` is a formatted directory. Without ``log_dir``, the directory ``data_dir/logs`` is created and formatted.
     """
 
     def __init__(
@@ -218,10 +215,10 @@ class ApacheKafka:
         is_controller: bool = False,
         controller_port: int = 0,
     ) -> None:
-        """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
+        """``listeners`` are the ports of further listeners by security protocol; ``settings`` must have the rest of their config.
 
-        With ``under``, the id of another cluster and its controller as ``ID@HOST:PORT``, this is a broker of that cluster. With
-        ``is_controller`` this is the controller of other brokers, which connect to ``controller_port``.
+        ``under`` is the id of another cluster, and its controller as ``ID@HOST:PORT``; then this is only a broker of that cluster.
+        With ``is_controller`` this is only a controller, to whose ``controller_port`` other brokers connect.
         """
         self._node_id = node_id
         self._under = under
@@ -229,7 +226,7 @@ class ApacheKafka:
         self._listeners = dict(listeners or {})
         self.data_dir = Path(data_dir)
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
-        # A directory that was formatted elsewhere has no voters, so the config names them.
+        # A directory that this class has not formatted contains no voters, so the config must name the voters.
         self._quorum_key = "controller.quorum.bootstrap.servers" if log_dir is None else "controller.quorum.voters"
         self._quorum_prefix = "" if log_dir is None else f"{node_id}@"
         self._port = port or free_port()
@@ -240,7 +237,7 @@ class ApacheKafka:
         self._format_arguments = format_arguments
         self._version = version
         self._process: subprocess.Popen[bytes] | None = None
-        # Random, so that a probe can distinguish this broker from another.
+        # A random id, by which a probe distinguishes this broker from another broker on the port.
         self.cluster_id = under[0] if under is not None else uuid_text(random_uuid())
 
     @property
@@ -249,7 +246,6 @@ class ApacheKafka:
 
     @property
     def controller(self) -> tuple[str, int]:
-        """Host and port of the controller's listener."""
         return "127.0.0.1", self._controller_port
 
     @property
@@ -278,13 +274,13 @@ class ApacheKafka:
         if self._under is not None:
             del settings[self._quorum_key]
             settings |= {"process.roles": "broker", "controller.quorum.voters": self._under[1]}
-            # The advertised address may be that of a proxy.
+            # Listen on the port itself, because the advertised address may be a proxy's.
             settings["listeners"] = f"PLAINTEXT://127.0.0.1:{self._port}{further}"
         if self._is_controller:
             del settings["advertised.listeners"], settings["inter.broker.listener.name"]
             settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self._controller_port}"}
         if self._listeners:
-            # Kafka maps CONTROLLER to PLAINTEXT by default only if every listener is PLAINTEXT.
+            # Kafka maps the listener CONTROLLER to PLAINTEXT by default only if all other listeners are PLAINTEXT.
             protocols = ",".join(f"{protocol}:{protocol}" for protocol in ("PLAINTEXT", *self._listeners))
             settings.setdefault("listener.security.protocol.map", f"{protocols},CONTROLLER:PLAINTEXT")
         self.data_dir.mkdir(parents=True, exist_ok=True)
@@ -321,7 +317,7 @@ class ApacheKafka:
             self._process = subprocess.Popen(keeping.guarded(command), stdout=output, stderr=output, start_new_session=True)
 
     def wait_until_up(self) -> None:
-        """Wait until the broker responds, and until its controller has unfenced it. Raises `StartFailed`."""
+        """Wait until the broker responds and the controller has unfenced the broker. Raises `StartFailed`."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:
@@ -344,7 +340,7 @@ class ApacheKafka:
         if not answers("127.0.0.1", self._port, 1.0):
             return False
         try:
-            # A fenced broker responds, but is not in clients' metadata, and gets no partitions.
+            # A fenced broker responds, but is not in Metadata responses and gets no partitions.
             return self._node_id in Questions(lambda: self.bootstrap).in_service()
         except ClientError:
             return False

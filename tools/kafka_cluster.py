@@ -1,6 +1,6 @@
-"""Several Apache Kafka brokers and their controller, each in its own process; some of the nodes may be of ottla.
+"""Runs several Apache Kafka brokers and their controller, each in its own process. Some of the nodes may be nodes of ottla.
 
-`SeveralBrokers` is the interface that tests can use with them and with `ottla.Cluster`.
+`SeveralBrokers` is the common interface of `ApacheKafkas` and `ottla.Cluster` for tests.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class SeveralBrokers(Protocol):
 class ApacheKafkas:
     """Apache Kafka brokers with the ids 1, 2, 3 and so on, and their controller (`CONTROLLER`).
 
-    ``settings`` are those of all processes, ``settings_of`` further ones by node id, such as ``broker.rack``. The nodes of
-    ``ottla_nodes``, which may be brokers or the controller, are of ottla. Nodes connect to each other by the security
-    protocol ``between``, by default PLAINTEXT. A paused process is killed at the end.
+    ``settings`` apply to all processes; ``settings_of`` has further settings by node id, such as ``broker.rack``. The nodes in
+    ``ottla_nodes``, brokers or the controller, run ottla. Nodes connect to each other by the security protocol ``between``,
+    by default PLAINTEXT. A process that is still paused is killed at the end.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ApacheKafkas:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers, including those that are not running."""
+        """The addresses of all brokers, even of stopped brokers."""
         return ",".join(map(self.address, self.brokers))
 
     def _answering(self) -> str:
@@ -170,13 +170,12 @@ class ApacheKafkas:
 
     @property
     def logs(self) -> list[str]:
-        """All log lines of the nodes of ottla."""
         return [line for node in self._nodes.values() if isinstance(node, OttlaNode) for line in node.logs]
 
     # start and stop
 
     def start(self) -> Self:
-        """Start all processes at once, and wait until all brokers are unfenced. Raises `Unavailable`."""
+        """Start all processes at the same time, and wait until all brokers are unfenced. Raises `Unavailable`."""
         try:
             for broker in self.brokers:
                 node = self._nodes[broker]
@@ -194,7 +193,7 @@ class ApacheKafkas:
         return self
 
     def stop(self) -> int:
-        """Stop the brokers at once, and then the controller, which they need to shut down. Returns the first exit code other than
+        """Stop all brokers, then the controller, without which brokers cannot shut down. Returns the first exit code other than
         0."""
         if self._paused:
             self._kill_all()
@@ -207,7 +206,7 @@ class ApacheKafkas:
         return next((code for code in codes if code), 0)
 
     def close(self) -> None:
-        """Kill all processes, because their data is no longer needed."""
+        """Kill all processes. Their data is no longer needed."""
         self._kill_all()
 
     def _kill_all(self) -> None:
@@ -236,7 +235,7 @@ class ApacheKafkas:
         self._paused.discard(broker)
 
     def partition(self, broker: int) -> None:
-        """Drop requests of other brokers to a broker of ottla until `heal`; see `ottla.Cluster.partition`."""
+        """Reject requests of other brokers to a broker of ottla until `heal`; see `ottla.Cluster.partition`."""
         node = self._nodes[broker]
         if not isinstance(node, OttlaNode):
             raise ValueError(f"broker {broker} is of Apache Kafka, which has no faults on demand")
@@ -257,7 +256,7 @@ class ApacheKafkas:
             self.resume(node)
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
-            # If the broker has ended since, its faults have ended as well.
+            # A broker that has ended meanwhile has no faults.
             with suppress(ControlError):
                 partition.remove()
         for node in self._nodes:
@@ -303,7 +302,7 @@ def _text(value: str | int | bool) -> str:
 
 
 def _format(node: ApacheKafka, node_id: int) -> None:
-    """Format a broker's directory as ``kafka-storage format`` does, but without starting Java, which takes a second."""
+    """Format a broker's directory like ``kafka-storage format``, but without a start of Java, which takes a second."""
     meta = node.log_dir / "meta.properties"
     if not meta.exists():
         node.log_dir.mkdir(parents=True)

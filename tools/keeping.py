@@ -1,9 +1,8 @@
-"""Ends the processes that a run of the tests has started, even if the run itself is killed.
+"""Ends the processes that a test run has started, even if the run is killed.
 
-A run has a directory, `$ORACLE_RUN`, and holds a lock in it while its first process lives. Every guarded process stores its id and
-its last argument in the directory. A keeper (``python -m tools.keeping DIRECTORY``) is started with the first guarded process and
-waits for the lock, which the operating system releases however the run ends. Then it kills the remaining processes, and removes the
-directory.
+A run has a directory, `$ORACLE_RUN`, and its first process holds a lock on a file there. Every guarded process stores its process
+id and last argument in the directory. A keeper process (``python -m tools.keeping DIRECTORY``) waits for the lock, which the
+operating system releases when the run ends, then kills the remaining processes and removes the directory.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from typing import IO, Self
 
 VARIABLE = "ORACLE_RUN"
 END_TIMEOUT_S = 60.0
-"""Timeout, in seconds, for the keeper at the end of a run."""
+"""Timeout, in seconds, for the keeper to clean up at the end of a run."""
 PAUSE_S = 0.05
 _LOCK, _KEEPER, _PROCESSES = "run.lock", "keeper.pid", "processes"
 
 
 class Run:
-    """A run that this process has begun. A process whose environment has a run belongs to that one."""
+    """A run that this process has begun. Child processes belong to the run by the environment variable `VARIABLE`."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="ottla-run-"))
@@ -46,7 +45,7 @@ class Run:
         return run
 
     def end(self) -> None:
-        """Let the keeper kill the remaining processes, and wait until it has."""
+        """Let the keeper kill the remaining processes, and wait for the keeper."""
         del os.environ[VARIABLE]
         self._lock.close()
         if not (self.directory / _KEEPER).exists():
@@ -57,7 +56,7 @@ class Run:
 
 
 def current() -> Path | None:
-    """Return the directory of the run that this process belongs to."""
+    """Return the directory of this process's run; None outside of a run."""
     directory = os.environ.get(VARIABLE)
     return Path(directory) if directory else None
 
@@ -86,15 +85,15 @@ def guarded(command: list[str]) -> list[str]:
                 start_new_session=True,
             )
             (directory / _KEEPER).write_text(str(keeper.pid))
-            # The keeper outlives this process, which never waits for it.
+            # Never wait for the keeper, because it outlives this process: an exit code suppresses Python's warning.
             keeper.returncode = 0
-    # The shell replaces itself with the program, so the id is known before the program begins.
+    # The shell stores its process id and then replaces itself by the program, which keeps the id.
     note = 'last=$1; shift; printf %s "$last" >"$0/$$" && exec "$@"'
     return ["sh", "-c", note, str(directory / _PROCESSES), command[-1], *command]
 
 
 def ended(pid: int) -> None:
-    """Remove a guarded process, because its id may be assigned to another one."""
+    """Forget a guarded process that has ended, because its id may be assigned again."""
     directory = current()
     if directory is not None:
         (directory / _PROCESSES / str(pid)).unlink(missing_ok=True)
@@ -104,7 +103,7 @@ def keep(directory: Path) -> None:
     """Wait for the end of the run, and clean up."""
     with suppress(FileNotFoundError), (directory / _LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-    # A process that began when the run ended is found in the second pass.
+    # The second pass finds processes that were started while the run ended.
     for _ in range(2):
         for entry in list((directory / _PROCESSES).iterdir()):
             _kill(int(entry.name), entry.read_text())
@@ -114,7 +113,7 @@ def keep(directory: Path) -> None:
 
 
 def _kill(pid: int, last_argument: str) -> None:
-    """Kill a process, unless its id was assigned to a program with another last argument."""
+    """Kill a process, unless its last argument differs, which means that the process id was assigned again."""
     running = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     if running.rstrip().endswith(last_argument):
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The logging of Apache Kafka's processes: warnings and errors, on standard error."""
+"""The logging config of Apache Kafka's processes: warnings and errors are written to stderr."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Lists every text that the code shows to people, one per line, to read and edit them as one text: ``python -m tools.messages``.
+"""Lists all texts that the code shows to people, so that they can be reviewed together: ``python -m tools.messages``.
 
-A line is ``file:line  kind  text``. The kinds are ``log LEVEL`` (an event of the log with the constant texts of its fields),
-the name of an exception (its message), and ``output`` (what a command prints). Values that a text quotes are in braces. Arguments
-of the command are folders or files; the default is ``ottla``.
+A line is ``file:line  kind  text``, with values in braces. The kinds are ``log LEVEL`` (a log event with the constant texts of its
+fields), the name of an exception, and ``output`` (printed by a command). Arguments are folders or files; the default is ``ottla``.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ REPEATED = {"failed": "warning", "bug": "exception"}
 LOGGERS = frozenset({"log", "logger", "_log", "_logger"})
 PRINTERS = frozenset({"echo", "note", "print", "print_error", "show_line", "show_note", "show_table"})
 TEXT_KEYWORDS = frozenset({"error_message", "hint", "message", "reason"})
-"""Keyword arguments whose text a client or a person sees, whatever is called."""
+"""Keyword arguments whose text clients or people see, in calls of any function."""
 LEFT_OUT = ("ottla/protocol/messages/", "ottla/simulation/")
-"""Generated code, and code that is not shipped."""
+"""Folders that are skipped: generated code, and code that is not shipped."""
 
 
 class Message(NamedTuple):
-    """A text in the code: where it is, its kind, and the text with its quoted values in braces."""
+    """A text in the code: file and line, kind, and the text with values in braces."""
 
     file: str
     line: int
@@ -39,21 +38,21 @@ class Message(NamedTuple):
 
 
 def messages(paths: Iterable[Path], root: Path = ROOT) -> list[Message]:
-    """The messages of Python files, in the order of the files, which are named from ``root`` on. An exception that one of the files
-    defines is known in all of them."""
+    """Return the messages in Python files, in the order of the files. File names are relative to ``root``. Exceptions that are
+    defined in one of the files are recognised in all files."""
     trees = {path: ast.parse(path.read_text()) for path in paths}
     exceptions = _exceptions(trees.values())
     return [message for path, tree in trees.items() for message in _of_file(str(path.relative_to(root)), tree, exceptions)]
 
 
 def python_files(names: Iterable[str]) -> list[Path]:
-    """The Python files in these folders and files."""
+    """Return the Python files that ``names`` contains, or that are in folders of ``names``."""
     found = (path for name in names for path in ([ROOT / name] if name.endswith(".py") else sorted((ROOT / name).rglob("*.py"))))
     return [path for path in found if not str(path.relative_to(ROOT)).startswith(LEFT_OUT)]
 
 
 def _exceptions(trees: Iterable[ast.Module]) -> set[str]:
-    """The names of all exception classes: Python's own, and those that derive from one."""
+    """Return the names of Python's exception classes, and of classes that derive from an exception class."""
     known = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)}
     known |= {"BadParameter", "ClickException", "UsageError"}
     classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -85,12 +84,12 @@ def _of_file(file: str, tree: ast.Module, exceptions: set[str]) -> Iterator[Mess
 
 
 def _name(node: ast.expr) -> str:
-    """The last part of a name: ``f`` of ``f``, ``a.f`` and ``a().f``."""
+    """Return the last part of a name: ``f`` for ``f``, ``a.f`` and ``a().f``."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _text(node: ast.expr) -> str | None:
-    """The text of an expression with its values in braces; None for an expression without text of its own."""
+    """Return the text of an expression with its values in braces; None for an expression without a constant text."""
     match node:
         case ast.Constant(value=str(text)):
             return text

@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md, the page of all metrics, from those of a broker in memory: ``python -m tools.metrics_page``."""
+"""Writes docs/metrics.md, the page of all metrics, from the metrics of a simulated broker: ``python -m tools.metrics_page``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ for Kafka use: those of its MBeans by the JMX exporter with Strimzi's rules, and
 |---|---|---|---|
 """
 
+AUTHORIZED = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+
 
 def page() -> str:
     return HEAD + "".join(_row(metric) for metric in sorted(exposed(), key=lambda metric: metric.name))
 
 
 def exposed() -> list[Metric]:
-    """Return the metrics of a broker on which a group has committed an offset, so that each metric has a sample and its labels."""
-    simulated = SimulatedBroker().start().with_coordinators()
+    """Return the metrics of a broker with a topic and a committed offset, so that each metric has a sample with labels."""
+    simulated = SimulatedBroker(AUTHORIZED).start().with_coordinators()
     try:
         simulated.broker.cluster.create_topic("orders", 1, {})
         with simulated.connect() as client:

@@ -1,6 +1,6 @@
-"""One broker or controller of ottla in its own process, with the interface of `tools.kafka.ApacheKafka`.
+"""A broker or controller of ottla in its own process, with the interface of `tools.kafka.ApacheKafka`.
 
-So a cluster may have nodes of both kinds: `tools.kafka_cluster.ApacheKafkas` with ``ottla_nodes``.
+With this interface a cluster can have nodes of ottla and Apache Kafka: `tools.kafka_cluster.ApacheKafkas` with ``ottla_nodes``.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from ottla.testing.cluster_queries import Questions
 from tools.kafka import STOP_TIMEOUT_S, StartFailed, free_port
 
 START_TIMEOUT_S = 120.0
-"""Timeout of a node's start, in seconds. It waits for a controller that may start at the same time."""
+"""Timeout of a node's start, in seconds. A broker may wait for a controller that starts at the same time."""
 PAUSE_S = 0.02
 NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
 
 
 class OttlaNode:
-    """A node of a cluster. ``under`` is the cluster's id and its controller as ``ID@HOST:PORT``, None for a controller.
+    """A node of a cluster. For a broker ``under`` is the cluster's id, and the controller as ``ID@HOST:PORT``. For a controller it
+    is None.
 
     ``listeners`` are a broker's ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
 
-    ``data_dir`` has the log (``broker.log``, of JSON lines), the ready line of the newest process, and the log directory.
+    ``data_dir`` contains the log file (``broker.log``, JSON lines), the ready file of the newest process, and the log directory.
     """
 
     def __init__(
@@ -85,7 +86,6 @@ class OttlaNode:
 
     @property
     def controller(self) -> tuple[str, int]:
-        """Host and port of a controller's listener."""
         return "127.0.0.1", self._port
 
     @property
@@ -94,11 +94,10 @@ class OttlaNode:
 
     @property
     def logs(self) -> list[str]:
-        """All log lines of this node's processes."""
         return self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
 
     def faults(self) -> RemoteFaults:
-        """The node's faults, which end with the process. Adding one raises `ControlError` if the node is not running."""
+        """Return the node's faults, which end with the process. Adding a fault raises `ControlError` if the node is not running."""
         return RemoteFaults(self._remote)
 
     def _remote(self) -> Remote:
@@ -111,7 +110,7 @@ class OttlaNode:
     # start and stop
 
     def format(self) -> None:
-        """Format the log directory for this node and cluster, as kafka-storage does."""
+        """Format the log directory for this node and cluster, like kafka-storage."""
         self.log_dir.mkdir(parents=True, exist_ok=True)
         format_directory(RealFilesystem(), str(self.log_dir), self._node_id, random_uuid, self.cluster_id)
 
@@ -136,7 +135,7 @@ class OttlaNode:
             )
 
     def wait_until_up(self) -> None:
-        """Wait until the node is ready, and until its controller has unfenced it. Raises `StartFailed`."""
+        """Wait until the node is ready and the controller has unfenced the node. Raises `StartFailed`."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline_s:
             if self._process is None or self._process.poll() is not None:

@@ -1,4 +1,5 @@
-"""Records the output of a run as a picture: ``python -m tools.picture`` docs/demo.svg, ``... pipeline`` docs/pipeline.svg."""
+"""Records the output of a run as a picture: ``python -m tools.picture`` writes docs/demo.svg, ``... pipeline``
+docs/pipeline.svg."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def main(what: str) -> int:
         code = run(port=free_port(), purchases=5_000, data_dir=None, console=console)
     target = Path(__file__).parent.parent / "docs" / f"{what}.svg"
     target.parent.mkdir(exist_ok=True)
-    # Without fonts, which a browser would download.
+    # Remove the fonts, which a browser would download.
     title = {"demo": "make run", "pipeline": "make pipeline"}[what]
     target.write_text(re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title=title), flags=re.DOTALL))
     return code

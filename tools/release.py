@@ -1,6 +1,6 @@
-"""``make release``: builds what is published, checks it, and prints the command that publishes it.
+"""``make release``: builds the files to publish, checks them, and prints the command that publishes them.
 
-All checks run, so that the output lists everything that is left to do. Nothing is uploaded.
+All checks run even if some fail, so that the output lists everything that is left to do. Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ with ottla.Broker() as broker:
 
 
 class NotReady(Exception):
-    """A check has failed. The message has the remedy."""
+    """A check has failed. The message says what to do."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -89,7 +89,7 @@ def _run(command: list[str], cwd: Path, **environment: str) -> str:
 
 
 def version_is_new(release: Release) -> str:
-    """A version is published once: no tag has it yet."""
+    """Check that no tag has the version yet, because a version can be published only once."""
     if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", release.version):
         raise NotReady(f"{release.version} is no version such as 1.2.3 or 1.2.3rc1; ottla/__init__.py has it")
     if _run(["git", "tag", "--list", f"v{release.version}"], release.root).strip():
@@ -98,7 +98,7 @@ def version_is_new(release: Release) -> str:
 
 
 def checkout_is_clean(release: Release) -> str:
-    """The published files are the committed ones."""
+    """Check that all files are committed."""
     changed = _run(["git", "status", "--porcelain"], release.root).splitlines()
     if changed:
         raise NotReady(f"{len(changed)} files are not committed, such as {changed[0][3:]}; commit them")
@@ -106,7 +106,7 @@ def checkout_is_clean(release: Release) -> str:
 
 
 def changelog_has_the_version(release: Release) -> str:
-    """The version's section has entries and a date."""
+    """Check that the version's section in CHANGELOG.md has entries and a date."""
     text = (release.root / "CHANGELOG.md").read_text()
     section = re.search(rf"^## {re.escape(release.version)} \(([^)]*)\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
@@ -120,7 +120,7 @@ def changelog_has_the_version(release: Release) -> str:
 
 
 def both_are_built(release: Release) -> str:
-    """The wheel is built from the packed sources, so that nothing of the checkout is missing there."""
+    """Build the source distribution, and from it the wheel, which shows that the source distribution is complete."""
     shutil.rmtree(release.distributions, ignore_errors=True)
     release.distributions.mkdir(parents=True)
     backend = f"import setuptools.build_meta as backend; backend.build_sdist({str(release.distributions)!r})"
@@ -134,7 +134,8 @@ def both_are_built(release: Release) -> str:
 
 
 def contents_are_whole(release: Release) -> str:
-    """The wheel has the package alone, with its data; the sources have all files for building and testing."""
+    """Check that the wheel has only the package with its data, and that the source distribution has all files for building and
+    testing."""
     with zipfile.ZipFile(release.wheel) as wheel:
         names = set(wheel.namelist())
     foreign = {name.split("/")[0] for name in names} - {"ottla", f"ottla-{release.version}.dist-info"}
@@ -152,7 +153,7 @@ def contents_are_whole(release: Release) -> str:
 
 
 def metadata_are_well_formed(release: Release) -> str:
-    """The metadata, including the text of README, pass the checks of the package index."""
+    """Check the metadata, including the text of README.md, with the checks of the package index."""
     said = _run([sys.executable, "-m", "twine", "check", "--strict", str(release.sources), str(release.wheel)], release.root)
     with zipfile.ZipFile(release.wheel) as wheel:
         metadata = email.message_from_bytes(wheel.read(f"ottla-{release.version}.dist-info/METADATA"))
@@ -164,8 +165,8 @@ def metadata_are_well_formed(release: Release) -> str:
 
 
 def links_lead_somewhere(release: Release) -> str:
-    """Links of README to files exist. On an index they need an address before them, which `project.urls` in pyproject.toml would
-    give."""
+    """Check that the files to which README.md links exist. A package index shows such links as text, unless `project.urls` in
+    pyproject.toml has the repository's address."""
     targets = [target for target in _LINK.findall((release.root / "README.md").read_text()) if "://" not in target]
     if dead := [target for target in targets if not (release.root / target).exists()]:
         raise NotReady(f"README.md links to {', '.join(dead)}, which is not there")
@@ -173,9 +174,9 @@ def links_lead_somewhere(release: Release) -> str:
 
 
 def wheel_installs(release: Release, *, is_offline: bool) -> str:
-    """In a new environment the command prints the version, and a broker starts.
+    """Check in a new environment that the command prints the version, and that a broker starts.
 
-    Offline the dependencies are those of the Python that runs this.
+    Offline, the environment uses the dependencies of the Python that runs this check.
     """
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
@@ -188,7 +189,7 @@ def wheel_installs(release: Release, *, is_offline: bool) -> str:
         )
         if is_offline:
             site = next((home / "venv" / "lib").glob("python*/site-packages"))
-            # After the environment's own packages, which include the wheel.
+            # Add them after the environment's own packages, which include the wheel.
             theirs = "\n".join(path for path in sys.path if path.endswith("site-packages"))
             (site / "dependencies.pth").write_text(f"{theirs}\n")
         said = _run([str(python.parent / "ottla"), "--version"], home, PYTHONPATH="").strip()

@@ -1,8 +1,8 @@
-"""The catalogue of rules in docs/rules.md, and the rules that the tests name.
+"""Parses the catalogue of rules in docs/rules.md, and finds the rules that have tests.
 
-A line of the catalogue is ``- <a id="crd-12"></a>**CRD-12** What holds.`` under the heading of its topic. A test names a rule by
-``@pytest.mark.entry("CRD-12")``, a transcript by its head. tests/scenarios/not_run.txt lists the rules without a test, with the
-reason.
+A line of the catalogue is ``- <a id="crd-12"></a>**CRD-12** Text of the rule.`` under the heading of a section. A test names its
+rule by ``@pytest.mark.entry("CRD-12")``, a transcript in its head. tests/scenarios/not_run.txt lists the rules without a test, with
+the reasons.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RULE = re.compile(r'^- <a id="([a-z]{3}-\d\d)"></a>\*\*([A-Z]{3}-\d\d)\*\* (.+)$
 
 
 def by_section(text: str | None = None) -> dict[str, dict[str, str]]:
-    """Parse the rules by id, under the headings of their topics. Raises `ValueError` for a line that is not a rule."""
+    """Parse the rules, by section and id. Raises `ValueError` for a line that is not a rule."""
     sections: dict[str, dict[str, str]] = {}
     heading = ""
     for line in (CATALOGUE.read_text() if text is None else text).splitlines():
@@ -41,7 +41,8 @@ def known() -> frozenset[str]:
 
 
 def named_in(text: str) -> set[str]:
-    """Find the rule ids in a text. Other names look alike (KIP-98), so an id must begin with the three letters of a known rule."""
+    """Find the rule ids in a text. Names such as KIP-98 look like ids, so an id must begin with the three letters of a known
+    rule."""
     prefixes = "|".join(sorted({rule[:3] for rule in known()}))
     return set(re.findall(rf"\b(?:{prefixes})-\d+\b", text))
 
@@ -62,7 +63,7 @@ def marked() -> frozenset[str]:
 
 
 def not_run() -> dict[str, str]:
-    """Return the rules without a test, with the reason."""
+    """Return the rules without a test, with the reasons."""
     lines = (line.partition(": ") for line in NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
     return {rest.split(" ", 1)[0]: reason for reason, _, rest in lines}
 

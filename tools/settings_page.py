@@ -16,8 +16,8 @@ from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_R
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 EFFECT_CHARACTERS = 200
-"""Approximate maximum length, in characters, of the whole sentences that the page quotes from Apache Kafka's description of a
-setting."""
+"""Approximate maximum length, in characters, of the quotation from Apache Kafka's description of a setting. Whole sentences are
+quoted."""
 _OF = {
     BROKER_RESOURCE: "Broker",
     TOPIC_RESOURCE: "Topic",
@@ -110,7 +110,7 @@ def _defaults(definition: Definition) -> str:
 def _shown(default: str | None) -> str:
     if default is None:
         return "none"
-    # No-break characters between the items of a long list would be copied with them, so each item has its own code span.
+    # A long list must be wrapped, so each item is a code span. Invisible break characters would be copied with the text.
     return " ".join(f"`{part}`" for part in default.split(",")) if default else "empty"
 
 

@@ -1,4 +1,4 @@
-"""Hooks of the documentation's site, which mkdocs calls (``hooks`` in mkdocs.yml)."""
+"""Hooks that mkdocs calls when it builds the documentation's site (``hooks`` in mkdocs.yml)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ class DeadLink(Exception):
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replace links to files outside of docs/, which the site does not have, by their text.
-
-    Raises `DeadLink`.
-    """
+    """Replace links to files outside of docs/ by their text, because the site does not have these files. Raises `DeadLink`."""
 
     def kept(link: re.Match[str]) -> str:
         text, target = link.groups()

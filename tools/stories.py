@@ -1,4 +1,4 @@
-"""Runs the stories of docs/exactly-once.md, and draws the output of ``ottla txn timeline``: ``python -m tools.stories``."""
+"""Runs the examples of docs/exactly-once.md, and draws the output of ``ottla txn timeline``: ``python -m tools.stories``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.text import Text
 from ottla import Broker
 
 ROOT: Final = Path(__file__).parent.parent
-WIDTH: Final = 150
+WIDTH: Final = 172
 TIMEOUT_S: Final = 30.0
 TRANSACTIONAL_ID: Final = "checkout-1"
 
@@ -53,7 +53,7 @@ def commit(broker: Broker) -> None:
 
 
 def zombie(broker: Broker) -> None:
-    """Fence a worker in mid-transaction by another one with its transactional id; then the first tries to commit."""
+    """Fence a worker in the middle of a transaction by a second worker; then the first tries to commit."""
     first = producer(broker, "shop-a")
     write(first)
     second = producer(broker, "shop-b")
@@ -64,7 +64,7 @@ def zombie(broker: Broker) -> None:
 
 
 def crash(broker: Broker) -> None:
-    """Crash the broker after the decision and before any marker is written. The restarted broker writes the markers."""
+    """Crash the broker after the decision, before any marker is written. The restarted broker writes the markers."""
     shop = producer(broker, "shop-a")
     write(shop)
     broker.faults.add(kill="after-prepare", transactional_id=TRANSACTIONAL_ID)
@@ -77,7 +77,7 @@ def crash(broker: Broker) -> None:
 STORIES: Final[dict[str, Callable[[Broker], None]]] = {"commit": commit, "zombie": zombie, "crash": crash}
 
 
-def told(broker: Broker) -> str:
+def timeline(broker: Broker) -> str:
     """Return the output of ``ottla txn timeline``."""
     control_api = broker.ready["control"]
     command = [sys.executable, "-m", "ottla", "txn", "timeline", TRANSACTIONAL_ID, "--bootstrap", broker.bootstrap]
@@ -93,8 +93,8 @@ def main() -> int:
                 broker.create_topic(topic, 1)
             play(broker)
             console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False)
-            console.print(Text(told(broker).rstrip()))
-        # Without fonts, which a browser would download.
+            console.print(Text(timeline(broker).rstrip()))
+        # Remove the fonts, which a browser would download.
         drawn = console.export_svg(title=f"ottla txn timeline {TRANSACTIONAL_ID}")
         (ROOT / "docs" / f"story-{name}.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
         print(f"docs/story-{name}.svg")

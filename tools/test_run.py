@@ -1,10 +1,10 @@
-"""Runs levels of the tests, judges each failure by two more runs, and prints a summary whose last lines name the failures.
+"""Runs levels of the tests, repeats each failed test, and prints a summary whose last lines name the failures.
 
-``python -m tools.test_run check,smoke`` runs the tests of these levels (tests/support/levels.py). A test that fails runs twice
-more, alone. It counts as failed only if it passes in neither; otherwise it is unstable: it is listed with the seed of the run and
-counted in ``tests/unstable.json``, which is committed. ``tests/test_unstable.py`` fails if a test was unstable three times.
+``python -m tools.test_run check,smoke`` runs the tests of these levels (tests/support/levels.py). A test that fails is run twice
+more, alone. If it passes in one of these runs, it is unstable: it is listed with the seed of the run and counted in
+``tests/unstable.json``, which is committed. ``tests/test_unstable.py`` fails if a test was unstable three times.
 
-``--load N`` keeps N processes busy, because results must not depend on the speed of the machine.
+``--load N`` keeps N processes busy, to show that results do not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ROOT = Path(__file__).parent.parent
 UNSTABLE = ROOT / "tests" / "unstable.json"
 RUNS_ALONE = 2
 MAX_JUDGED = 20
-"""Upper bound on the failures that are run again. More are no coincidence."""
+"""If more tests fail, none is run again, because so many failures are no coincidence."""
 ALONE_TIMEOUT_S = 900
-"""Timeout, in seconds, of one test alone, in case it hangs."""
+"""Timeout, in seconds, of a test that is run alone."""
 JUDGED_PHASES = ("setup", "call")
-"""A failure in another phase is not judged: a fixture that finds an error after the test may report an earlier test's."""
+"""Phases after whose failure a test is run again. A failure during teardown counts at once: it may be an earlier test's error."""
 LEFT_TO_NIGHTLY = "left to make nightly: the budget of"
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
 
@@ -43,7 +43,7 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
     "Chromium": (r"[Cc]hrom", "apt-get install chromium chromium-driver"),
     "Linux namespaces": (r"unshare|namespace", "run on Linux as a user who may create namespaces"),
 }
-"""Requirements that a machine may lack: the pattern that matches the reasons of skips, and the way to install it."""
+"""Requirements that a machine may lack, each with a pattern for the reasons of skipped tests, and the way to install it."""
 
 
 @dataclass(slots=True)
@@ -64,12 +64,12 @@ class Summary:
     failed: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
     is_broken: bool = False
-    """pytest stopped before it had run all tests, or ran none."""
+    """Whether pytest stopped before it had run all tests, or ran no test."""
 
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Keep ``count`` processes busy. Each ends when this process does."""
+    """Keep ``count`` processes busy. They end when this process ends."""
     processes = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
     try:
         yield
@@ -88,7 +88,7 @@ def run(arguments: Sequence[str], results: Path, timeout_s: float | None = None)
 
 
 def passes_alone(test: str, arguments: Sequence[str]) -> bool:
-    """Whether a test passes in one of its runs alone, under the options of the run in which it failed."""
+    """Whether a test passes in at least one of `RUNS_ALONE` runs, with the options of the run in which it failed."""
     with tempfile.TemporaryDirectory() as directory:
         for number in range(RUNS_ALONE):
             with suppress(subprocess.TimeoutExpired):
@@ -107,7 +107,7 @@ def judge(summary: Summary, arguments: Sequence[str]) -> None:
 
 
 def count_unstable(tests: Sequence[str]) -> dict[str, int]:
-    """Count each test in the file of unstable tests, and return the counts of these tests."""
+    """Add one to the count of each test in the file of unstable tests, and return the counts of these tests."""
     counts: dict[str, int] = json.loads(UNSTABLE.read_text())
     for test in tests:
         counts[test] = counts.get(test, 0) + 1
@@ -127,7 +127,7 @@ def missing(results: Mapping[str, Result]) -> list[str]:
 
 
 def report(summary: Summary, seed: int, seconds: float) -> None:
-    """Print the skipped tests, the unstable ones, and last the failed tests and the counts."""
+    """Print skipped tests, unstable tests, and last the failed tests and the counts."""
     outcomes = Counter(result.outcome for result in summary.results.values())
     left = Counter(result.reason for result in summary.results.values() if LEFT_TO_NIGHTLY in result.reason)
     for reason, count in left.items():
@@ -147,20 +147,20 @@ def report(summary: Summary, seed: int, seconds: float) -> None:
 
 
 def run_levels(options: Sequence[str], at_once: int, *, has_alone: bool) -> Summary:
-    """Run the selected tests: first those that share the machine, then those that need it for themselves."""
+    """Run the selected tests: first tests that may run at the same time, then tests that must run alone."""
     summary = Summary()
     with tempfile.TemporaryDirectory() as directory:
         for marker, how in (("not alone", shared(at_once)), *([("alone", [])] if has_alone else [])):
             code, results = run(["-m", marker, *how, *options], Path(directory) / f"{marker}.json")
             summary.results |= results
-            # 1 is a failed test, 5 that no test was selected.
+            # Exit code 1 means failed tests, 5 means that no test was selected.
             summary.is_broken |= code not in (0, 1, 5) or (code == 1 and all(r.outcome != "failed" for r in results.values()))
     summary.is_broken |= all(result.outcome != "passed" for result in summary.results.values())
     return summary
 
 
 def shared(at_once: int) -> list[str]:
-    """Return the options with which processes share a run. Tests that start the same thing run in one process."""
+    """Return the options for several processes (pytest-xdist). Tests of the same group run in one process."""
     return ["-n", str(at_once), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
 

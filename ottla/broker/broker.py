@@ -1,4 +1,4 @@
-"""One broker: builds all parts, starts them and stops them."""
+"""One broker: builds, starts and stops all its parts."""
 
 from __future__ import annotations
 
@@ -93,12 +93,11 @@ class BrokerServer:
         self._last_stop = "none"
         self.cluster_id, self.directory_id = "", NO_UUID
         self.startup_ms = 0.0
-        # The transactions that lost a part in the last crash.
+        # The transactions that lost records or markers in the last crash.
         self.torn: list[TornTransaction] = []
 
     @property
     def config(self) -> BrokerConfig:
-        """The current configuration."""
         return self.live_config.current
 
     @property
@@ -145,7 +144,8 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self.shared.close_listeners()
-            # All state is loaded. A port that is in use must not make the next start recover as after a crash.
+            # Close the directory as clean, because all state is loaded: a busy port must not make the next start recover from a
+            # crash.
             self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
         self._begin_housekeeping()
@@ -229,7 +229,7 @@ class BrokerServer:
     def _audit(self) -> None:
         read = self.metadata.take_read()
         if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
-            # A replica may lag behind the coordinator's decisions, and its leader has the missing records.
+            # Missing records on a member are no loss: a replica may lag, and its leader has the records.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
@@ -243,7 +243,7 @@ class BrokerServer:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log directory accepts writes and no partition is offline. Kafka takes the whole directory offline for one."""
+        """Whether the log directory accepts writes, and no log is offline. In Kafka a failed log takes the directory offline."""
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
 
     @property
@@ -305,7 +305,7 @@ class BrokerServer:
         )
 
     def _end_work(self) -> None:
-        """Begin no new work and stop all background work, because the directory is about to be closed."""
+        """Stop all background work before the directory is closed."""
         self.metadata.close()
         self.housekeeping.stop()
         self.shared.end_work("the broker")

@@ -1,10 +1,9 @@
 """Several brokers and their controller on this machine, each in its own process, started and stopped by one parent.
 
-- `control_socket`: the Unix socket through which `ottla cluster restart` sends commands to the parent of a cluster on the same
-  machine.
+- `control_socket`: the Unix socket through which `ottla cluster restart` sends commands to the parent.
 - `kept_ports`: the ports of a cluster's nodes, which stay the same over restarts.
 - `parent`: the parent of a cluster's processes: starts and stops them in order, and reports their state.
 - `plan`: the processes of a cluster and their settings.
-- `processes`: the processes of a cluster, which are forked from the parent after it has imported their modules.
+- `processes`: forks the processes of a cluster from the parent.
 - `restarts`: schedules restarts of nodes that ended unexpectedly, with a delay that doubles while a node keeps ending.
 """

@@ -1,7 +1,7 @@
 """The Unix socket through which `ottla cluster restart` sends commands to the parent of a cluster on the same machine.
 
-It is a file in the cluster's data directory that only the owner of the directory can open. A client sends one line, such as
-``restart 2``, and receives one line of JSON when the command is done or rejected.
+Only the owner of the cluster's data directory can open the socket, a file there. A client sends one line, such as ``restart 2``,
+and receives one line of JSON when the command is done or rejected.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any
 SOCKET_FILE = "cluster.sock"
 MAX_CLIENTS = 8
 BACKLOG = 128
-"""Connections that may wait to be accepted. The operating system refuses further ones."""
+"""Maximum number of connections that wait to be accepted. The operating system refuses further connections."""
 MAX_LINE_BYTES = 256
 MAX_ANSWER_BYTES = 1 << 16
 
 Answer = Callable[[Mapping[str, Any]], None]
 """Sends the response to a command and closes the connection."""
 Handle = Callable[[str, Answer], None]
-"""Executes a command and calls the `Answer`, at once or later."""
+"""Executes a command line and calls the `Answer`, at once or later."""
 
 
 @contextmanager
 def _in_directory(directory: str) -> Iterator[None]:
-    """Change to a directory, because the address of a Unix socket has at most 107 bytes and a path to a data directory may have
-    more."""
+    """Change the working directory in the block, so that the socket's address is only a file name: addresses of Unix sockets have
+    at most 107 bytes."""
     before = os.open(".", os.O_RDONLY)
     try:
         os.chdir(directory)
@@ -42,9 +42,9 @@ def _in_directory(directory: str) -> Iterator[None]:
 
 
 class ControlSocket:
-    """The parent's end. The selector's loop calls ``handle`` with each command. Raises OSError.
+    """The listening socket in the parent. The selector's loop calls ``handle`` with each command. Raises OSError.
 
-    The caller must hold the locks of the nodes' directories, because the socket of a killed parent is replaced.
+    An existing socket file is replaced, so the caller must hold the locks of the nodes' directories to exclude another parent.
     """
 
     def __init__(self, directory: str, selector: selectors.BaseSelector, handle: Handle) -> None:
@@ -112,7 +112,7 @@ class ControlSocket:
 
 
 def command(directory: str, line: str, timeout_s: float) -> dict[str, Any]:
-    """Send a command to the parent of the cluster with this data directory and return the response. Raises OSError."""
+    """Send a command to the parent of the cluster in ``directory`` and return the response. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_s)
         with _in_directory(directory):

@@ -1,7 +1,7 @@
 """The ports of a cluster's nodes, which stay the same over restarts.
 
-Clients and brokers of other processes know the ports. So a port that the settings do not determine is chosen once, stored in a file
-of the data directory, and used again unless another process listens there.
+Clients and other nodes know the ports, so a chosen port is stored in a file of the data directory, and used again unless another
+process listens on it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KeptPorts:
         self._chosen: dict[str, int] = {}
 
     def _read(self) -> dict[str, int]:
-        """Read the stored ports; none if the file is missing or damaged, because new ports do little harm."""
+        """Read the stored ports. Returns no ports if the file is missing or damaged, because new ports do little harm."""
         try:
             noted = json.loads(self._fs.read_file(self._path) or b"{}")
         except (OSError, ValueError, RecursionError):
@@ -39,7 +39,7 @@ class KeptPorts:
         return {name: port for name, port in noted.items() if type(port) is int and 0 < port <= LARGEST_PORT}
 
     def port(self, name: str, host: str) -> int:
-        """Return the port of a node on ``host``: the stored one, or a new one that no other node has."""
+        """Return the port of the node ``name`` on ``host``: the stored port, or a new port that no other node has."""
         kept = self._kept.get(name, 0)
         if not kept or kept in self._chosen.values() or not self._is_free(host, kept):
             # Stored ports of other nodes are reserved.

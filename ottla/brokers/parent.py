@@ -1,10 +1,8 @@
 """The parent of a cluster's processes: starts and stops them in order, and reports their state.
 
-The controller starts first and stops last, because brokers register with it and shut down with its permission. A node that ends
-unexpectedly, or that a test kills, is reported. It is started again on request, or after a delay with `--restart-nodes`. When no
-node runs and none will be started, the parent exits with an error.
-
-It has its own loop, without asyncio and threads, because it forks whenever a process is started.
+The controller starts first and stops last, because brokers register with it and ask it before they shut down. An ended node is
+reported, and started again on request, or with `--restart-nodes` after a delay. When no node is running and no start is scheduled,
+the parent exits with an error. Its event loop uses neither asyncio nor threads, because it forks processes.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ from ottla.brokers.restarts import Restarts
 from ottla.process import OwnerProcess, print_error, wake_at_the_end_of_the_parent
 
 START_TIMEOUT_S = 600.0
-"""Timeout of the first start of a process, in seconds. After a crash a broker reads large logs, and nine brokers may share the
-processors; a broker that cannot start exits by itself."""
+"""Timeout of the first start of a process, in seconds. It is long because brokers may read large logs after a crash, all at the
+same time. A broker that cannot start exits by itself."""
 STOP_TIMEOUT_S = 30.0
-"""Timeout of a process that stops, in seconds. Then it is killed."""
+"""Time, in seconds, after which a process that does not stop is killed."""
 END_CHECK_S = 0.1
-"""Interval of checks whether the parent's own owner still exists, in seconds."""
+"""Interval, in seconds, of checks whether the process that owns the parent still exists."""
 COMMAND_BYTES = 1 << 12
-"""Longest line of a command, in bytes."""
+"""Maximum length of a command line, in bytes."""
 
 RESTART_COMMAND = "restart"
 
@@ -42,7 +40,7 @@ RunNode = Callable[[PlannedNode, OwnerProcess], int]
 
 
 class StartFailed(Exception):
-    """A process did not start. It has logged the reason."""
+    """A process did not start. The process has logged the reason."""
 
 
 class AllEnded(Exception):
@@ -51,7 +49,7 @@ class AllEnded(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class ClusterProcesses:
-    """The processes by node id, and settings of the whole cluster."""
+    """The planned nodes by node id, and settings of the whole cluster."""
 
     nodes: dict[int, PlannedNode]
     cluster_id: str
@@ -65,7 +63,7 @@ class Parent:
     """Runs a cluster until a signal."""
 
     def __init__(self, cluster: ClusterProcesses, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
-        """``takes_commands``: lines of stdin name brokers to start again (`ottla.testing.cluster_handle`)."""
+        """With ``takes_commands`` each line of stdin names a node to start again (`ottla.testing.cluster_handle`)."""
         self._cluster = cluster
         self._run_node = run_node
         self._ready_file = ready_file
@@ -78,13 +76,13 @@ class Parent:
         self._owner: OwnerProcess | None = None
         self._restarts = Restarts()
         self._answers: dict[int, Answer] = {}
-        """Clients that wait for the restart of a node, by node id."""
+        """Pending responses to clients that wait for the restart of a node, by node id."""
         self._kill_s: dict[int, float] = {}
-        """Time at which a node that is being stopped is killed, by node id."""
+        """Times at which stopping nodes are killed, by node id."""
         self._control: ControlSocket | None = None
 
     def run(self, owner: OwnerProcess | None) -> int:
-        """Start all nodes, wait for SIGTERM, SIGINT or the end of the owner, and stop all. Returns the exit code."""
+        """Start all nodes, wait for SIGTERM, SIGINT or the end of the owner, and stop all nodes. Returns the exit code."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -131,7 +129,7 @@ class Parent:
         if self._owner is not None and self._owner.is_gone:
             self._stop_wanted = True
         for node_id, child in self._children.items():
-            # At the cluster's start, the exit of one node stops the whole.
+            # While the cluster starts (not `_is_up`), the exit of a node stops the whole cluster.
             if child.look_for_exit() and self._is_up and not self._stop_wanted:
                 self._ended(node_id, child)
 
@@ -148,7 +146,7 @@ class Parent:
         self._say(text, event="ended", node=node_id, exit_code=child.exit_code, **again)
 
     def _restart_nodes(self) -> None:
-        """Start the nodes whose delay is over or that a client waits for. Raises `AllEnded`."""
+        """Start the nodes whose restart is due or was requested by a client. Raises `AllEnded`."""
         now_s = time.monotonic()
         for node_id, at_s in self._kill_s.items():
             if now_s >= at_s:
@@ -157,7 +155,7 @@ class Parent:
         for node_id in {*wanted, *self._restarts.due(now_s)}:
             if not self._children[node_id].is_running and not self._stop_wanted:
                 self._start(node_id)
-        # A test that sends commands may have killed all nodes to start them again.
+        # With `takes_commands` a test may have killed all nodes, to start them again later.
         is_awaited = self._restarts or self._takes_commands or self._stop_wanted
         if not is_awaited and not any(child.is_running for child in self._children.values()):
             raise AllEnded("all nodes of the cluster have ended; the lines above say why")
@@ -177,7 +175,7 @@ class Parent:
             if is_ready:
                 self._say_started(node_id, child)
                 if self._is_up and all(child.ready is not None for child in self._children.values()):
-                    # The file contains process ids, and ports that a node may have chosen again.
+                    # Process ids and ports in the file may have changed.
                     self._write_ready_file(self.ready_line())
                 self._answer(node_id, event="started", node=node_id, name=child.name, pid=child.pid)
 
@@ -186,7 +184,7 @@ class Parent:
         return child
 
     def _start_all(self) -> None:
-        """Raise `StartFailed`."""
+        """Start the controller, then the brokers, and wait until all are ready. Raises `StartFailed`."""
         controllers = [node_id for node_id, node in self._cluster.nodes.items() if node.is_controller]
         brokers = [node_id for node_id, node in self._cluster.nodes.items() if not node.is_controller]
         for group in (controllers, brokers):
@@ -206,7 +204,7 @@ class Parent:
 
     def _say(self, for_people: str, **for_programs: Any) -> None:
         line = for_people if self._cluster.is_terminal else json.dumps(for_programs)
-        # The reader of stdout may have exited.
+        # The process that reads stdout may have exited.
         with suppress(OSError):
             print(line, flush=True)
 
@@ -246,7 +244,7 @@ class Parent:
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
-            # `ottla health` checks the first one.
+            # `ottla health` checks the first address.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {
                 "pid": controller.pid,
@@ -263,7 +261,7 @@ class Parent:
     def _read_commands(self) -> None:
         chunk = os.read(0, COMMAND_BYTES)
         if not chunk or len(self._unread_commands) > COMMAND_BYTES:
-            # The process that sends commands has exited, so the cluster is no longer needed.
+            # The process that sends commands has exited, and no longer needs the cluster.
             self._selector.unregister(0)
             self._stop_wanted = True
             return
@@ -296,7 +294,8 @@ class Parent:
             )
 
     def _control_command(self, line: str, answer: Answer) -> None:
-        """Start a node again, after stopping it if it runs. The client gets its response when the node is ready."""
+        """Carry out a restart command: stop the node if it is running, and start it. The response is sent when the node is
+        ready."""
         verb, _, name = line.partition(" ")
         known = {text: node_id for node_id, node in self._cluster.nodes.items() for text in (str(node_id), node.name)}
         if verb != RESTART_COMMAND or name not in known:
@@ -311,24 +310,24 @@ class Parent:
         child = self._children[node_id]
         if child.is_running:
             self._kill_s[node_id] = time.monotonic() + STOP_TIMEOUT_S
-            # A paused process could not stop.
+            # A process that is paused by SIGSTOP handles SIGTERM only after SIGCONT.
             child.send(signal.SIGCONT)
             child.send(signal.SIGTERM)
 
     def _answer(self, node_id: int, **answer: Any) -> None:
-        """Respond to the client that waits for a node, if there is one."""
+        """Respond to the client that waits for the restart of a node, if any."""
         if node_id in self._answers:
             self._answers.pop(node_id)(answer)
 
-    # end
+    # stopping
 
     def _stop_all(self) -> None:
-        """Stop the brokers, then the controller, and kill those that do not stop in time."""
+        """Stop the brokers, then the controller. Processes that do not stop in time are killed."""
         self._stop_wanted = True
         for is_controller in (False, True):
             group = [c for n, c in self._children.items() if self._cluster.nodes[n].is_controller is is_controller]
             for child in group:
-                # A process that a test has paused could not stop.
+                # A process that is paused by SIGSTOP handles SIGTERM only after SIGCONT.
                 child.send(signal.SIGCONT)
                 child.send(signal.SIGTERM)
             deadline_s = time.monotonic() + STOP_TIMEOUT_S
@@ -342,7 +341,7 @@ class Parent:
 
 
 def _ports(ready: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the addresses of a broker's metrics, control API and console from its ready line, as far as they are enabled."""
+    """Return the addresses of metrics, control API and console from a broker's ready line. Disabled servers are omitted."""
     return {name: ready[name] for name in ("metrics", "control", "console") if name in ready}
 
 

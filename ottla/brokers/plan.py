@@ -14,7 +14,7 @@ from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import CONTROLLER_DIRECTORY, META_FILE, DirectoryError, identify
 
 CONTROLLER_ID = 3000
-"""The node id of the controller, in another range than the brokers' ids, as in Kafka's examples."""
+"""The node id of the controller. As in Kafka's examples, it is far above the brokers' ids."""
 MAX_BROKERS = 20
 CONTROLLER_NAME = CONTROLLER_DIRECTORY
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -32,17 +32,15 @@ _OF_EACH_NODE = (
 )
 """Settings that cannot be the same for all processes of a cluster."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
-"""Settings that contain the first broker's port."""
+"""Settings with the port of the first broker. Further brokers use the following ports."""
 _METRICS_PORT = "ottla.metrics.port"
-"""The controller also serves metrics, on the port after those of the brokers."""
+"""The controller serves metrics on the port after the brokers' metrics ports."""
 
 
 @dataclass(slots=True, frozen=True)
 class PlannedNode:
-    """One process of a cluster."""
-
     name: str
-    """The name of the directory and in messages: ``controller``, ``broker-1``."""
+    """The node's name in messages, and the name of its directory: ``controller``, ``broker-1``."""
     node_id: int
     directory: str
     config: BrokerConfig
@@ -60,8 +58,8 @@ def plan(
 ) -> list[PlannedNode]:
     """Plan the controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
-    The listeners, advertised listeners and the ports of `_PORTS_OF_BROKERS` are consecutive, beginning with those of the settings.
-    If a port is 0, ``port_of`` chooses one by the node's name and host.
+    The ports of listeners, advertised listeners and `_PORTS_OF_BROKERS` in the settings are the first broker's; further brokers get
+    the following ports. For port 0, ``port_of`` chooses a port by the node's name and host.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
@@ -105,12 +103,12 @@ def plan(
 
 
 def _port_after(first: int, count: int) -> str:
-    """Return the port ``count`` after ``first``; 0 stays 0."""
+    """Return ``first + count``; 0, which means any free port, stays 0."""
     return str(first + count if first else 0)
 
 
 def _racks(given: str | None, broker_count: int) -> list[str] | None:
-    """Parse the brokers' racks: one for all, or one for each, separated by commas. Raises `ConfigError`."""
+    """Parse one rack for all brokers, or a comma-separated rack for each broker. Raises `ConfigError`."""
     if given is None:
         return None
     racks = [rack.strip() for rack in given.split(",")]
@@ -134,7 +132,7 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
 def defaults(broker_count: int) -> dict[str, str]:
     """Return Kafka's defaults for the replication of internal topics, limited by the number of brokers.
 
-    Session timeouts are a third of Kafka's: the nodes are on one machine, and tests of failures wait for them.
+    Session timeouts are a third of Kafka's defaults, because all nodes are on one machine and tests wait for these timeouts.
     """
     factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
     return {
@@ -156,7 +154,7 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
     fs.make_dir(path)
     identity, is_new = identify(fs, path, node_id, new_uuid, cluster_id)
     if is_new:
-        # Without this checkpoint a later start would assume that it was lost.
+        # Every used directory has this checkpoint, so a start without it would assume that the checkpoint was lost.
         write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
     if cluster_id not in (None, identity.cluster_id):
         raise DirectoryError(

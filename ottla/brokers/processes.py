@@ -1,6 +1,6 @@
-"""The processes of a cluster, which are forked from the parent after it has imported their modules.
+"""Forks the processes of a cluster from the parent, after the parent has imported their modules.
 
-Forked processes share the memory of imported modules, so a further broker only costs its own data.
+Forked processes share the memory of imported modules, so another broker only needs memory for its own data.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ from typing import Any, NoReturn
 from ottla.process import OwnerProcess
 
 MAX_LINE_BYTES = 1 << 16
-"""Longest ready line of a process, in bytes."""
+"""Maximum length of a process's ready line, in bytes."""
 
 
 @dataclass(slots=True)
 class Child:
-    """A process that was started."""
-
     name: str
     pid: int
     output: int
-    """The descriptor of the pipe from its stdout; -1 after the process has closed it."""
+    """The descriptor of the pipe from the process's stdout; -1 after the process has closed stdout."""
     ready: dict[str, Any] | None = None
     """The decoded ready line."""
     exit_code: int | None = None
-    """As in `subprocess.Popen`: negative for a signal; None while the process runs."""
+    """The exit code as in `subprocess.Popen`: negative for a signal; None while the process runs."""
     _unread: bytearray = field(default_factory=bytearray)
 
     @property
@@ -40,7 +38,7 @@ class Child:
         return self.exit_code is None
 
     def read(self) -> bool:
-        """Read from the pipe; returns whether this completed the ready line."""
+        """Read from the pipe. Returns whether the ready line is complete now."""
         chunk = os.read(self.output, MAX_LINE_BYTES)
         if not chunk:
             os.close(self.output)
@@ -72,9 +70,9 @@ class Child:
 
 
 def start(name: str, run: Callable[[OwnerProcess], int], to_close: list[int]) -> Child:
-    """Start a process that calls ``run`` and exits with its result. It also ends when this process ends.
+    """Fork a process that calls ``run`` and exits with its result. The new process also ends when this process ends.
 
-    ``to_close`` has descriptors of this process that the new one must close.
+    ``to_close`` has descriptors that the new process must close.
     """
     output, write_end = os.pipe()
     own_pid = os.getpid()
@@ -90,7 +88,7 @@ def start(name: str, run: Callable[[OwnerProcess], int], to_close: list[int]) ->
 def _child(run: Callable[[OwnerProcess], int], parent_pid: int, write_end: int, to_close: list[int]) -> NoReturn:
     code = 1
     try:
-        # Ctrl-C at a terminal must reach only the parent, which stops the processes in order.
+        # The process gets its own group, so that Ctrl-C at a terminal only reaches the parent, which stops processes in order.
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):

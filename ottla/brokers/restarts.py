@@ -5,11 +5,11 @@ from __future__ import annotations
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 STEADY_S = 120.0
-"""Run time, in seconds, after which a node's next delay is the first one again."""
+"""Run time, in seconds, after which a node's next restart has the delay `FIRST_DELAY_S` again."""
 
 
 class Restarts:
-    """Scheduled restarts, by node id. The caller passes the time, in seconds of a monotonic clock."""
+    """Scheduled restarts by node id. Times are seconds of a monotonic clock, which the caller passes."""
 
     def __init__(self) -> None:
         self._due_s: dict[int, float] = {}
@@ -17,7 +17,6 @@ class Restarts:
         self._started_s: dict[int, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether a restart is scheduled."""
         return bool(self._due_s)
 
     def started(self, node_id: int, now_s: float) -> None:

@@ -1,7 +1,7 @@
 """The command line: ``ottla COMMAND``.
 
-Commands are built on click, each in a module that is imported when the command is called (`root.COMMANDS`). An error of the user is
-one line and exit code 2, never a traceback.
+Each command is a click command in a module of its own, which is imported when the command is called (`root.COMMANDS`). A user's
+mistake is reported in one line with exit code 2, never as a traceback.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ INTERRUPTED_EXIT = 130
 BROKEN_PIPE_EXIT = 141
 """The exit code that shells use for a command whose reader has exited, such as ``head``."""
 COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
-"""The environment variable with which shells request completions; see `completion`."""
+"""The environment variable by which a shell requests completions; see `completion`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code. Ctrl-C ends every command without a traceback."""
     open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        # Characters that the terminal's encoding lacks become escape sequences.
+        # Print escape sequences for characters that the terminal's encoding does not have.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code = 0
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         # The usual cause is a redirection to a full disk.
         _forget_output()
         if code:
-            # The command has already reported its failure, perhaps of the same disk.
+            # The command has already reported a failure.
             return code
         _say(f"ottla: {error.strerror or error}")
         return FAILED_EXIT
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Discard unwritten output, because Python flushes stdout again at exit, which would report the error again."""
+    """Discard unwritten output. Otherwise Python would flush stdout at exit and report the error a second time."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -78,7 +78,7 @@ def _run(arguments: list[str]) -> int:
         _say(line_of(error))
         return USAGE_EXIT
     except UnicodeEncodeError as error:
-        # Bytes of the command line that are not UTF-8 arrive as lone surrogates, which Kafka's protocol cannot encode.
+        # Python decodes invalid UTF-8 in arguments to lone surrogates, which Kafka's protocol cannot encode.
         _say(f"ottla: {error.object!r} is not UTF-8 text")
         return USAGE_EXIT
     except Refused as refused:

@@ -15,7 +15,7 @@ from ottla.process import interrupt_on_ctrl_c
 @click.argument("directory", metavar="DIR")
 @json_option
 def command(directory: str, as_json: bool) -> int:
-    """``directory`` is ottla's or Apache Kafka's. Nothing is written to it."""
+    """Audit a data directory of ottla or Apache Kafka. Nothing is written to the directory."""
     from ottla.cli.directories import audit
 
     interrupt_on_ctrl_c()

@@ -26,7 +26,7 @@ GROW_HELP = """Make the data directory of one stopped broker that of a cluster o
 Broker 1 gets all data. Topics with their ids and configs, groups, transactions, producer ids and the cluster id stay. Files are
 renamed, not copied. Run the command again if it was interrupted; until then no broker starts on DIR."""
 RESTART_TIMEOUT_S = 100.0
-"""Timeout for stopping and starting a node, in seconds. The parent process gives up or kills the node earlier."""
+"""Timeout of the command for a restart, in seconds. The parent process of the nodes has shorter timeouts."""
 
 
 @click.group(

@@ -14,7 +14,7 @@ from ottla.client.wording import counted
 def rebuild_controller(
     target: str, sources: list[str], node_id: int | None, *, as_json: bool = False, say: Callable[[str], None] = print
 ) -> int:
-    """Create a controller's directory. The exit code is 0, or 1 with a line on stderr if it failed."""
+    """Create a controller's directory. Returns exit code 0, or prints an error and returns 1."""
     from contextlib import ExitStack
 
     from ottla.broker.loop.env import RealEnv
@@ -51,7 +51,8 @@ def rebuild_controller(
 def grow(
     directory: str, brokers: int, replication_factor: int, *, as_json: bool = False, say: Callable[[str], None] = print
 ) -> int:
-    """Convert the directory of one broker to that of a cluster. The exit code is 0, or 1 with a line on stderr if it failed."""
+    """Convert the directory of a single broker to the directory of a cluster. Returns exit code 0, or prints an error and
+    returns 1."""
     from ottla.broker.loop.env import RealEnv
     from ottla.operations.cluster_growth import data_bytes, grow
     from ottla.operations.guards import locked

@@ -10,9 +10,10 @@ import click
 
 
 class Lazy(NamedTuple):
-    """A command whose module is imported when the command is called. ``help`` is its line in the help of its group.
+    """A command whose module is imported when the command is called. ``help`` is the command's line in the group's help.
 
-    ``module`` has the attribute ``command``. It is a name in `ottla.cli`, or a full name for a package that imports `ottla.cli`.
+    ``module`` is the name of a module in `ottla.cli`, or a full name, for packages that import `ottla.cli`. The module has the
+    attribute ``command``.
     """
 
     module: str
@@ -20,7 +21,7 @@ class Lazy(NamedTuple):
 
 
 class Refused(click.ClickException):
-    """A command failed. The text is one line for a person."""
+    """A command failed. The message is printed as one line."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(" ".join(message.split()))
@@ -28,7 +29,7 @@ class Refused(click.ClickException):
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands in the order of their definition, first those of ``lazy``."""
+    """A group that lists the ``lazy`` commands first, then other commands in the order of their definition."""
 
     def __init__(self, *arguments: Any, lazy: Mapping[str, Lazy] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -67,7 +68,7 @@ class CommandGroup(click.Group):
 
 
 def line_of(error: click.UsageError) -> str:
-    """Format an error in a command line as one line, with a hint at the help."""
+    """Format a usage error as one line that names the help command."""
     path = "ottla" if error.ctx is None else error.ctx.command_path
     return f"{path}: {' '.join(_what(error).split())}; see {path} --help"
 
@@ -78,7 +79,7 @@ def _what(error: click.UsageError) -> str:
     if isinstance(error, click.BadParameter) and error.param is not None:
         return f"{_name(error.param)}: {error.message.rstrip('.')}"
     message = error.format_message().rstrip(".")
-    # The first word of the message may be the name of an argument, which keeps its spelling.
+    # The message begins in lower case, unless its first word is the name of an argument in upper case.
     return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 

@@ -27,7 +27,7 @@ def command(shell: str) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """Return the variables of click's templates. Click's own rendering runs bash to find its version, and warns about old ones."""
+    """Return the variables of click's templates. Click's own rendering would run bash to check bash's version."""
     from ottla.cli import COMPLETION_VARIABLE
 
     return {"complete_func": "_ottla_completion", "complete_var": COMPLETION_VARIABLE, "prog_name": "ottla"}

@@ -64,7 +64,7 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
 
 
 def _control_api_in(said: dict[str, Any]) -> Remote | None:
-    """Return the control API in a ready file; None if the broker has none."""
+    """Return the control API that a ready file names; None if the broker has no control API."""
     from ottla.control.remote import Remote
 
     match said.get("control"):
@@ -77,9 +77,9 @@ def _control_api_in(said: dict[str, Any]) -> Remote | None:
 def cluster_and_control_api(
     bootstrap: str, timeout_s: float, url: str | None, token: str | None, ready_file: Path | None
 ) -> Iterator[tuple[KafkaClient, Remote | None]]:
-    """Yield the cluster of a command, and its broker's control API, which provides more details; None if there is none.
+    """Yield a client of the cluster, and the broker's control API for more details, if available.
 
-    The address is that of a --ready-file that is given without --bootstrap. Raises `Refused`.
+    If --ready-file is given without --bootstrap, the broker's address is read from this file. Raises `Refused`.
     """
     control_api = _control_api_if_any(url, token, ready_file)
     with cluster_at(_bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
@@ -87,9 +87,9 @@ def cluster_and_control_api(
 
 
 def time_of(control_api: Remote | None) -> int:
-    """Return the time, in ms, with which transaction timeouts are compared. Raises `Refused`.
+    """Return the current time, in ms, for computing transaction timeouts. Raises `Refused`.
 
-    It is that of the broker's clock, which may be manual; without a control API that of this machine.
+    The time is the broker's, whose clock may be manual, or this machine's if there is no control API.
     """
     from ottla.client import real_time
     from ottla.control.remote import ControlError
@@ -119,7 +119,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
     except NotReady as error:
         if _is_given("ready_file"):
             raise Refused(str(error)) from None
-        # The environment may name the ready file of a broker that does not run while the command uses another cluster.
+        # OTTLA_READY_FILE may name the ready file of a stopped broker, while the command uses another cluster.
         return None
     brokers = said.get("brokers")
     if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
@@ -128,7 +128,8 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
 
 
 def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
-    """Return the control API if it belongs to the cluster. The environment may name that of another cluster. Raises `Refused`."""
+    """Return the control API if it belongs to the cluster, else None: the environment may name another cluster. Raises
+    `Refused`."""
     from ottla.control.remote import ControlError
 
     is_given = any(map(_is_given, ("ready_file", "url", "token")))
@@ -149,7 +150,7 @@ def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
 
 
 def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
-    """Return the address in a --ready-file that is given without --bootstrap. Raises `Refused`."""
+    """Return the ready file's address if --ready-file is given without --bootstrap, else ``bootstrap``. Raises `Refused`."""
     from ottla.cli.health_check import listening_address
     from ottla.client.ready_line import NotReady
 
@@ -162,5 +163,5 @@ def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
 
 
 def _is_given(name: str) -> bool:
-    """Whether an option is on the command line, and not from the environment or its default."""
+    """Whether the value of an option is from the command line, not from the environment or the default."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

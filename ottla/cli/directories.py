@@ -38,7 +38,7 @@ class TopicSize(NamedTuple):
 
 
 class Bar:
-    """A progress bar on a terminal; elsewhere one line at the end."""
+    """A progress bar on a terminal; for other outputs, one line at the end."""
 
     def __init__(self, title: str, out: TextIO = sys.stderr) -> None:
         self._title = title
@@ -60,8 +60,7 @@ class Bar:
 
 
 def advancing(bar: Bar, total: int) -> Callable[[int], None]:
-    """Return a callable that advances the bar by a number of bytes. The bar stops at its end, because files may have grown since
-    ``total`` was counted."""
+    """Return a callable that advances the bar by a number of bytes, at most to ``total``: files may have grown meanwhile."""
     done = 0
 
     def on_read(size: int) -> None:
@@ -97,18 +96,17 @@ def graduate(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Graduate a directory. The exit code is 0, or 1 with a line on stderr if it failed.
+    """Graduate a directory: convert it for Apache Kafka. Returns exit code 0, or prints an error and returns 1.
 
-    ``features`` are levels that differ from the directory's own. With ``as_json``, also in the other commands, one JSON document is
-    printed instead of text.
+    ``features`` are levels to set instead of the directory's levels. ``as_json`` prints one JSON document instead of text.
     """
     from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
-    # Names of temporary directories are derived from these paths, so they must not end with a slash.
+    # Names of temporary directories are derived from these paths, so the paths must not end with a slash.
     source, target = normpath(source), None if target is None else normpath(target)
-    # A directory that is only read need not be writable.
+    # `reading` also works with a directory that is not writable.
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:
@@ -152,7 +150,7 @@ def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
 
 
 def _graduated(plan: GraduationPlan, directory: str | None) -> dict[str, Any]:
-    """Return the report as a document. ``directory`` is now Apache Kafka's; None after a dry run."""
+    """Return the JSON report. ``directory`` is the converted directory; None after a dry run."""
     return {
         "cluster_id": plan.identity.cluster_id,
         "node_id": plan.identity.node_id,
@@ -198,10 +196,8 @@ def adopt(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Adopt topics. The exit code is 0, or 1 with a line on stderr if it failed.
-
-    ``source`` may be a stray directory in ``target``: no broker reads it, and an adoption only adds directories.
-    """
+    """Adopt topics: import them from Apache Kafka's directory ``source``, which may be a stray directory in ``target``. Returns
+    exit code 0, or prints an error and returns 1."""
     from ottla.broker.loop.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
@@ -248,8 +244,8 @@ def adopt(
 
 
 def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if one is torn or unreadable, and 1 if the
-    directory cannot be read."""
+    """Audit a directory. The exit code is 0 if every transaction is complete, 2 if a transaction is torn or unreadable, and 1 if
+    the directory cannot be read."""
     from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
     from ottla.storage.real_filesystem import RealFilesystem
@@ -287,10 +283,10 @@ def recover(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Show the damaged parts of logs, and with ``discards`` replace them by empty batches.
+    """Show the damaged parts of logs, and with ``discards`` replace these parts by empty batches.
 
-    ``partitions`` selects the logs; all if empty. A log with replicas elsewhere is changed only with ``is_only_replica``. The exit
-    code is 0 if no damage remains, 2 if some does, and 1 with a line on stderr if the directory cannot be read or written.
+    Without ``partitions`` all logs are checked. A log that has other replicas is changed only with ``is_only_replica``. The exit
+    code is 0 if no damage remains, 2 if some damage remains, and 1 if the directory cannot be read or written.
     """
     from ottla.operations.directory_audit import size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading, locked_for_writing

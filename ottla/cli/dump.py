@@ -48,7 +48,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
         except BrokenPipeError:
             raise
         except FileNotFoundError:
-            # A running broker has removed the file since it was listed.
+            # A running broker removed the file after it was listed.
             note(f"{path} was deleted meanwhile")
         except OSError as error:
             raise Refused(described(error), exit_code=NOT_SOUND) from None
@@ -56,7 +56,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
 
 
 def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the named files, and the files in the named directories. Raises `Refused`."""
+    """Yield the given files, and the files in given directories. Raises `Refused`."""
     from ottla.dump.files import is_known
 
     for path in files:

@@ -60,7 +60,7 @@ def list_(url: str | None, token: str | None, ready_file: Path | None, as_json: 
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
-    """Format a fault as a row of a table, with its fields as `ottla fault add` accepts them."""
+    """Format a fault as a row of a table, with the fields in the form that `ottla fault add` accepts."""
     fields = ", ".join(f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in one["fault"].items())
     return one["id"], one["hits"], one["matched"], fields, "spent" if one["is_spent"] else ""
 

@@ -1,4 +1,4 @@
-"""The topics that ``ottla serve`` creates at its start: from ``--topic``, and from the variable of other Kafka images."""
+"""Parses the topics that ``ottla serve`` creates when it starts: ``--topic`` and an environment variable of other Kafka images."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ottla.broker.config.first_topic import FirstTopic
 
 VARIABLE: Final = "KAFKA_CREATE_TOPICS"
 SEPARATOR_VARIABLE: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
-"""The variable with the separator of topics. In wurstmeister's image its value is a regular expression; here it is plain text, in
-which a backslash and an n mean a newline."""
+"""The variable with the separator of topics. In wurstmeister's image the value is a regular expression; here it is plain text with
+``\\n`` for a newline."""
 MAX_PARTITIONS_DIGITS: Final = 6
 WANTED: Final = "give NAME:PARTITIONS[:KEY=VALUE], as in orders:3:cleanup.policy=compact"
 
@@ -31,10 +31,8 @@ def first_topic(text: str) -> FirstTopic:
 
 
 def from_environment(environment: Mapping[str, str]) -> list[FirstTopic]:
-    """Parse ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated by commas or newlines, as in bitnami's and wurstmeister's images.
-
-    The replication factor is ignored, because there is one broker. Raises `BadArgument`.
-    """
+    """Parse topics like bitnami's and wurstmeister's images: ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated by commas or
+    newlines. The replication factor is ignored, because a single broker has one replica. Raises `BadArgument`."""
     separator = environment.get(SEPARATOR_VARIABLE, ",").strip("$'").replace("\\n", "\n") or ","
     topics = []
     for said in (part.strip() for part in environment.get(VARIABLE, "").replace("\n", separator).split(separator)):

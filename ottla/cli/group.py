@@ -197,7 +197,7 @@ def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> I
 
 
 def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Return the new offset of each partition. As in Kafka's tool, an offset outside the log becomes the log's start or end."""
+    """Return the new offset of each partition. As in kafka-consumer-groups, an offset outside the log becomes log start or end."""
     from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 
     targets: dict[tuple[str, int], int] = {}

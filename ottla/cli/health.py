@@ -1,4 +1,5 @@
-"""``ottla health``: checks whether a broker responds, has a healthy log directory and a controller, and lists stray directories."""
+"""``ottla health``: checks that a broker responds, has a healthy log directory and reaches a controller; lists stray
+directories."""
 
 from __future__ import annotations
 

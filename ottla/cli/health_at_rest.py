@@ -17,7 +17,7 @@ from ottla.storage.stray_directories import strays_in
 
 
 def check(directory: str, *, as_json: bool) -> int:
-    """Print the result and return 0. Raises `Refused` with exit code 1 for a directory that a broker could not use."""
+    """Print the result and return exit code 0. Raises `Refused` with exit code 1 for a directory that a broker could not use."""
     try:
         identity, strays = _examined(RealFilesystem(read_only=True), directory)
     except (DirectoryError, OSError) as error:
@@ -36,7 +36,8 @@ def check(directory: str, *, as_json: bool) -> int:
 
 
 def _examined(fs: Filesystem, directory: str) -> tuple[DirectoryIdentity, StraySummary]:
-    """Raise `DirectoryError` if a broker uses the directory, it is not a broker's, or its identity is damaged. Raises OSError."""
+    """Read identity and stray directories. Raises OSError, and `DirectoryError` if a broker uses the directory, or meta.properties
+    is missing or damaged."""
     with locked_for_reading(directory):
         identity = read_identity(fs, directory)
         if identity is None:

@@ -1,4 +1,4 @@
-"""Checks a broker's health over a plain socket. The module imports neither a client library nor other modules of ottla."""
+"""Checks a broker's health over a plain socket. For a fast start the module imports no client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGAIN_S = 0.05
 """Pause, in seconds, between two attempts to reach a broker that is starting."""
 SHORTEST_TIMEOUT_S = 0.05
 CLIENT_ID = b"ottla-health"
-"""With this client id, a broker of ottla describes damaged logs and stray directories in DescribeLogDirs."""
+"""With this client id, DescribeLogDirs of an ottla broker includes damaged logs and stray directories."""
 STRAY = "stray directory "
 """Prefix of a line about stray directories (`operations.stray_reports.LINE_PREFIX`)."""
 _CORRELATION_ID = 1
@@ -37,10 +37,10 @@ def listening_address(ready_file: Path) -> str:
 
 
 def ask(bootstrap: str, timeout_s: float) -> list[str]:
-    """Check that the broker at ``host:port`` responds, that its log directory is healthy (DescribeLogDirs), and that it reaches a
-    controller (to which brokers forward DescribeQuorum). Raises `NotReady`.
+    """Check that the broker at ``host:port`` responds, has a healthy log directory (DescribeLogDirs) and reaches a controller
+    (brokers forward DescribeQuorum). Raises `NotReady`.
 
-    Returns a line for each of the broker's stray directories. A controller responds as well, and has no log directory to describe.
+    Returns a line for each stray directory. A controller's log directory is not checked.
     """
     host, port = split_address(bootstrap)
     try:
@@ -62,9 +62,9 @@ def ask(bootstrap: str, timeout_s: float) -> list[str]:
 
 
 def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
-    """Call ``ask_once`` until it succeeds, for a broker that is starting.
+    """Call ``ask_once`` until it succeeds, because the broker may be starting. Its argument is the remaining time in seconds.
 
-    Its argument is the remaining time in seconds. Its last `NotReady` is raised after ``timeout_s``.
+    After ``timeout_s`` the last `NotReady` is raised.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -87,17 +87,17 @@ def answers(host: str, port: int, timeout_s: float) -> bool:
 
 
 def _offered_apis(connection: socket.socket) -> set[int]:
-    """Return the API keys in the ApiVersions response; none if it has an error."""
+    """Return the API keys in the ApiVersions response; an empty set if the response has an error code."""
     answer = _call(connection, API_VERSIONS, 0, b"")
     error_code, count = struct.unpack_from(">hi", answer)
     return set() if error_code else {struct.unpack_from(">hhh", answer, 6 + 6 * at)[0] for at in range(count)}
 
 
 def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
-    """Return the errors of the log directory and its logs as text, and the lines about stray directories.
+    """Return texts of the errors of the log directory and its logs, and the lines about stray directories.
 
-    The request names no partition. ottla adds a result for each log that is offline or damaged, and one without an error for each
-    stray directory, with a line of text in place of the path.
+    For `CLIENT_ID` ottla adds a result per offline or damaged log, and one per stray directory, without error and with a text as
+    path.
     """
     answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
     _throttle_ms, count = struct.unpack_from(">ii", answer)
@@ -117,9 +117,9 @@ def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
 
 
 def _has_controller(connection: socket.socket) -> bool:
-    """Whether the metadata quorum has a leader. A broker that does not reach it does not respond for 30 s."""
+    """Whether the metadata quorum has a leader. A broker that cannot reach the leader responds only after 30 s."""
     try:
-        # Tagged fields of the header, and one topic with one partition, each with tagged fields of its own.
+        # DescribeQuorum for partition 0 of __cluster_metadata, with empty tagged fields in header, topic and partition.
         answer = _call(connection, DESCRIBE_QUORUM, 0, b"\0\2\x13__cluster_metadata\2\0\0\0\0\0\0\0")
     except TimeoutError:
         return False
@@ -128,7 +128,7 @@ def _has_controller(connection: socket.socket) -> bool:
 
 
 def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
-    """Send one request and return its response without the correlation id. Raises OSError."""
+    """Send a request and return the response without its correlation id. Raises OSError."""
     request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + body
     connection.sendall(struct.pack(">i", len(request)) + request)
     (size,) = struct.unpack(">i", _read(connection, 4))

@@ -14,7 +14,7 @@ _CODEC = "aiokafka.record._crecords"
 
 
 def import_packages() -> None:
-    """Import structlog, crc32c and aiokafka's record codec, without the modules that these packages import for other uses."""
+    """Import structlog, crc32c and aiokafka's record codec without modules that a broker does not use."""
     import_bare("crc32c", crc32c="crc32c._crc32c")
     import_bare("aiokafka")
     import_bare("aiokafka.record")
@@ -26,10 +26,9 @@ def import_packages() -> None:
 
 @contextmanager
 def importing_without(name: str) -> Iterator[None]:
-    """Make imports inside the block behave as if the package ``name`` were not installed.
+    """Make imports inside the block fail for the package ``name``, as if it were not installed.
 
-    structlog imports rich merely because it is installed. A broker never uses rich, which costs time and memory. A package that is
-    already imported stays imported.
+    structlog imports rich whenever rich is installed, which costs time and memory. An already imported package stays imported.
     """
     if name in sys.modules:
         yield
@@ -43,12 +42,11 @@ def importing_without(name: str) -> Iterator[None]:
 
 
 def import_bare(name: str, **members: str) -> None:
-    """Put an empty package into `sys.modules`, so that one of its modules can be imported without everything that the package
-    imports.
+    """Put an empty package into `sys.modules`, so that a module of the package can be imported without the package's own imports.
 
-    aiokafka imports its whole client, and a broker needs only its record codec: this saves 3 MiB and an eighth of a start. crc32c
-    finds its own version with modules that cost as much. The process must never use the package itself, which has only ``members``,
-    each given with its module. Does nothing if the package is imported already, is not installed, or has no such module.
+    For aiokafka, of which a broker needs only the record codec, this saves 3 MiB and an eighth of the start. Afterwards the package
+    has only ``members`` (name: module). Does nothing if the package is already imported, not installed, or lacks one of the
+    modules.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None:

@@ -24,9 +24,9 @@ else:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
-"""The variable with the ready file of ``serve`` and ``health``, so that a container's health check uses the right port."""
+"""The environment variable with the path of the ready file, so that a container's ``health`` finds the port of ``serve``."""
 CLIENT_ID = "ottla-cli"
-"""The client id of commands. With it, a broker of ottla describes stray directories in DescribeLogDirs."""
+"""The client id of commands. With this client id, DescribeLogDirs of an ottla broker includes stray directories."""
 DEFAULT_TIMEOUT_S = 10.0
 LISTED_IN_PART = "If a broker does not answer, list those of the other brokers and exit with 2."
 
@@ -34,8 +34,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Checked(_ParamType):
-    """A type for option values that are parsed by a function, which raises `BadArgument`. The value is the function's result or,
-    with ``as_written``, the text."""
+    """An option type with a parsing function that raises `BadArgument`. The value is the function's result, or with
+    ``as_written`` the unchanged text."""
 
     def __init__(self, name: str, check: Callable[[str], Any], *, as_written: bool = False) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class Checked(_ParamType):
 
 
 class FilePath(click.Path):
-    """A path that keeps the bytes of the command line."""
+    """A path with the exact bytes of the command line, even if they are not valid UTF-8."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return super().convert(arguments.as_path(value) if isinstance(value, str) else value, param, ctx)
@@ -71,7 +71,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 class FileBeforeVariable(click.Option):
-    """An option whose value in a config file takes precedence over its environment variable. In click the variable does."""
+    """An option whose value in a config file takes precedence over its environment variable; click's own order is the reverse."""
 
     def value_from_envvar(self, ctx: click.Context) -> Any:
         return None if self.name in (ctx.default_map or ()) else super().value_from_envvar(ctx)
@@ -105,7 +105,8 @@ def asks(command: C) -> C:
 
 @contextmanager
 def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
-    """Yield a client of the cluster, whose errors end the command in one line. From here on Ctrl-C raises KeyboardInterrupt."""
+    """Yield a client of the cluster. A `ClientError` in the block ends the command with one line. From now on Ctrl-C raises
+    KeyboardInterrupt."""
     from ottla.client import ClientError, KafkaClient
     from ottla.process import interrupt_on_ctrl_c
 
@@ -118,7 +119,7 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
 
 
 def check_all_answered(silent: Iterable[ClientError]) -> None:
-    """Fail a command that has shown results, but not from all brokers. Raises `Refused`."""
+    """Raise `Refused` if ``silent`` has errors: the command has shown results, but not of all brokers."""
     if said := "; ".join(map(str, silent)):
         raise Refused(f"{said}; its groups and transactional ids are not listed")
 
@@ -140,7 +141,7 @@ def topic_partition(text: str) -> tuple[str, int]:
 
 
 def topic_and_partition(text: str) -> tuple[str, int | None]:
-    """Parse ``TOPIC:P``, or ``TOPIC`` with None as the partition. Raises `BadArgument`."""
+    """Parse ``TOPIC:P``, or ``TOPIC``, for which the partition is None. Raises `BadArgument`."""
     topic, colon, index = text.partition(":")
     if not topic:
         raise BadArgument(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in orders or orders:0")
@@ -148,7 +149,7 @@ def topic_and_partition(text: str) -> tuple[str, int | None]:
 
 
 def partition_index(text: str) -> int:
-    """Raise `BadArgument`."""
+    """Parse the number of a partition. Raises `BadArgument`."""
     from ottla.protocol.topic_partition import MAX_PARTITION
 
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PARTITION)) and int(text) <= MAX_PARTITION):

@@ -1,6 +1,6 @@
 """Prints tables and progress bars for people, and JSON for programs.
 
-rich is imported when a table or a bar is drawn, so that a broker never loads it.
+rich is imported when a table or a bar is drawn, so that a broker never imports rich.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from typing import Any, Final, Literal
 import click
 
 UNBOUNDED_WIDTH: Final = 10_000
-"""Width of a table, in columns, that is not for a terminal: nothing is truncated or wrapped."""
+"""Width, in characters, of a table that is not for a terminal, so that nothing is truncated or wrapped."""
 COLUMN_MARGIN: Final = 3
 """Maximum number of characters between two columns on a terminal."""
 MAX_NAME_CHARACTERS: Final = 150
-"""Maximum length of a client's name in a table, in characters. Kafka allows 32,767 bytes, and a column is as wide as its widest
-name."""
+"""Maximum length of a name in a table, in characters. Kafka allows 32,767 bytes, and one long name would widen the whole column."""
 NOTHING: Final = "-"
 
 
 def show_json(value: Any) -> None:
-    """Print a document on one line. Characters that move a terminal's cursor are escaped as in JSON, so that nothing is lost."""
+    """Print a JSON document on one line. Characters that control a terminal become JSON escapes, so that no information is lost."""
     text = json.dumps(value, ensure_ascii=False, default=_plain)
     if not text.isprintable():
-        # JSON escapes only the lower control characters. Other unprintable characters can occur only inside its strings.
+        # `json.dumps` escapes only the characters below 0x20. Other unprintable characters occur only inside JSON strings.
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     click.echo(text)
 
 
 def show_line(text: str) -> None:
-    """Print a sentence for a person. It may contain names from a cluster, so control characters are escaped."""
+    """Print a line for a person. Control characters are escaped, because the line may contain names from a cluster."""
     click.echo(printable(text))
 
 
@@ -46,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
-    """Return the text if the bytes are UTF-8, else ``{"base64": ...}``, so that nothing is lost."""
+    """Return bytes as JSON: text if they are valid UTF-8, else ``{"base64": ...}``."""
     if value is None:
         return None
     try:
@@ -56,7 +55,7 @@ def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
 
 
 def printable(value: bytes | str | None) -> str:
-    """Format a value for a terminal: bytes that are not text, and characters that move the cursor, become escape sequences."""
+    """Format a value for a terminal. Bytes that are not UTF-8 and unprintable characters become escape sequences."""
     if value is None:
         return NOTHING
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
@@ -82,7 +81,7 @@ def time_text(ms: int | None) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table with right-aligned numbers. Without a terminal lines have any length, for grep and awk."""
+    """Print a table with right-aligned numbers. If the output is not a terminal, lines are never wrapped, for grep and awk."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -100,22 +99,22 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     )
     for at, column in enumerate(columns):
         is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
-        # Without a terminal names are never wrapped; on a terminal the column folds.
+        # Long names are wrapped on a terminal only.
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not is_terminal, min_width=len(column))
     for row in shown:
         table.add_row(*(Text(f"{cell:,}" if is_terminal and isinstance(cell, int) else printable(str(cell))) for cell in row))
     console = Console(file=sys.stdout, width=None if is_terminal else UNBOUNDED_WIDTH, highlight=False, soft_wrap=False)
-    # A terminal that is narrower than the column names wraps lines; otherwise rich would omit columns.
+    # If the terminal is narrower than the column names, let the terminal wrap lines; rich would omit columns.
     console.width = max(console.width, COLUMN_MARGIN + sum(len(column) + COLUMN_MARGIN for column in columns))
-    # Captured and printed with click, because rich itself exits the process on a broken pipe.
+    # Let click print the table, because rich exits the process on a broken pipe.
     with console.capture() as drawn:
         console.print(table)
     click.echo(drawn.get(), nl=False)
 
 
 def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Print properties, one per line."""
+    """Print names and values, one pair per line."""
     rows = [(name, printable(str(value))) for name, value in pairs]
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
@@ -124,7 +123,7 @@ def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr if that is a terminal. The callable advances the bar."""
+    """Show a progress bar if stderr is a terminal. Yields a callable that advances the bar."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -138,5 +137,5 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def note(text: str) -> None:
-    """Print a note to stderr, so that it is not in the output that a program reads."""
+    """Print a note to stderr, because programs read stdout."""
     click.echo(printable(text), err=True)

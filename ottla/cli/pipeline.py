@@ -1,4 +1,4 @@
-"""``ottla pipeline``: runs jobs on Spark. Spark is imported when a job runs, but not for help."""
+"""``ottla pipeline``: runs jobs on Spark. Spark is imported only to run a job, not to show help."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ rows_option = click.option(
 
 @contextmanager
 def running_job() -> Iterator[None]:
-    """Turn a missing package, a `PipelineError` and a signal that has stopped the job into one line.
+    """Report a missing package, a `PipelineError` and a signal that stopped the job in one line.
 
-    From here on Ctrl-C raises KeyboardInterrupt, unless the job handles it itself.
+    In the block Ctrl-C raises KeyboardInterrupt, unless the job handles SIGINT itself.
     """
     try:
-        # The job is imported first, while a signal still ends the process at once.
+        # The slow import comes first, because until then a signal ends the process at once.
         import_module("ottla.pipeline.running")
         from ottla.pipeline.signals import Stopped
         from ottla.spark.errors import PipelineError
@@ -40,7 +40,7 @@ def running_job() -> Iterator[None]:
         except PipelineError as error:
             raise Refused(str(error), exit_code=1) from None
         except Stopped as stopped:
-            # The exit code that shells use for a command that a signal has ended.
+            # Shells use this exit code for a command that a signal has ended.
             said = f"stopped by {stopped.number.name}; no transaction is left open"
             raise Refused(said, exit_code=128 + stopped.number) from None
     except ModuleNotFoundError as missing:

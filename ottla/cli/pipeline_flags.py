@@ -1,4 +1,4 @@
-"""Options that jobs of ``ottla pipeline`` share, the settings built from them, and the TOML file that may contain them."""
+"""Options that several jobs of ``ottla pipeline`` have, the settings built from them, and the TOML file with values for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RUN_ID = Checked("run", _run_id)
 
 
 def placed(command: C) -> C:
-    """Add the config file, and the options for the cluster and Spark, which the command receives as ``place``."""
+    """Add the config file and the options for the cluster and Spark. The command receives them as the argument ``place``."""
     packed = _packing(command, "place", Place, Place.__struct_fields__)
     packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="Cores of this machine to use (default: 2).")(packed)
     packed = click.option("--master", metavar="URL", help="Spark master (default: this machine, or the one of spark-submit).")(
@@ -56,7 +56,7 @@ def placed(command: C) -> C:
 
 
 def named_topics(command: C) -> C:
-    """Add the options for the names of the shop's topics, which the command receives as ``topics``."""
+    """Add the options for the names of the shop's topics. The command receives them as the argument ``topics``."""
     names = msgspec.structs.asdict(ShopTopics())
 
     def pack(**given: str) -> ShopTopics:
@@ -70,7 +70,8 @@ def named_topics(command: C) -> C:
 
 
 def on_terms(command: C) -> C:
-    """Add the options that must be equal for a job and for the audit of its output, which the command receives as ``terms``."""
+    """Add the options that must be equal for a job and the audit of its output. The command receives them as the argument
+    ``terms``."""
     packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms", "deduplicate"))
     packed = click.option(
         "--deduplicate",
@@ -88,7 +89,7 @@ def on_terms(command: C) -> C:
 
 
 def streaming(name: str) -> Callable[[C], C]:
-    """Add the options of a job that reads a topic batch by batch and writes to others."""
+    """Add the options of a streaming job, which reads a topic and writes other topics."""
     checkpoint = f".ottla/checkpoints/{name}"
     flags: tuple[Callable[[C], C], ...] = (
         placed,
@@ -150,7 +151,7 @@ def streaming(name: str) -> Callable[[C], C]:
 
 
 def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
-    """Replace the parameters in ``parts`` of a command by one parameter ``name``, which ``pack`` builds from them."""
+    """Replace the parameters ``parts`` of a command by one parameter ``name``, whose value ``pack`` builds from them."""
 
     @wraps(command)
     def packed(**given: Any) -> Any:
@@ -161,9 +162,9 @@ def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
 
 
 def _take_file(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
-    """Make the values of the file the defaults of the command. A value is checked even if an option overrides it.
+    """Make the values of the config file the defaults of the command. All values are checked, even if an option overrides them.
 
-    Raises `Refused` if the file cannot be parsed, and `click.BadParameter` for a value that the option does not accept.
+    Raises `Refused` if the file cannot be parsed, and `click.BadParameter` for an invalid value.
     """
     if file is None or context.resilient_parsing:
         return
@@ -191,7 +192,7 @@ def _take_file(context: click.Context, parameter: click.Parameter, file: Path | 
 
 
 def _value(option: click.Option, value: Any, context: click.Context) -> Any:
-    """Return the value as text of the command line, which `click` converts. Raises `click.BadParameter`."""
+    """Return a TOML value as `click` expects it on the command line. Raises `click.BadParameter`."""
     if option.is_flag != isinstance(value, bool):
         raise click.BadParameter(f"expected {'true or false' if option.is_flag else 'a text or a number'}")
     if option.is_flag:

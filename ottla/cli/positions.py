@@ -1,4 +1,4 @@
-"""Positions in a topic as people name them: the beginning, the end, an offset, or a time."""
+"""Parses positions in a topic: ``beginning``, ``end``, an offset, or a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_OFFSET = (1 << 63) - 1
 
 @dataclass(slots=True, frozen=True)
 class Position:
-    """A position. ``number`` is the offset, or the time in ms since 1970."""
+    """A position in a topic. ``number`` is the offset, or the time in ms since 1970."""
 
     kind: Literal["beginning", "end", "offset", "time"]
     number: int = 0
 
     def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Return the offset of the position in each partition. For a time after all records it is the end of the partition."""
+        """Return the position's offset in each partition. For a time after all records this is the end of the partition."""
         from ottla.client.admin.offsets import EARLIEST, LATEST, list_offsets
 
         indexes = list(indexes)
@@ -42,7 +42,7 @@ def place(text: str) -> Position:
         return Position(kind="offset", number=int(text))
     try:
         time = datetime.fromisoformat(text)
-        # Digits alone would be a date in ISO 8601's basic form. Here they are an offset.
+        # ISO 8601 also allows dates of digits alone, but here digits are an offset.
         if not text.isdigit():
             with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
             return Position(kind="time", number=round(with_zone.timestamp() * 1_000))

@@ -15,7 +15,7 @@ from ottla.cli.output import note, progress, show_json
 
 MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
-"""Number of bytes that are read before the bar advances."""
+"""Number of bytes after which the progress bar is updated."""
 HELP = """Write records to a topic, one for each --value, else one for each line of FILE or of stdin, and wait until all are
 acknowledged. Records with a key go to the partition that the Java producer would choose."""
 
@@ -106,5 +106,5 @@ def _read(lines: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def _raw(text: str) -> bytes:
-    """Return the bytes of an argument; bytes that are not UTF-8 are kept."""
+    """Return the exact bytes of an argument, even if they are not valid UTF-8."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The list of commands. A new command is a module in this package with a ``command``, and a line here."""
+"""The list of commands. To add a command, write a module with the attribute ``command`` and add a line here."""
 
 from __future__ import annotations
 

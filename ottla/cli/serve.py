@@ -114,11 +114,11 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     is_flag=True,
     help="With --brokers, start a node again that ends by itself, after a delay that grows from 1 s to 60 s.",
 )
-# These options are for a program that starts its own broker, as `ottla.Broker` does.
+# `ottla.Broker` passes these options to the broker that it starts.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--takes-commands", is_flag=True, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
-# For the container image: printed after the ready line.
+# The container image passes lines for the broker to print after its ready line.
 @click.option("--started-line", "started_lines", multiple=True, hidden=True)
 @click.option(
     "--ready-file",
@@ -235,7 +235,7 @@ def command(
 def _settings_of_flags(
     listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None, *, has_console: bool
 ) -> dict[str, str]:
-    """Return the keys of server.properties that have their own options."""
+    """Return the settings of server.properties that options set."""
     given = {
         "listeners": None if listen is None else f"PLAINTEXT://{listen}",
         "log.dirs": data_dir,

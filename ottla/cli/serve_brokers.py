@@ -29,10 +29,10 @@ def serve_brokers(
 ) -> int:
     """Run until SIGTERM or SIGINT and return the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has its own control API if the config enables it. The controller logs
-    ``warnings``, which map settings without effect to the setting that was probably meant.
+    Each broker begins with the faults of ``faults_file``, and has its own control API if enabled. The controller logs ``warnings``,
+    which map settings without effect to the setting that was probably meant.
     """
-    # Modules that all processes need are imported before they are forked, so that they share the memory.
+    # Modules that all processes need are imported before the fork, so that the processes share their memory.
     from ottla.broker.loop.env import free_port, is_free_port, random_uuid
     from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.process import controller_main, main
@@ -48,7 +48,7 @@ def serve_brokers(
         from ottla.control import http_api as control_api  # noqa: F401
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
-    # An invalid file is reported before anything is started.
+    # Report an invalid file of faults before starting a process.
     steering(MACHINE, faults_file, None, has_control_api=has_control_api)
     fs = RealFilesystem()
     ports = KeptPorts(fs, config.settings.log_dirs, free_port=free_port, is_free=is_free_port)

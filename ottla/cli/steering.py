@@ -19,20 +19,20 @@ STILL_DEFAULTS = {
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
     "log.message.timestamp.type": "LogAppendTime",
 }
-"""Defaults for a manual clock. With an interval between assignments a member would wait for its partitions for ever, and after the
-clock was advanced, records with the client's own time would already be old when they arrive."""
+"""Defaults for a manual clock. An interval between assignments would never pass while the clock is stopped, and after the clock was
+advanced, records with the client's time would be expired on arrival."""
 MACHINE = "machine"
 
 
 def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
-    """Return the config with `STILL_DEFAULTS` for settings that are not given, for a manual clock."""
+    """Return the config with `STILL_DEFAULTS` for settings that are not given."""
     from ottla.broker.config.settings import BrokerConfig
 
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
 def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool) -> Steering:
-    """Create the parts that the options select, and import only those. Raises `Refused`."""
+    """Create the parts of the control API that the options select, without importing other parts. Raises `Refused`."""
     from ottla.broker.process.steering import Steering
 
     manual = _clock(clock)
@@ -75,7 +75,7 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
 
 
 def _clock(text: str) -> ManualClock | None:
-    """Return the clock that the option selects; None for the machine's clock. Raises `Refused`."""
+    """Parse the option for the clock. Returns None for the machine's clock. Raises `Refused`."""
     if text == MACHINE:
         return None
     kind, colon, start = text.partition(":")

@@ -1,4 +1,4 @@
-"""``ottla txn``: lists, describes and aborts transactions. ``timeline`` and ``why`` have modules of their own."""
+"""``ottla txn``: lists, describes and aborts transactions. Other modules have ``timeline`` and ``why``."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def describe(
             ("transactional id", transaction.transactional_id),
             ("state", transaction.state),
             ("producer", f"{transaction.producer_id} epoch {transaction.epoch}"),
-            ("time-out", duration_text(transaction.timeout_ms)),
+            ("timeout", duration_text(transaction.timeout_ms)),
             ("began", time_text(transaction.start_ms)),
             ("open for", _open_for(transaction, now_ms)),
             ("partitions", " ".join(f"{topic}:{index}" for topic, index in transaction.partitions) or NOTHING),
@@ -187,7 +187,7 @@ def abort(
 
 
 def _what_was_aborted(before: TransactionDescription) -> str:
-    """Describe the outcome by the state that the id had before."""
+    """Describe what the abort did. ``before`` is the state from before the abort."""
     if before.start_ms is None:
         return f"{before.transactional_id} had no open transaction"
     if not before.is_ongoing:

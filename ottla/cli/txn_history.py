@@ -1,4 +1,4 @@
-"""Reads the history of transactional ids from a broker's control API, if there is one."""
+"""Reads the history of transactional ids from a broker's control API."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UNKNOWN = "unknown transactional id"
 
 
 def history(control_api: Remote | None, transactional_id: str) -> dict[str, Any] | None:
-    """Return the control API's events of an id since the broker's start; None without a control API or without events. Raises
-    `Refused`."""
+    """Return the control API's events of a transactional id since the broker's start. Returns None without a control API or
+    events. Raises `Refused`."""
     from ottla.control.remote import ControlError
 
     if control_api is None:
@@ -32,7 +32,7 @@ def history(control_api: Remote | None, transactional_id: str) -> dict[str, Any]
 
 
 def holders(control_api: Remote | None, partitions: Iterable[StableOffset]) -> dict[str, str]:
-    """Return the client of each transactional id that holds back readers, by id. Raises `Refused`."""
+    """Return the clients whose transactions hold back the last stable offset, by transactional id. Raises `Refused`."""
     ids = {held.transaction.transactional_id for held in partitions if held.transaction is not None}
     told = {one: holder_text(history(control_api, one)) for one in sorted(ids)} if control_api is not None else {}
     return {one: text for one, text in told.items() if text}

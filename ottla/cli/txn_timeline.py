@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.explain.timeline import Event
 
 MAX_EVENTS: Final = 200
-"""Default number of the newest events that are shown."""
+"""Number of newest events that are shown by default."""
 HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
 decisions, the markers, and how each ended.
 
@@ -137,7 +137,7 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
         elif event.kind == "marker":
             lines.append(f"    T->>{names[event.partitions[0]]}: {text}")
         elif event.where in clients:
-            # A cross at the end of the arrow means that the request was rejected.
+            # An arrow that ends in a cross shows a rejected request.
             lines.append(f"    {clients[event.where]}{'-x' if event.kind == 'refused' else '->>'}T: {text}")
         elif clients or event.kind in ("complete", "expire", "reason", "refused"):
             lines.append(f"    Note over T: {text}")
@@ -147,5 +147,5 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Remove characters that have a meaning in Mermaid."""
+    """Remove characters with a special meaning in Mermaid."""
     return printable(text.replace("\n", " ")).replace(";", ",").replace("#", "").replace("%", "")

@@ -1,19 +1,19 @@
 """A small blocking client for any Kafka cluster, for the command line and the test handle.
 
-Calls wait for the response, and retry after retriable errors until a deadline. `KafkaClient` is the interface; the rooms
-have functions on `cluster.BrokerConnections`.
+Calls wait for the response, and retry after retriable errors until a deadline. `KafkaClient` is the interface; the packages
+below contain functions that take a `cluster.BrokerConnections`.
 
-- `admin`: operations on topics, groups, transactions and the cluster itself.
-- `cluster`: the brokers of a cluster: finds the broker for a request, and retries until the response is final.
-- `durations`: durations for people.
+- `admin`: operations on topics, groups, transactions and the cluster.
+- `cluster`: finds the broker for a request, keeps a connection to each broker, and retries requests.
+- `durations`: formats durations for people.
 - `errors`: the client's exceptions.
 - `explain`: explains why consumers and groups do not advance.
-- `kafka_client`: the interface of the client: `KafkaClient` has one cluster and the operations on it.
+- `kafka_client`: `KafkaClient`, the interface: all operations on one cluster.
 - `ready_line`: reads the file that ``ottla serve --ready-file`` writes, for programs that look for that broker.
 - `real_time`: the machine's clocks, which work even if a test has frozen Python's time functions.
 - `records`: writes and reads records.
 - `wire`: connections to brokers.
-- `wording`: numbers and names in sentences.
+- `wording`: formats numbers and names for sentences.
 """
 
 from ottla.client.errors import ClientError, KafkaAnswered, NotKafka, TimedOut, TooMuch, Unreachable, UnsupportedRequest

@@ -1,4 +1,4 @@
-"""The brokers of a cluster: finds the broker for a request, and retries until the response is final.
+"""Finds the broker for a request, keeps a connection to each broker, and retries requests until the response is final.
 
 Leaders, coordinators and the controller are looked up for each attempt, because they may move.
 """
@@ -52,12 +52,12 @@ class BrokerNode:
 
 
 class BrokerConnections:
-    """Keeps a connection to each broker that was used. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
+    """Keeps a connection to each used broker. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
 
-    ``connecting`` has the settings of TLS and SASL. ``oldest`` is that of `BrokerConnection`. ``longest_pause_s`` limits the pause
-    between two attempts. With ``waits`` a cluster that has not answered yet is tried until the timeout, too.
+    ``connecting`` has the settings of TLS and SASL. ``oldest`` is passed to each `BrokerConnection`. ``longest_pause_s`` limits the
+    pause between two attempts. With ``waits`` connecting is retried until the timeout even if no broker has responded yet.
 
-    Raises `ClientError` for a bootstrap that is not a list of addresses.
+    Raises `ClientError` if ``bootstrap`` is not a list of addresses.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class BrokerConnections:
         self._pause = pause
         self._connections: dict[Address, BrokerConnection] = {}
         self._coordinators: dict[tuple[int, str], BrokerNode] = {}
-        """By type and key; cleared when a request fails."""
+        """Coordinators by type and key; cleared when a request fails."""
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
-        """By topic and partition, as `leader_nodes` has returned them."""
+        """The last results of `leader_nodes`, by topic."""
         self._has_answered = False
 
     def close(self) -> None:
-        """Close all connections. They are opened again when they are needed."""
+        """Close all connections. The next request opens a connection again."""
         self._coordinators.clear()
         for address in list(self._connections):
             self._drop(address)
@@ -108,7 +108,7 @@ class BrokerConnections:
         try:
             answer = connection.call(request, at_most)
         except (OSError, ClientError):
-            # Further data on this connection would belong to an unknown request.
+            # The response may arrive later, and would be read as the response to the next request.
             self._drop(connection.address)
             raise
         self._has_answered = True
@@ -121,10 +121,8 @@ class BrokerConnections:
         code_of: Callable[[Any], int],
         what: str,
     ) -> Any:
-        """Send a request until its response is final, as `until_final`. Raises `KafkaAnswered` for an error code.
-
-        ``where`` is called for each attempt, because leaders and coordinators move.
-        """
+        """Send a request until the response has no retriable error (see `until_final`). Raises `KafkaAnswered` for an error code.
+        ``where`` is called for each attempt, because leaders and coordinators move."""
 
         def attempt() -> Any:
             answer = self.ask(where(), request)
@@ -134,9 +132,9 @@ class BrokerConnections:
         return self.until_final(what, attempt)
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
-        """Call ``attempt`` until it succeeds, retrying retriable errors and those of ``also`` until the timeout.
+        """Call ``attempt`` until it succeeds. Retriable errors and the codes in ``also`` are retried until the timeout.
 
-        After the timeout the error of the last attempt is raised; for connections `Unreachable` or `TimedOut`.
+        After the timeout the last error is raised; a failed connection raises `Unreachable` or `TimedOut`.
         """
         passing = RETRIABLE | {int(code) for code in also}
         deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
@@ -162,9 +160,10 @@ class BrokerConnections:
     def of_all(
         self, what: str, ask: Callable[[BrokerNode, BrokerConnection], list[T]], silent: list[ClientError] | None = None
     ) -> list[T]:
-        """Call ``ask`` for each broker in turn, each as in `until_final`, and join the results.
+        """Call ``ask`` for each broker in turn, with retries as in `until_final`, and join the results.
 
-        An unreachable broker is an error, unless ``silent`` is given, which collects these errors, and another broker responds.
+        Without ``silent`` an unreachable broker is an error. Otherwise such errors are added to ``silent``, and raised only if no
+        broker responds.
         """
         given: list[T] = []
         nodes = self.nodes()
@@ -198,15 +197,16 @@ class BrokerConnections:
             try:
                 return self._connected(self._bootstrap[0])
             except OSError as error:
-                # The other addresses are tried first from now on, because it takes time to notice a dead broker.
+                # Try this address last from now on, because noticing a dead broker takes time.
                 self._bootstrap.append(self._bootstrap.pop(0))
                 last = error
         assert last is not None
-        # The error names no address, because it does not matter which one was the last.
+        # All addresses failed, so the error does not name the last one.
         raise OSError(last.errno, last.strerror or str(last))
 
     def node(self, node: BrokerNode) -> BrokerConnection:
-        """Return a connection to a broker. The OSError names its advertised address, which may be unreachable from here."""
+        """Return a connection to a broker. An OSError names the broker's advertised address, which may be unreachable for this
+        client."""
         try:
             return self._connected(node.address)
         except OSError as error:
@@ -214,29 +214,32 @@ class BrokerConnections:
             raise OSError(error.errno, error.strerror or str(error), where) from None
 
     def controller(self) -> BrokerConnection:
-        """Return the controller if clients can reach it, else any broker: in KRaft, brokers forward requests to the controller."""
+        """Return a connection to the controller in Metadata, else to any broker: in KRaft brokers forward requests to the
+        controller."""
         metadata = self.metadata([])
         node = nodes_of(metadata).get(metadata.controller_id)
         return self.anyone() if node is None else self.node(node)
 
     def leader(self, topic: str, index: int) -> BrokerConnection:
-        """Return the leader of a partition. Raises `UnknownTopic`, and `KafkaAnswered` for a partition without a leader."""
+        """Return a connection to a partition's leader. Raises `UnknownTopic`, and `KafkaAnswered` for a partition without a
+        leader."""
         return self.leaders(topic, [index])[index]
 
     def leaders(
         self, topic: str, indexes: Iterable[int] | None = None, *, skips_missing: bool = False
     ) -> dict[int, BrokerConnection]:
-        """Return the leaders by partition, of all partitions or of ``indexes``, with ``skips_missing`` of those that exist. Raises
-        as `leader`."""
+        """Return connections to the leaders of all partitions or of ``indexes``, by partition. Raises the errors of `leader`; with
+        ``skips_missing`` partitions that do not exist are omitted."""
         return {index: self.node(node) for index, node in self._leading(topic, indexes, skips_missing=skips_missing).items()}
 
     def leader_nodes(self, topic: str) -> dict[int, BrokerNode]:
-        """Return the leaders of all partitions, without a connection to each. Retries as `until_final`; raises as `leader`."""
+        """Return the leaders of all partitions without connecting to them. Retries like `until_final`; raises the errors of
+        `leader`."""
         self._leaders[topic] = self.until_final(f"looking for topic {topic!r}", lambda: self._leading(topic))
         return self._leaders[topic]
 
     def known_leader_nodes(self, topic: str, partition: int) -> dict[int, BrokerNode]:
-        """Return what `leader_nodes` has returned before, if that included the partition, else call it."""
+        """Return the last result of `leader_nodes` if it contains the partition, else call `leader_nodes`."""
         known = self._leaders.get(topic, {})
         return known if partition in known else self.leader_nodes(topic)
 
@@ -259,20 +262,21 @@ class BrokerConnections:
         return leaders
 
     def coordinator(self, kind: int, key: str) -> BrokerConnection:
-        """Return the coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
+        """Return a connection to the coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while no
+        coordinator is available."""
         node = self._coordinators.get((kind, key))
         if node is None:
             node = self._coordinators[kind, key] = self._coordinator(kind, key)
         return self.node(node)
 
     def coordinator_id(self, kind: int, key: str) -> int:
-        """The node id of `coordinator`."""
+        """Look up the node id of a coordinator, with the errors of `coordinator`."""
         return self._coordinator(kind, key).node_id
 
     def _coordinator(self, kind: int, key: str) -> BrokerNode:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
-        # Before version 4 the response has one key only (KIP-699).
+        # Before version 4 a request asks for one key, and the response has no list (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
         return BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port)
@@ -280,8 +284,8 @@ class BrokerConnections:
     # metadata
 
     def metadata(self, topics: list[str] | None) -> MetadataResponse:
-        """Request metadata of these topics; None for all topics. Raises OSError, and `KafkaAnswered` for an error of the whole
-        response."""
+        """Request the metadata of ``topics``, or of all topics for None. Raises OSError, and `KafkaAnswered` for the response's
+        top-level error code."""
         named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
         answer: MetadataResponse = self.ask(self.anyone(), MetadataRequest(topics=named, allow_auto_topic_creation=False))
         check("the cluster's metadata", answer.error_code)
@@ -293,20 +297,20 @@ class BrokerConnections:
         return [node for _, node in sorted(nodes_of(metadata).items())]
 
     def features(self) -> dict[str, int]:
-        """Return the finalized features of the cluster and their levels, as a broker has reported them."""
+        """Return the finalized features of the cluster and their levels."""
         return self.until_final("asking for features", lambda: self.anyone().features)
 
     def cluster_id(self) -> str | None:
-        """Return the cluster id; None if the brokers are too old to have one."""
+        """Return the cluster id; None if the brokers are too old to have a cluster id."""
         return self.until_final("asking for the cluster's id", lambda: self.metadata([])).cluster_id
 
     def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
-        """Find a topic in ``metadata``. Raises `UnknownTopic`, and `KafkaAnswered` for another error of the topic."""
+        """Find a topic in ``metadata``. Raises `UnknownTopic`, and `KafkaAnswered` for any other error code of the topic."""
         described = next((t for t in metadata.topics if t.name == topic), None)
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {quote(topic)}"
             raise UnknownTopic(f"unknown topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
-        # In old versions a topic whose partitions have no leader yet has this error itself.
+        # In old versions of Metadata LEADER_NOT_AVAILABLE is the topic's error code; later it is the partition's.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:
             check(f"topic {topic!r}", described.error_code)
         return described

@@ -1,11 +1,11 @@
-"""Durations for people."""
+"""Formats durations for people."""
 
 from __future__ import annotations
 
 from typing import Final
 
 SKEW_MS: Final = 2_000
-"""Maximum difference, in ms, of two synchronized clocks. Times of clocks with a larger difference are not compared."""
+"""Maximum difference, in ms, of two synchronized clocks. A start further in the future means that the clocks differ."""
 
 
 def duration_text(ms: int) -> str:
@@ -19,5 +19,5 @@ def duration_text(ms: int) -> str:
 
 
 def elapsed_ms(since_ms: int, now_ms: int) -> int | None:
-    """Return the time in ms since a broker's ``since_ms``, never below 0; None if that is in the future because clocks differ."""
+    """Return the time in ms since the broker's time ``since_ms``, at least 0. Returns None if the broker's clock is ahead."""
     return max(0, now_ms - since_ms) if now_ms >= since_ms - SKEW_MS else None

@@ -7,7 +7,7 @@ from ottla.protocol.remedies import code_of, name_of
 
 
 class ClientError(Exception):
-    """The base class. The message is one line for a person."""
+    """The base class of the client's exceptions."""
 
 
 class Unreachable(ClientError):
@@ -31,9 +31,9 @@ class TooMuch(ClientError):
 
 
 class BatchTooLarge(TooMuch):
-    """A batch decompresses to more bytes than are still allowed. It has the offsets [``first_offset``, ``next_offset``).
+    """The decompressed batch with the offsets [``first_offset``, ``next_offset``) exceeds the rest of an `Allowance`.
 
-    ``is_alone``: the batch alone exceeds the limit. Otherwise it may be read with a new allowance.
+    ``is_alone`` is true if the batch exceeds even an unused allowance, so that reading it again cannot succeed.
     """
 
     def __init__(self, text: str, *, first_offset: int, next_offset: int, is_alone: bool) -> None:
@@ -58,12 +58,12 @@ class KafkaAnswered(ClientError):
         super().__init__(f"{what}: {detail}")
 
     def __reduce__(self) -> tuple[type[KafkaAnswered], tuple[str, int, str | None]]:
-        # An error in a task of Spark is pickled for the driver.
+        # Spark pickles the error of a task to send it to the driver; the default would pass only the message.
         return type(self), (self.what, self.number, self.message)
 
 
 class UnknownTopic(KafkaAnswered):
-    """No broker knows the topic or partition. For a new partition that its leader does not know yet, `KafkaAnswered` is raised."""
+    """The topic or partition does not exist, according to Metadata."""
 
 
 def check(what: str, number: int, message: str | None = None) -> None:

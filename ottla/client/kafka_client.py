@@ -1,4 +1,4 @@
-"""The interface of the client: `KafkaClient` has one cluster and the operations on it."""
+"""`KafkaClient`, the interface of the client: all operations on one cluster."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 class KafkaClient:
     """A Kafka cluster, ottla or Apache Kafka. Connections are opened when needed, with the TLS and SASL settings in ``connecting``.
 
-    Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` for an error code of the
-    broker.
+    Each method may raise `ClientError`, and its subclass `KafkaAnswered` for an error code of the broker.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class KafkaClient:
         configs: Mapping[str, str] | None = None,
         replication_factor: int = BROKER_DEFAULT,
     ) -> None:
-        """Create a topic, and wait until it can be written to. The default number of partitions is the brokers' num.partitions."""
+        """Create a topic, and wait until all partitions have leaders. By default it has num.partitions partitions."""
         create_topic(self.brokers, name, partitions, configs, replication_factor)
 
     def delete_topic(self, name: str) -> None:
@@ -102,8 +101,7 @@ class KafkaClient:
         """Read all current records of a topic, ordered by partition and offset.
 
         ``committed``: up to the last stable offset, without aborted records. ``aborted``: only aborted records. ``all``: up to the
-        high watermark. ``start`` and ``end`` are offsets by partition; the end is exclusive. With ``show_control`` the result
-        includes the markers of transactions.
+        high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. ``show_control`` includes transaction markers.
         """
         return read(
             self.brokers,
@@ -128,7 +126,7 @@ class KafkaClient:
         follow: bool = False,
         allowance: Allowance | None = None,
     ) -> Iterator[ConsumedRecord]:
-        """As `records`, but one by one as they are fetched; with ``follow`` also all later records, without end.
+        """Yield records as they are fetched; with ``follow`` also future records, without end. For other arguments see `records`.
 
         ``allowance`` limits the decompressed bytes of all batches together.
         """
@@ -153,7 +151,7 @@ class KafkaClient:
         return describe_group(self.brokers, group)
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """Return the lag of a group by topic and partition; see `ottla.client.admin.groups.lag`."""
+        """Return the lag of a group by partition; see `ottla.client.admin.groups.lag`."""
         return lag_of(self.brokers, group)
 
     # transactions

@@ -1,4 +1,4 @@
-"""Reads the file that ``ottla serve --ready-file`` writes, for programs that look for that broker."""
+"""Reads the file that ``ottla serve --ready-file`` writes, in which programs find the broker's addresses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class NotReady(Exception):
-    """A broker does not run or has failed. The text is one line for a person."""
+    """The broker is not running or has failed."""
 
 
 def read_ready_file(path: Path) -> dict[str, Any]:
-    """Decode the file, which has the line that the broker also prints. Raises `NotReady`."""
+    """Decode a ready file: the JSON line that the broker also prints. Raises `NotReady`."""
     try:
         said = json.loads(path.read_text())
     except FileNotFoundError:

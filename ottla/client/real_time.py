@@ -1,7 +1,7 @@
-"""The machine's clocks, which work even if a test has frozen Python's time functions.
+"""The machine's clocks, which advance even if a test has frozen Python's time functions.
 
-freezegun and similar libraries replace `time.monotonic`, `time.time` and functions based on them, in every module that has imported
-one, so that a deadline never passes. They do not replace `time.clock_gettime`.
+freezegun and similar libraries replace `time.monotonic` and `time.time` in every module, so that deadlines never pass. They do not
+replace `time.clock_gettime`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers and names in sentences."""
+"""Formats numbers and names for sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def command_for(command: str, name: str) -> str:
-    """Format a command to paste, with a name as its last word. A name with unprintable characters would paste as another name."""
+    """Format a command for a shell, with a name as last argument. An unprintable name is omitted, because it cannot be copied from
+    a terminal."""
     if not name.isprintable():
         return f"{command} NAME, with the name that --json shows: some of its characters cannot be shown here"
     return f"{command} {'-- ' if name.startswith('-') else ''}{quote(name)}"

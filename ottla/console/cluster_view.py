@@ -1,6 +1,7 @@
-"""The port through which the pages see a cluster. Its values are those of `ottla.broker.view`.
+"""The interface through which pages read the state of a cluster, as values of `ottla.broker.view`.
 
-`own_broker` implements it with the read model of the broker in this process. Another implementation may send requests to a cluster.
+`own_broker` implements the interface with the read model of this process's broker. Another implementation could send requests to a
+cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ottla.protocol.topic_partition import TopicPartition
 
 
 class ClusterView(Protocol):
-    """Each method blocks until it has read its values, and raises `CommandRefused` or `KafkaError`, in one line for a person."""
+    """Each method blocks until its values are read, and may raise `CommandRefused` or `KafkaError`."""
 
     def health(self) -> Health: ...
 
@@ -28,37 +29,37 @@ class ClusterView(Protocol):
     def topics(self) -> list[TopicListing]: ...
 
     def topic(self, name: str) -> TopicListing:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return a topic. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
     def sizes(self, listings: Sequence[TopicListing]) -> list[TopicSize]: ...
 
     def totals(self, most: int) -> Totals:
-        """All partitions, and at most ``most`` of those that hold back readers."""
+        """Sum up all partitions, and list at most ``most`` partitions whose readers wait for an open transaction."""
         ...
 
     def partitions(self, topic: str, indexes: Sequence[int]) -> list[PartitionDetail]: ...
 
     def log_states(self, of: Sequence[TopicPartition]) -> list[LogState | None]:
-        """The state of each log, None if it is not known here."""
+        """Return the state of each log; None if this broker has no replica of it."""
         ...
 
     def groups(self) -> Listed[GroupListing]: ...
 
     def lags(self, group_ids: Sequence[str]) -> list[GroupLag]:
-        """Groups that no longer exist are left out."""
+        """Return the lag of groups. Groups that no longer exist are omitted."""
         ...
 
     def group(self, group_id: str) -> GroupDetail:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Return a group. Raises GROUP_ID_NOT_FOUND."""
         ...
 
     def transactions(self) -> Listed[TransactionListing]: ...
 
     def described(self, transactional_ids: Sequence[str]) -> list[TransactionDescription]:
-        """Ids that have expired are left out."""
+        """Return the state of transactional ids. Expired ids are omitted."""
         ...
 
     def transaction(self, transactional_id: str) -> TransactionDescription | None:
-        """None for an id that its coordinator does not know."""
+        """Return the state of a transactional id; None if the coordinator does not know the id."""
         ...

@@ -1,4 +1,4 @@
-"""The deadline for reading a page's values, and the client that it applies to."""
+"""The deadline for reading a page's values, and a client that observes the deadline."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ottla.control.faults.matching import CONSOLE_CLIENT_ID
 from ottla.control.pages import Reach
 
 TIMEOUT_S: Final = 3.0
-"""Timeout of a page's request to the broker, in seconds."""
+"""Timeout of each request of a page to the broker, in seconds."""
 READING_TIMEOUT_S: Final = 10.0
-"""Timeout of one reading of a page's values, in seconds. It may send many requests, each of which may take `TIMEOUT_S`."""
+"""Timeout, in seconds, for reading a page's values, which may take many requests."""
 
 
 _RECORDS: Final = threading.Lock()
 """Ensures that only one page reads records at a time."""
 _CHECK_S: Final = 0.1
-"""Interval, in seconds, at which a page that waits for another one checks its deadline."""
+"""Interval, in seconds, at which a page that waits for another page's reading checks its deadline."""
 
 
 class Late(ClientError):
-    """A reading has taken too long, or its page was closed."""
+    """Reading a page's values took too long, or the page was closed."""
 
 
 class Deadline:
@@ -49,7 +49,8 @@ class Deadline:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Read records while no other page does, because a batch of some KiB may inflate to `MAX_INFLATED_BYTES`. Raises `Late`."""
+        """Exclude other pages from reading records in the block, because a batch of a few KiB may inflate to `MAX_INFLATED_BYTES`.
+        Raises `Late`."""
         while not _RECORDS.acquire(timeout=_CHECK_S):
             self.check()
         try:
@@ -59,7 +60,7 @@ class Deadline:
 
 
 class _Transport(SocketTransport):
-    """Sends nothing for a reading that must end."""
+    """Calls ``check`` before each request, so that no request is sent after the deadline."""
 
     def __init__(self, address: Address, timeout_s: float, check: Callable[[], None]) -> None:
         self._check = check
@@ -71,8 +72,8 @@ class _Transport(SocketTransport):
 
 
 def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
-    """Return a client that calls ``check`` before each request, which may raise. It reaches this process's broker even if the
-    advertised address does not exist."""
+    """Return a client that calls ``check`` before each request. The client connects to this process's broker directly, because the
+    advertised address may not be reachable from this machine."""
 
     def connect(address: Address, timeout_s: float) -> SocketTransport:
         return _Transport(reach.from_within.get(address, address), timeout_s, check)

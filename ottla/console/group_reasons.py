@@ -1,4 +1,5 @@
-"""Explains why a group does not advance, in the words of ``ottla why``, whose texts are made from values of `ottla.client`."""
+"""Explains why a group does not advance. Converts values of the read model to values of `ottla.client` to use the texts of
+``ottla why``."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from ottla.client.wording import counted
 
 
 def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str]) -> list[str]:
-    """Describe why a group does not reach the end of its partitions, and what to do. ``clients`` has the clients by transactional
-    id."""
+    """Describe why a group does not reach the end of its partitions, and what to do. ``clients`` has the names of clients by
+    transactional id."""
     known = [position for position in detail.positions if position.end is not None]
     described = GroupDescription(
         group_id=detail.group_id,
@@ -35,7 +36,7 @@ def why_group_waits(detail: GroupDetail, now_ms: int, clients: Mapping[str, str]
     if unknown:
         more.append(f"the lag in {counted(unknown, 'partition')} is unknown, because this broker has no replica there")
     if more and not waiting.behind and not waiting.held:
-        # The last line says that the group has read all records, which is not known.
+        # Remove the line that says that the group has read all records, because the lag of some partitions is unknown.
         lines.pop()
     return lines + more
 

@@ -1,4 +1,4 @@
-"""The pages ``groups`` and ``group``: the lag of groups, and its reasons."""
+"""The pages ``groups`` and ``group``: the lag of groups, and the reasons for lag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.console.paging import first_of, matching, part_of
 LINES_SHOWN: Final = 40
 """Maximum number of lines that explain why a group waits."""
 HOLDERS_SHOWN: Final = 20
-"""Maximum number of linked transactions that hold back a group."""
+"""Maximum number of links to transactions that hold back a group."""
 MEMBERS_SHOWN: Final = 100
 ASSIGNED_SHOWN: Final = 50
 """Maximum number of partitions shown for each member."""
@@ -36,7 +36,7 @@ def groups(asked: Asked) -> dict[str, Any]:
 
 
 def _row(listing: GroupListing, lag: GroupLag | None) -> dict[str, Any]:
-    """Return the row of a group. ``problem`` is the reason why its lag is unknown, in whole or in part."""
+    """Return the row of a group. ``problem`` is the reason why the lag of some or all partitions is unknown."""
     problem = ""
     if lag is None:
         problem = GONE
@@ -85,7 +85,8 @@ def _member(member: GroupMember) -> dict[str, Any]:
 
 
 def _assignment(assignment: Mapping[str, Sequence[int]]) -> dict[str, list[int | str]]:
-    """Return the first partitions of an assignment, and the number of further topics. A topic without partitions counts as one."""
+    """Return the first partitions of an assignment, and the number of further topics. A topic without partitions counts as one
+    partition."""
     shown: dict[str, list[int | str]] = {}
     left = ASSIGNED_SHOWN
     for topic, indexes in assignment.items():

@@ -17,23 +17,23 @@ from ottla.protocol.inflating import Allowance
 
 MESSAGES_SHOWN: Final = 100
 OFFSETS_SEARCHED: Final = 20_000
-"""Maximum number of offsets that one reading searches for them, because only few records may be visible."""
+"""Maximum number of offsets that one reading searches for `MESSAGES_SHOWN` records, because few records may be visible."""
 BYTES_READ: Final = 32 << 20
-"""Maximum number of bytes that the batches of one page may inflate to. A small batch may inflate to 256 MiB, and does so at each
+"""Maximum size of the inflated batches of one page, in bytes. Without a limit, a small batch might inflate to 256 MiB at each
 reading."""
 BYTES_SHOWN: Final = 1_000
 """Maximum number of bytes shown for a key or a value."""
 HEADERS_SHOWN: Final = 20
 """Maximum number of headers shown for a record."""
 HEADER_BYTES_SHOWN: Final = 200
-"""Maximum number of characters of a header's name, and bytes of its value, that are shown."""
+"""Maximum number of characters shown of a header's name, and of bytes shown of a header's value."""
 
 
 def messages(asked: Asked) -> dict[str, Any]:
     """Return the records of a partition from the query's offset ``start`` on, by default the newest.
 
-    A client reads them, like a consumer, because the leader may be another broker, and because batches are inflated in the page's
-    thread. While the log of this broker has not changed, they are not read again.
+    A client fetches the records, because the leader may be another broker, and so that batches are inflated in the page's thread.
+    The records are read again only if this broker's log has changed.
     """
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"
@@ -51,9 +51,9 @@ def messages(asked: Asked) -> dict[str, Any]:
 def _read(asked: Asked, topic: str, index: int, isolation: Isolation, partitions: int) -> dict[str, Any]:
     """Read the records of a page.
 
-    ``next_offset`` is the start of the next page, None after the last. ``stopped_at`` is where the search ended before there were
-    enough records for a page, else None. ``too_large`` says where a batch was left out, or where the page ends early, because of
-    `BYTES_READ`.
+    ``next_offset`` is the start of the next page; None on the last page. ``stopped_at`` is the offset where the search ended
+    without finding enough records for a page, else None. ``too_large`` names a batch that was omitted or that ended the page
+    because of `BYTES_READ`.
     """
     client = asked.client()
     brokers = client.brokers
@@ -76,7 +76,7 @@ def _read(asked: Asked, topic: str, index: int, isolation: Isolation, partitions
     too_large: BatchTooLarge | None = None
     with asked.deadline.alone():
         try:
-            # Each record is cut as it arrives, so that at most one batch of large values is in memory.
+            # `shown` shortens each record before the next is read, so that at most one batch of large values is in memory.
             records.extend(shown(record) for record in islice(found, MESSAGES_SHOWN))
         except BatchTooLarge as error:
             too_large = error
@@ -132,7 +132,7 @@ def _bytes(value: bytes | None, most_bytes: int) -> dict[str, Any] | None:
         return None
     first = value[:most_bytes]
     try:
-        # The cut may be inside a character. An incremental decoder waits for the rest of it.
+        # An incremental decoder ignores an incomplete character at the end of shortened bytes.
         text, kind = getincrementaldecoder("utf-8")().decode(first, final=len(first) == len(value)), "text"
     except UnicodeDecodeError:
         text, kind = first.hex(" "), "hex"

@@ -11,7 +11,7 @@ from ottla.console.page_request import Asked
 from ottla.control.command import Steered
 
 NEWEST_SHOWN: Final = 20
-"""Maximum number of transactional ids shown, those with the newest events."""
+"""Maximum number of transactional ids shown. Ids with the newest events are shown."""
 HELD_SHOWN: Final = 20
 """Maximum number of partitions shown whose readers are held back by an open transaction."""
 
@@ -36,7 +36,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 def _controlled(steered: Steered) -> dict[str, Any]:
     return {
         "faults": len(steered.faults),
-        # The machine's clock is not shown, because the page would change every second.
+        # Only a manual clock is shown. The machine's clock would change the page every second.
         "clock_ms": None if steered.clock is None else steered.clock.now_ms(),
         "newest": steered.history.newest(NEWEST_SHOWN),
     }

@@ -1,4 +1,4 @@
-"""The cluster as the broker in this process knows it: its read model, made on its event loop."""
+"""The state of the cluster from the read model of this process's broker."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ class OwnBroker:
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the pages' port here, because both are known.
+    # Let mypy check the protocol.
     _PORT: type[ClusterView] = OwnBroker

@@ -1,4 +1,4 @@
-"""The request of a console page: its query, and access to the broker."""
+"""The request of a console page: query parameters, and access to the broker."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ottla.control.timeline import client_text
 from ottla.protocol.errors import Code, KafkaError
 
 MAX_DIGITS: Final = 18
-"""Maximum number of digits of a number in a query, so that it fits into an offset."""
+"""Maximum number of digits of a number in a query, so that the number is a valid int64 offset."""
 MISSING: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND)
-"""Error codes for a subject that does not exist, so that its page shows no older values of it."""
+"""Error codes after which a page must be cleared, because its topic, group or transactional id no longer exists."""
 
 T = TypeVar("T")
 
 
 class LastRead:
-    """The last values that an open page has read through its client. They are read again only if their key has changed."""
+    """Caches the values that an open page read through its client, until the key of the values changes."""
 
     def __init__(self) -> None:
         self._key: object = None
         self._values: object = None
 
     def get(self, key: object, read: Callable[[], T]) -> T:
-        """Return the result of ``read``, or the last one if ``key`` is the last key. A key of None always reads."""
+        """Return the cached result if ``key`` is the last key, else call ``read``. With the key None, ``read`` is always called."""
         if key is None or key != self._key:
             self._key = None
             self._values = read()
@@ -40,10 +40,10 @@ class LastRead:
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a page's query, and what the page reads from.
+    """The query parameters of a page, and the objects from which the page reads its values.
 
-    ``view`` has the state of the cluster; ``loop`` reads the faults, the clock and the history of this process's control API.
-    ``client`` returns a client of the broker, for records. ``last_read`` and the client are kept between two readings of a page.
+    ``view`` has the state of the cluster. ``loop`` reads faults, clock and history of this process's control API. ``client``
+    returns a client of the broker, for records. The client and ``last_read`` live as long as the page is open.
     """
 
     query: Mapping[str, str]
@@ -74,13 +74,13 @@ def refusal(error: KafkaError) -> CommandRefused:
 
 
 def now_of(steered: Steered) -> int:
-    """Return the broker's time in ms. A running clock is rounded down to seconds, so that a page changes and is redrawn at most
-    once a second. A manual clock changes nothing by itself, so it is exact."""
+    """Return the broker's time in ms. The machine's clock is rounded down to seconds, so that a page is redrawn at most once a
+    second. A manual clock is exact, because it does not advance by itself."""
     now_ms = steered.broker.clock.now_ms()
     return now_ms if steered.clock is not None else now_ms // 1_000 * 1_000
 
 
 def clients_of(steered: Steered, transactional_ids: Iterable[str]) -> dict[str, str]:
-    """Return the current owner of each id, if it is known."""
+    """Describe the client that owns each transactional id, if the history shows the owner."""
     holders = {one: steered.history.holder(one) for one in transactional_ids}
     return {one: client_text(holder.client_id, holder.client_host) for one, holder in holders.items() if holder is not None}

@@ -1,4 +1,4 @@
-"""Returns part of a long list, so that a console page is small however much data the broker has."""
+"""Returns part of a long list, to limit the size of a page."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ T = TypeVar("T")
 
 
 def first_of(listed: Sequence[T], most: int) -> list[T | str]:
-    """Return the first ``most`` items of a list, followed by the number of further ones."""
+    """Return the first ``most`` items of a list, followed by a text with the number of further items."""
     more = len(listed) - most
     return list(listed) if more <= 0 else [*listed[:most], f"and {more:,} more"]
 
 
 class PageRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows from number ``start`` on, of ``total`` rows."""
+    """The rows of one page, from row ``start`` of ``total`` rows on."""
 
     start: int
     limit: int
@@ -37,9 +37,9 @@ def matching(listed: Sequence[T], asked: Asked, name: Callable[[T], str]) -> Seq
 
 
 def part_of(listed: Sequence[T], asked: Asked) -> PageRows:
-    """Return the rows from the query's number ``start`` on. Raises `CommandRefused`."""
+    """Return the rows from the query's ``start`` on. Raises `CommandRefused`."""
     start = asked.number("start")
     if start >= len(listed):
-        # The list may have become shorter since the page was opened.
+        # The list may have become shorter after the page was opened.
         start = 0
     return PageRows(start=start, limit=ROWS_SHOWN, total=len(listed), rows=list(listed[start : start + ROWS_SHOWN]))

@@ -1,4 +1,4 @@
-"""The console on the control API's server: its files for every client, the values of its pages for clients with the token."""
+"""Serves the console's files to every client, and the values of pages to clients with the token."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from ottla.protocol.errors import Code, KafkaError
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
 MAX_PAGES: Final = 5
-"""Maximum number of open pages. Each has a connection to the control API; the others are reserved for commands. A browser has six
-connections to one host, and needs one of them for the commands of its pages."""
+"""Maximum number of open pages. Each page occupies a connection of the control server, whose other connections are reserved for
+commands, and one of a browser's six connections to a host, of which one is needed for commands."""
 INTERVAL_S: Final = 0.25
 """Delay between two readings of a page's values, in seconds."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
-"""Maximum wait, in seconds, of a new page for another one to close."""
+"""Maximum time, in seconds, that a new page waits for another page to close."""
 REST: Final = 3.0
 """The delay is at least this multiple of the last reading's duration, so that slow values are read less often."""
 LONGEST_INTERVAL_S: Final = 10.0
 MAX_EVENT_BYTES: Final = 4 << 20
-"""Maximum size of a page's values, in bytes. Each page has limits of its own, but no limit for the length of all names."""
+"""Maximum size of a page's values, in bytes. Each page limits the number of its rows, but not the length of all names."""
 SILENCE_S: Final = 5.0
-"""Seconds without a change after which a comment is sent, which detects a closed page."""
+"""Time without a change, in seconds, after which an empty comment is sent to detect a closed page."""
 KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 log = structlog.get_logger()
 NewClient = Callable[[Reach, Callable[[], None]], KafkaClient]
-"""Creates a client that calls the function before each request."""
+"""Creates a client that calls the function before each request; see `deadline.new_client`."""
 
 
 @cache
 def all_files() -> Mapping[str, PageFile]:
-    """Return the files of the pages by name, without files of other types, such as an editor's."""
+    """Return the files of the pages by name. Files of other types, such as an editor's backups, are omitted."""
     kinds = {one: KINDS.get(one.name.rpartition(".")[2]) for one in (files("ottla.console") / "pages").iterdir() if one.is_file()}
     return {one.name: PageFile(kind=kind, content=one.read_bytes()) for one, kind in kinds.items() if kind is not None}
 
 
 def _is_missing(error: ClientError) -> bool:
-    """Whether the subject of a page does not exist, so that the page shows no older values of it."""
+    """Whether the page's topic or transactional id does not exist, so that the page must be cleared."""
     if isinstance(error, UnknownTopic):
         return True
     return isinstance(error, KafkaAnswered) and error.code == Code.TRANSACTIONAL_ID_NOT_FOUND
 
 
 class OpenPage:
-    """The events of one open page: its values whenever they have changed, or the reason why there are none."""
+    """The server-sent events of one open page. Each event has the page's changed values, or an error."""
 
     def __init__(
         self, read: Callable[[Asked], Any], query: Mapping[str, str], reach: Reach, client_of: NewClient, closed: Callable[[], None]
@@ -96,7 +96,7 @@ class OpenPage:
         raise StopIteration
 
     def _may_go_on(self) -> bool:
-        """Wait for the next reading. Returns False if the page was closed."""
+        """Wait until the time of the next reading. Returns False if the page was closed."""
         while (left_s := self._next_s - time.monotonic()) > 0:
             if self._reach.is_closed.wait(min(left_s, INTERVAL_S)) or self._reach.has_left():
                 return False
@@ -120,20 +120,20 @@ class OpenPage:
         except CommandRefused as error:
             refused = error
         except ClientError as error:
-            # The next reading starts with new connections, because the broker may have been restarted.
+            # The broker may have been restarted, so the next reading opens new connections.
             self._drop_client()
             refused = CommandRefused(404 if _is_missing(error) else 409, str(error))
         except KafkaError as error:
             refused = refusal(error)
         except Exception:
-            # A bug. The browser requests the page again, so it ends here, instead of logging this four times a second.
+            # The error is a bug. End the page, so that the bug is not logged four times a second. The browser opens the page again.
             log.exception("console_page_failed", query=dict(self._query))
             self._has_failed = True
             refused = CommandRefused(500, "this page failed; see the broker's log")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
 
     def _connected(self) -> KafkaClient:
-        """Return the page's client, which connects with its first request. Pages without records never need it."""
+        """Return the page's client. It is created when a page first needs it, for records."""
         if self._client is None:
             self._client = self._client_of(self._reach, self._deadline.check)
         return self._client
@@ -151,7 +151,7 @@ class OpenPage:
 
 
 class Console:
-    """Implements `control.pages.Pages`. Each open page reads in the thread of its request; those with records have a client."""
+    """Implements `control.pages.Pages`. Each open page reads its values in the thread of its request."""
 
     prefix = PREFIX
 
@@ -167,12 +167,12 @@ class Console:
         read = VALUES.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
         if read is None:
             raise CommandRefused(404, f"unknown path {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
-        # A page that its reader has just left for this one ends within an interval.
+        # A page that the user has just closed frees its place within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
             raise CommandRefused(409, f"{MAX_PAGES} pages of the console are already open; close one of them")
         return OpenPage(read, query, reach, self._client_of, self._places.release)
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the control API's port here, because both are known.
+    # Let mypy check the protocol.
     _PORT: type[Pages] = Console

@@ -1,4 +1,4 @@
-"""The page ``steering``: the faults and the clock. It changes them with commands of the control API."""
+"""The page ``steering``: the faults and the clock. The page changes them by commands of the control API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.control.command import Steered
 from ottla.control.faults.added_fault import AddedFault, FaultView
 
 HITS_SHOWN: Final = 3
-"""Maximum number of hits shown for a fault, the newest ones."""
+"""Number of the newest hits shown for each fault."""
 
 
 def steering(asked: Asked) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def steering(asked: Asked) -> dict[str, Any]:
 
 
 def _view(added: AddedFault) -> FaultView:
-    """Return a fault with its newest hits, without their requests, which `GET /v1/faults` returns."""
+    """Return a fault with its newest hits. The hits' requests are omitted; `GET /v1/faults` returns them."""
     view = added.view()
     newest = [msgspec.structs.replace(hit, request={}) for hit in view.newest_hits[-HITS_SHOWN:]]
     return msgspec.structs.replace(view, newest_hits=newest)

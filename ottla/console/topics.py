@@ -1,4 +1,4 @@
-"""The pages ``topics`` and ``topic``: the size of partitions, and the offsets up to which readers can read them."""
+"""The pages ``topics`` and ``topic``: sizes and offsets of partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def topics(asked: Asked) -> dict[str, Any]:
 
 
 def topic(asked: Asked) -> dict[str, Any]:
-    """Return the partitions of one topic, with the data of their ribbons."""
+    """Return the partitions of one topic. The page draws the offsets of each partition as a ribbon."""
     name = asked.required("name")
     part = part_of(range(asked.view.topic(name).partitions), asked)
     rows = [_row(partition) for partition in asked.view.partitions(name, part.rows)]

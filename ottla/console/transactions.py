@@ -1,4 +1,4 @@
-"""The pages ``transactions`` and ``transaction``: the state of each transactional id, and its past transactions."""
+"""The pages ``transactions`` and ``transaction``: the state and history of transactional ids."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ottla.protocol.java_hash import partition_for
 from ottla.protocol.topic_partition import TopicPartition
 
 EVENTS_SHOWN: Final = 100
-"""Maximum number of a transactional id's newest events that are shown."""
+"""Number of newest events shown for a transactional id."""
 PARTITIONS_SHOWN: Final = 40
-"""Maximum number of partitions shown for a transaction and for each event."""
+"""Maximum number of partitions shown for a transaction, and for each event."""
 LIMITS: Final = TimelineLimits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
-"""The part of the logs that one reading searches for them, which takes at most a second."""
+"""The part of the logs that is searched for events. Searching it takes at most a second."""
 
 
 def transactions(asked: Asked) -> dict[str, Any]:
-    """List the transactional ids, those with open transactions first."""
+    """List the transactional ids. Ids with open transactions come first."""
     listed = asked.view.transactions()
     ordered = sorted(listed.rows, key=lambda one: (not one.is_open, one.transactional_id))
     part = part_of(matching(ordered, asked, lambda one: one.transactional_id), asked)
@@ -81,7 +81,8 @@ def _logged(asked: Asked, transactional_id: str) -> Timeline:
 
 
 def _key(asked: Asked, transactional_id: str, described: TransactionDescription | None) -> object:
-    """Return a value that changes with the logs that have the events of an id, or None if a log is not on this broker."""
+    """Return a cache key that changes with the logs that contain the events of an id. Returns None if a log is not on this
+    broker."""
     try:
         count = asked.view.topic(TRANSACTION_TOPIC).partitions
     except KafkaError:
@@ -92,7 +93,7 @@ def _key(asked: Asked, transactional_id: str, described: TransactionDescription 
 
 
 def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescription:
-    """Describe an id that has a timeline, but is no longer known to its coordinator."""
+    """Describe a transactional id that has events, but has expired."""
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
     return TransactionDescription(
         transactional_id=transactional_id,

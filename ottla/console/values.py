@@ -1,6 +1,6 @@
-"""The values of the pages, by the pages' names.
+"""The functions that read the values of each page, by name.
 
-They are read through `cluster_view`; records, and the events of a transactional id in the logs, with `ottla.client`.
+State is read through `cluster_view`. Records, and a transactional id's events in the logs, are read with `ottla.client`.
 """
 
 from __future__ import annotations

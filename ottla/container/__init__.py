@@ -1,5 +1,4 @@
-"""The entry points of the container image, which is compatible with Kafka's images: variables, paths and log lines
-(docs/containers.md).
+"""The entry points of the container image, which accepts the variables and paths of Kafka's images (docs/containers.md).
 
 - `image`: converts the variables of Kafka's images to settings, and starts a broker with them.
 """

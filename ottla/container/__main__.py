@@ -1,4 +1,4 @@
-"""``python -m ottla.container launch``, as the scripts in container/ call it."""
+"""``python -m ottla.container launch``: the entry point for the scripts in container/."""
 
 import sys
 

@@ -1,8 +1,7 @@
 """Converts the variables of Kafka's images to settings, and starts a broker with them.
 
-The scripts of ``container/`` have the paths of those of apache/kafka and confluentinc/cp-kafka and call this module, so that
-programs that start such an image (Testcontainers, compose files, CI services) can start this one unchanged. docs/containers.md
-lists these programs and scripts.
+In the image, the scripts of ``container/`` have the paths of scripts of apache/kafka and confluentinc/cp-kafka, and call this
+module, so that programs for Kafka's images (Testcontainers, compose files, CI services) can start this image (docs/containers.md).
 """
 
 from __future__ import annotations
@@ -33,33 +32,34 @@ MOUNTED_PROPERTIES: Final = Path("/mnt/shared/config/server.properties")
 DATA_DIRECTORY: Final = "/data"
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
-"""The defaults of apache/kafka, for clients on the machine that publishes port 9092."""
+"""The defaults of apache/kafka. Clients on the container's host connect if port 9092 is published."""
 STARTED_LINES: Final = (
     "INFO [BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
     " (kafka.server.BrokerLifecycleManager)",
     "INFO [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
     "INFO [KafkaServer id={node_id}] started (kafka.server.KafkaServer)",
 )
-"""The lines that Kafka logs when it accepts clients: two of a broker with KRaft, one of a broker with ZooKeeper. Libraries that
-start Kafka's images wait for one of these."""
+"""Lines that Kafka logs when it has started: two lines of a broker with KRaft, one of a broker with ZooKeeper. Libraries that start
+Kafka's images wait for one of these lines."""
 MAX_CLUSTER_ID_CHARACTERS: Final = 64
 ZOOKEEPER_PORT: Final = "2181"
 STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE]"
 
 
 class ContainerRefused(Exception):
-    """The container cannot execute a command. The text is one line for a person."""
+    """The container cannot execute a command."""
 
 
 def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for ``ottla serve``, with the image's listeners and directory unless it or the mounted file sets them.
+    """Return the environment for ``ottla serve``, with the image's defaults for unset listeners and directory.
 
-    As in Kafka's images, listeners are derived from the advertised ones if only these are set. A controller must be given its own.
+    As in Kafka's images, listeners are derived from advertised listeners if only the latter are set. The listeners of a controller
+    must be set.
     """
     environment = _with_kafkas_names(environment)
     prepared = dict(environment)
     for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"):
-        # Scripts that join lists leave commas at the end.
+        # Ignore empty elements, because scripts that join lists may leave a comma at the end.
         elements = [element for element in (part.strip() for part in environment.get(name, "").split(",")) if element]
         prepared.pop(name, None)
         if elements:
@@ -76,7 +76,7 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
 
 
 def _with_kafkas_names(environment: Mapping[str, str]) -> dict[str, str]:
-    """Rename the variables of bitnami/kafka to those of apache/kafka. A misspelt setting keeps its name."""
+    """Convert the names of variables from bitnami/kafka to apache/kafka. A variable with an unknown setting keeps its name."""
     renamed = dict(environment)
     for name in environment:
         if name.startswith(LONG_PREFIX) and from_environment({name: ""})[0]:
@@ -91,22 +91,22 @@ def _on_every_interface(advertised: str) -> str:
     for element in advertised.split(","):
         name, _, address = element.partition("://")
         host, _, number = address.rpartition(":")
-        # [::] accepts clients of both families. The other wildcard also works if the machine has no IPv6.
+        # [::] accepts IPv4 and IPv6 clients. 0.0.0.0 also works on a machine without IPv6.
         listeners.append(f"{name}://{'[::]' if host.startswith('[') else '0.0.0.0'}:{number}")
     return ",".join(listeners)
 
 
 def checked_cluster_id(text: str) -> str:
-    """Check a cluster id as Kafka and its libraries generate it: base64 of a UUID. Raises `ContainerRefused`."""
+    """Check a cluster id, which Kafka generates as a base64 UUID: printable ASCII without spaces. Raises `ContainerRefused`."""
     if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS):
         raise ContainerRefused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is not a cluster id; kafka-storage random-uuid prints one")
     return text
 
 
 def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
-    """Format a new log directory for the cluster, as ``kafka-storage format`` does. Returns a line for a person.
+    """Format a new log directory for the cluster, like ``kafka-storage format``. Returns a line for a person.
 
-    A formatted directory is kept with ``ignore_formatted``, and is an error otherwise. Raises `ContainerRefused`.
+    Raises `ContainerRefused`, also for a formatted directory, unless ``ignore_formatted`` is set.
     """
     path = config.settings.log_dirs
     lock: object | None = None
@@ -117,7 +117,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
             raise ContainerRefused(f"{path} is in use by another broker")
         formatted = read_identity(fs, path)
         if formatted is None:
-            # As a first start does: from now on a missing checkpoint means that it was lost.
+            # Every used directory has this checkpoint, so a later start without it assumes that the checkpoint was lost.
             write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             identify(fs, path, config.settings.node_id, random_uuid, cluster_id)
             return f"{path} is formatted for cluster {cluster_id}"
@@ -134,7 +134,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
 
 
 def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and the environment of ``ottla``. A new directory is formatted for the cluster of ``CLUSTER_ID``.
+    """Return the arguments and the environment for ``ottla``. A new directory is formatted for the cluster id in ``CLUSTER_ID``.
 
     Raises `ContainerRefused` and `ConfigError`.
     """
@@ -146,14 +146,14 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    # A controller serves no clients, so no library waits for its lines.
+    # Libraries wait for these lines of a broker only, because a controller serves no clients.
     for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving
 
 
 def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the output of ``kafka-storage``. Options for a quorum of controllers have no effect. Raises as `launch`."""
+    """Return the output of ``kafka-storage``. Options for a quorum of controllers have no effect. Raises the errors of `launch`."""
     if [*arguments] == ["random-uuid"]:
         return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
@@ -166,7 +166,7 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     cluster_id = given.get("--cluster-id") or given.get("-t")
     if not cluster_id:
         raise ContainerRefused(f"the cluster id is missing; use {STORAGE_USAGE}")
-    # The images write the file from the environment; here it exists only if it was mounted.
+    # In Kafka's images a script writes this file from the environment. Here the file exists only if it was mounted.
     file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
     properties = read_file(file) if file.exists() else {}
     config, _ = load(file if properties else None, prepared(environment, properties), [], {})
@@ -178,7 +178,7 @@ _FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Parse options. All but flags have a value, after a space or an equals sign. Raises `ContainerRefused`."""
+    """Parse options ``--name value``, ``--name=value`` and flags. Raises `ContainerRefused`."""
     options: dict[str, str] = {}
     remaining = list(arguments)
     while remaining:
@@ -194,7 +194,7 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def zookeeper_port(file: Path) -> int:
-    """Return the port that a ZooKeeper with these properties would serve. Raises `ContainerRefused` and `ConfigError`."""
+    """Return the client port in a properties file of ZooKeeper. Raises `ContainerRefused` and `ConfigError`."""
     text = read_file(file).get("clientPort", ZOOKEEPER_PORT)
     try:
         return port(text)

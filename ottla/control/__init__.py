@@ -1,13 +1,13 @@
 """The control API: faults, clock, history and reset of a broker, for tests and people. The broker does not import this package.
 
 - `clock`: a clock that advances only on command.
-- `command`: commands of the control API: how a command is declared, and how it is refused.
-- `commands`: the commands of the control API, by name.
+- `command`: the declaration of a command, the objects that commands use, and the error of a refused command.
+- `commands`: the list of commands.
 - `durations`: parses durations as people write them: ``61s``, ``1h30m``, or a timedelta.
 - `fault_commands`: the commands for faults.
 - `history`: the newest events of each transactional id since the start of the broker's process.
 - `http_api`: the HTTP server of the control API: requests carry a token, requests and responses are JSON.
-- `pages`: the interface for pages that the control API's server serves to browsers, with the headers that protect them.
+- `pages`: the interface for pages that the control server serves to browsers, and their security headers.
 - `remote`: a client of the control API, for other processes.
 - `timeline`: events of a transactional id that no log contains: its requests and their clients, errors, and fenced producers.
 """

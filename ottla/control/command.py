@@ -1,4 +1,4 @@
-"""Commands of the control API: how a command is declared, and how it is refused."""
+"""The declaration of a command, the objects that commands use, and the error of a refused command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 class CommandRefused(Exception):
-    """A command cannot be carried out. The message is one line for a person; ``status`` is the HTTP status."""
+    """A command cannot be carried out. ``status`` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -29,12 +29,12 @@ class CommandRefused(Exception):
 
 
 class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """The parameters of a command without parameters."""
+    """Parameters of a command that has none."""
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of the broker and of this package that commands act on. What they read of the broker is its read model, ``broker``;
-    ``serving`` is for commands that replace its data."""
+    """The parts of the broker and of this package that commands use. Commands read the broker through the read model, ``broker``;
+    only commands that replace the broker's data use ``serving``."""
 
     serving: Serving
     faults: Faults
@@ -52,8 +52,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command of the control API. ``run`` is called on the broker's event loop with the parameters, and its result is sent as
     JSON.
 
-    A ``path`` with ``{number}`` or ``{name}`` matches many paths, and ``run`` gets the matched number or name as its third
-    argument. ``run`` raises `CommandRefused`, `DirectoryError` and other errors whose message a person can act on.
+    If ``path`` contains ``{number}`` or ``{name}``, ``run`` gets the number or name as its third argument. ``run`` raises
+    `CommandRefused`, `DirectoryError` and other errors with messages for people.
     """
 
     method: str
@@ -63,11 +63,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     parse: Callable[[bytes], Any] | None = None
     """Parses the body instead of ``parameters``. Raises `CommandRefused`."""
     waits: bool = False
-    """Whether the command may wait. Other commands run meanwhile."""
+    """Whether the command may wait, so that other commands must run meanwhile."""
 
     def named_in(self, path: str) -> tuple[int | str, ...] | None:
-        """Return the number or name in a path of this command, as a tuple that is empty if its path has none, or None for another
-        command's path."""
+        """Match a request's path. Returns a tuple with the number or name in the path, if any, or None if the path is another
+        command's."""
         place = next((place for place in (_NUMBER, _NAME) if place in self.path), None)
         if place is None:
             return () if path == self.path else None

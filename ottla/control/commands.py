@@ -1,4 +1,4 @@
-"""The commands of the control API, by name. GET reads state; only POST and DELETE change it."""
+"""The commands of the control API. GET reads state; only POST and DELETE change state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 IDS_SHOWN = 1_000
-"""Maximum number of listed transactional ids, those with the newest events."""
+"""Maximum number of listed transactional ids. Ids with the newest events are listed."""
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def _state(steered: Steered, _: NoParameters) -> Any:
-    # Imported at the first request, because a start needs no read model.
+    # Imported at the first request, so that the broker starts faster.
     from ottla.broker.view.health import health
 
     return health(steered.broker)
@@ -75,7 +75,7 @@ async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
 
 @contextmanager
 def _data_kept(steered: Steered, done: str) -> Iterator[None]:
-    """Turn an error of a reset or restore into `CommandRefused` with a line about the state of the data."""
+    """Convert an error of a reset or restore to `CommandRefused` with a line about the state of the data."""
     try:
         yield
     except (OSError, DirectoryError, ConfigError) as error:
@@ -84,10 +84,8 @@ def _data_kept(steered: Steered, done: str) -> Iterator[None]:
 
 
 def _check_outside(steered: Steered, path: str) -> None:
-    """Refuse a copy inside the data directory, even through a link, because a reset or a restore might delete it there.
-
-    Raises `CommandRefused`.
-    """
+    """Raise `CommandRefused` for a path in the data directory, even through a link: a reset or restore could delete a copy
+    there."""
     if PurePosixPath(realpath(path)).is_relative_to(realpath(steered.serving.directory)):
         raise CommandRefused(400, f"{path} is in the broker's data directory; give a path outside it")
 
@@ -103,6 +101,11 @@ async def _history(steered: Steered, _: NoParameters, transactional_id: str) -> 
 
 async def _known_ids(steered: Steered, _: NoParameters) -> Any:
     return {"transactions": steered.history.newest(IDS_SHOWN)}
+
+
+async def _denials(steered: Steered, _: NoParameters) -> Any:
+    authorizer = steered.broker.authorizer
+    return {"is_authorizing": authorizer.is_enabled, "denials": authorizer.denials()}
 
 
 async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
@@ -128,6 +131,7 @@ COMMANDS = (
     Command(method="POST", path="/v1/restore", run=_restore, parameters=SnapshotParameters),
     Command(method="GET", path="/v1/transactions", run=_known_ids),
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
+    Command(method="GET", path="/v1/denials", run=_denials),
     *FAULT_COMMANDS,
 )
-"""All commands except pause and resume, which `http_api` carries out itself because they hold and release the event loop."""
+"""All commands except pause and resume. `http_api` carries these out, because a paused event loop runs no command."""

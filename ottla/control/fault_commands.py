@@ -1,4 +1,4 @@
-"""The commands for faults. `commands` adds them to the others."""
+"""The commands that add, list, wait for and remove faults."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ottla.control.command import Command, CommandRefused, NoParameters, Steered
 from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
-"""Maximum wait of one request for hits, in ms. A client that waits longer sends further requests."""
+"""Maximum time, in ms, that one request waits for hits. To wait longer a client sends further requests."""
 
 MAX_NAMED = 10
-"""Maximum number of existing faults in the error for an unknown fault."""
+"""Maximum number of existing faults that the error for an unknown fault lists."""
 
 
 class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ def _fault(steered: Steered, number: int) -> AddedFault:
 
 
 def _those_that_there_are(steered: Steered) -> str:
-    """Describe the existing faults in words for both HTTP and the prompt."""
+    """Describe the existing faults for the error message."""
     numbers = [str(added.id) for added in steered.faults.all()]
     if not numbers:
         return "there are no faults"
@@ -62,7 +62,7 @@ async def _remove(steered: Steered, _: NoParameters, number: int) -> None:
 
 
 async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> Any:
-    """Wait until the fault has this number of hits, or until the timeout. The response has the actual number."""
+    """Wait until the fault has the requested number of hits or the timeout expires. The response contains the actual number."""
     added = _fault(steered, number)
     triggered = asyncio.Event()
     forget = added.when_hits(parameters.hits, triggered.set)

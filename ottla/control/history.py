@@ -1,7 +1,7 @@
 """The newest events of each transactional id since the start of the broker's process.
 
-Each id has a ring of its own, so that a busy id does not push out the events of others. All rings together have a limit in bytes.
-Above it, the ids whose last event is oldest are dropped first.
+Each id has its own list (ring) of events with a maximum length, so that a busy id does not displace the events of others. Above a
+limit for all rings, in bytes, events of the longest idle id are dropped first.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
 UNSORTED_EVENTS = 12
-"""Maximum number of events that are not sorted into the rings of their ids yet. It is small because of `MAX_WAITING_BYTES`."""
+"""Maximum number of queued events, which are not in the rings yet. The number is small because of `MAX_WAITING_BYTES`."""
 MAX_WAITING_BYTES = 2 << 20
-"""Upper bound, in bytes, on events that are not sorted yet. An id may have 32,767 bytes, and Python uses four per character if one
-character of the text needs four."""
+"""Upper bound on the size of the queued events, in bytes. An id may have 32,767 characters, and Python may store four bytes for
+each."""
 MAX_BYTES = 6 << 20
 """Upper bound, in estimated bytes, on the events in the rings."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
-"""The estimated bytes of one event, of each partition in it, and of one id. The text of the id is added."""
+"""Estimated size of an event, of a partition of an event, and of an id without its text, in bytes."""
 COORDINATORS_APIS = frozenset(("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"))
 """The requests that the transactional id's coordinator handles. TxnOffsetCommit is handled by the group's coordinator."""
 _PARTITIONS = attrgetter("partitions")
@@ -43,7 +43,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class KnownId(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     newest_ms: int
-    """The time of its newest event."""
+    """The time of the id's newest event, in ms since 1970."""
 
 
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +64,13 @@ class _Ring:
         self.event_bytes = EVENT_BYTES + text_bytes
         """The estimated bytes of each event without its partitions."""
         self.holder: Happened | None = None
-        """The request of the id's current owner."""
+        """The request that shows the id's current owner."""
         self.forgotten = 0
         self.size_bytes = ID_BYTES + text_bytes
 
     def add(self, newer: list[Happened]) -> None:
         if self.holder is None:
-            # No InitProducerId is stored, so the first client with a successful request counts as the current owner.
+            # No InitProducerId is stored. A request that the coordinator accepted also shows the current owner.
             self.holder = next(filter(_shows_holder, newer), None)
         self.size_bytes += self._bytes_of(newer)
         self.events += newer
@@ -87,11 +87,10 @@ class _Ring:
 
 
 class EventHistory:
-    """A `broker.hooks.transaction_history.TransactionListener`. It belongs to the broker's event loop.
+    """A `broker.hooks.transaction_history.TransactionListener`, owned by the broker's event loop.
 
-    Each transaction is reported with its EndTxn, which is stored as the given tuple. The events of all ids are queued in one list
-    until there are `UNSORTED_EVENTS` of them or a reader needs them. Then they are converted and sorted into the rings of their
-    ids. `view` makes them readable.
+    New events are queued in one list, a whole transaction as one tuple (`Ended`). When the list has `UNSORTED_EVENTS` events, or
+    when the history is read, the events are converted and moved to the rings of their ids.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -109,7 +108,7 @@ class EventHistory:
         if len(unsorted) >= UNSORTED_EVENTS:
             self._sort()
 
-    # An alias instead of a call, because it runs for each transaction.
+    # An alias, because a call would cost time in each transaction.
     ended = keep
 
     def taken(self, event: Happened) -> None:
@@ -121,7 +120,7 @@ class EventHistory:
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
         ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None:
-            # A queued event may show the owner.
+            # An event in the queue may show the current owner.
             self._sort()
             ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None or (holder := ring.holder.asker) is None:
@@ -130,7 +129,7 @@ class EventHistory:
 
     @property
     def size_bytes(self) -> int:
-        """The estimated bytes of the events."""
+        """The estimated size of all events, in bytes."""
         self._sort()
         return self._sorted_bytes
 
@@ -140,7 +139,7 @@ class EventHistory:
         by_id: defaultdict[str, list[Happened]] = defaultdict(list)
         for event in reversed(events):
             by_id[event.transactional_id].append(event)
-        # The id that was idle for the longest time comes first, as among the rings.
+        # Rings are ordered by their last event, oldest first, so ids are added in this order.
         for transactional_id, newest_first in reversed(by_id.items()):
             ring = self._rings.pop(transactional_id, None)
             if ring is None:
@@ -175,13 +174,13 @@ class EventHistory:
         return [KnownId(transactional_id=name, newest_ms=ring.events[-1].time_ms) for name, ring in newest if ring.events]
 
     def holder(self, transactional_id: str) -> Holder | None:
-        """Return the current owner of an id, or None if no client is known."""
+        """Return the current owner of an id, or None if it is unknown."""
         self._sort()
         ring = self._rings.get(transactional_id)
         return None if ring is None else _holder(ring.holder)
 
     def view(self, transactional_id: str) -> HistoryView | None:
-        """Return the events of an id, or None for an id without any."""
+        """Return the events of an id, or None if the id has no events."""
         self._sort()
         ring = self._rings.get(transactional_id)
         if ring is None:
@@ -191,7 +190,7 @@ class EventHistory:
 
 
 def _shows_holder(event: Happened) -> bool:
-    """Whether the id's coordinator has accepted the producer's epoch as the current one. Another client may be fenced."""
+    """Whether the coordinator has accepted the request's producer epoch, so that the request's client is the current owner."""
     if event.kind is not Kind.REQUEST or event.error != Code.NONE:
         return False
     return event.asker is not None and event.asker.api in COORDINATORS_APIS
@@ -204,7 +203,7 @@ def _holder(request: Happened | None) -> Holder | None:
 
 
 def _shown(event: Happened) -> dict[str, Any]:
-    """Convert the event to JSON, with Kafka's names of errors and without unset fields."""
+    """Convert an event to JSON, with Kafka's names of error codes and without unset fields."""
     shown: dict[str, Any] = {"time_ms": event.time_ms, "kind": event.kind.value}
     if event.asker is not None:
         shown |= _shown_asker(event.asker)
@@ -229,5 +228,5 @@ def _shown_asker(asker: Asker) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the broker's port here, because both are known.
+    # Let mypy check the protocol.
     _PORT: type[TransactionListener] = EventHistory

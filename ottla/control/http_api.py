@@ -1,7 +1,6 @@
-"""The HTTP server of the control API: requests carry a token, requests and responses are JSON.
+"""The HTTP server of the control API. Requests contain a token; requests and responses are JSON.
 
-The control API has threads of its own, so that it responds while `LoopPause` holds the event loop. Everything else runs on the
-event loop.
+The server has its own threads, so that it responds while `LoopPause` holds the event loop. Commands run on the event loop.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ if TYPE_CHECKING:
 COMMAND_TIMEOUT_S = 60.0
 """Timeout of a command on the event loop, in seconds."""
 READ_TIMEOUT_S = 3.0
-"""Timeout of a read on the event loop, in seconds. A page retries; a held loop answers no read."""
+"""Timeout of a read on the event loop, in seconds. A held loop answers no reads; pages retry."""
 PAUSE_TIMEOUT_S = 5.0
-"""Timeout of a pause while the event loop is busy, in seconds."""
+"""Timeout, in seconds, until a busy event loop begins a pause."""
 MAX_WAITING = MAX_CONNECTIONS // 2
-"""Maximum number of requests that may wait. Half of the connections are reserved for requests that return at once, such as one that
-ends a wait."""
+"""Maximum number of waiting requests. Half of the connections are reserved for requests that return at once, such as a request that
+removes a fault and so ends a wait."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
-"""The paths of the commands that the control API carries out itself."""
+"""The paths of the commands that do not run on the event loop."""
 METRICS = "/metrics"
 MAX_ERROR_CHARS = 1_000
-"""Maximum length of an error message, in characters. It may repeat parts of the request, such as a path."""
+"""Maximum length of an error message, in characters, because the message may quote a long path or parameter."""
 _CUT = " ... "
 T = TypeVar("T")
 _REASONS = {
@@ -64,11 +63,11 @@ _REASONS = {
 
 
 class LoopPause:
-    """Holds the event loop, so that the whole broker stops, as if the machine were suspended."""
+    """Holds the event loop, so that the whole broker pauses, as if the machine were suspended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # A queue instead of an event: its `put` needs no lock, so a signal handler may call it at any point of the main thread.
+        # A queue instead of a `threading.Event`: `SimpleQueue.put` is reentrant, so a signal handler may call it at any point.
         self._let_go: SimpleQueue[None] | None = None
 
     @property
@@ -76,7 +75,7 @@ class LoopPause:
         return self._let_go is not None
 
     def hold(self) -> None:
-        """Hold the event loop, and return once it has stopped. Raises `CommandRefused`."""
+        """Hold the event loop, and return when the loop has stopped. Raises `CommandRefused`."""
         if self._let_go is not None:
             return
         held, let_go = threading.Event(), SimpleQueue[None]()
@@ -102,10 +101,9 @@ class LoopPause:
 
 @contextmanager
 def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
-    """Put an item into ``queue`` on a signal that stops the process. A held event loop handles no signal, so the loop is released
-    first.
+    """In the block, a signal that stops the process puts an item into ``queue``, which releases the held event loop.
 
-    The loop still handles the signal afterwards, because Python writes each signal to the loop's descriptor.
+    Afterwards the loop handles the signal, because Python also writes each signal to the loop's wakeup descriptor.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -118,8 +116,8 @@ def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
 
 
 class ControlServer:
-    """The HTTP server of the control API, which responds after `serve` was called. Raises `ConfigError` for an address that cannot
-    be bound."""
+    """The HTTP server of the control API. It responds after `serve` was called. Raises `ConfigError` if the address cannot be
+    bound."""
 
     def __init__(self, steered: Steered, pages: Pages = NO_PAGES) -> None:
         settings = steered.serving.broker.settings
@@ -130,7 +128,7 @@ class ControlServer:
         self._loop = asyncio.get_running_loop()
         self._pause = LoopPause(self._loop)
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
-        # Commands run one at a time, because a command must not run during a pause that another command has just started.
+        # Commands run one at a time, so that no command runs during a pause that another request has just started.
         self._turn = threading.Lock()
         self._is_closed = threading.Event()
         self._metrics_app: WSGIApplication | None = None
@@ -141,7 +139,8 @@ class ControlServer:
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
-        # A browser sends the fragment to no server. The page parses it as form parameters, in which a plus is a space.
+        # The token is in the fragment, because browsers do not send fragments to servers. The page parses the fragment as form
+        # parameters, in which a plus sign means a space, so the token is quoted.
         self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self.token, safe='')}"
 
     def serve(self) -> None:
@@ -170,17 +169,18 @@ class ControlServer:
         return [body]
 
     def _count_bug(self) -> None:
-        """Count an error of this package or of the pages as one of the broker. The count belongs to the broker's event loop."""
+        """Count an unexpected error of the control API or a page as an error of the broker, on the event loop that owns the
+        count."""
 
         def count() -> None:
             self._steered.serving.broker.lifecycle.unexpected_errors += 1
 
-        # A closed loop belongs to a broker that has stopped.
+        # RuntimeError means that the loop is closed: the broker has stopped.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(count)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Return the broker's metrics, for a Prometheus with the token. Raises `CommandRefused`."""
+        """Return the broker's metrics in Prometheus format. Raises `CommandRefused` without the token."""
         self._check_token(environ)
         # Imported at the first request, because the import of prometheus_client takes long.
         from ottla.broker.metrics.exposition import collect
@@ -192,9 +192,9 @@ class ControlServer:
         return self._metrics_app(environ, start_response)
 
     def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Return a file of the pages, which needs no token because it is the same for all clients, or a page's values. Raises
+        """Return a page's file or its events. Files need no token, because they contain no data of the broker. Raises
         `CommandRefused`."""
-        # Imported at the server's first client, because HTTP is not needed before.
+        # Imported at the first request, so that the broker starts faster.
         from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
@@ -214,7 +214,7 @@ class ControlServer:
             has_left=environ[HAS_LEFT],
         )
         events = self._pages.events(path, query_of(str(environ.get("QUERY_STRING", ""))), reach)
-        # The server keeps the list, and may add to it.
+        # Pass a copy, because the server may add headers to the list.
         start_response("200 OK", list(EVENT_HEADERS))
         return events
 
@@ -298,9 +298,9 @@ async def _run(command: Command, steered: Steered, parameters: Any, named: tuple
 
 
 async def _stepped(steered: Steered, read: Callable[[Steered], Steps[T]]) -> T:
-    """Run each step of a coroutine in its own turn of the event loop, as long as the broker that it reads from serves.
+    """Run each step of a coroutine in its own turn of the event loop, while the broker is serving.
 
-    `Stepping` does not run it, because a manual clock would wait for it.
+    `Stepping` does not run these steps, because a manual clock waits for work in `Stepping`.
     """
     loop, broker, steps = asyncio.get_running_loop(), steered.serving.broker, read(steered)
     failure: Exception | None = None
@@ -333,7 +333,7 @@ def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
 
 
 def _error(text: str) -> dict[str, str]:
-    """Return the response for an error. A text that is too long is cut in its middle, because its ends say what to correct."""
+    """Return the response for an error. A long text is shortened in the middle, because beginning and end say what to correct."""
     if len(text) > MAX_ERROR_CHARS:
         kept = (MAX_ERROR_CHARS - len(_CUT)) // 2
         text = f"{text[:kept]}{_CUT}{text[-kept:]}"
@@ -341,5 +341,5 @@ def _error(text: str) -> dict[str, str]:
 
 
 def _path(environ: WSGIEnvironment) -> str:
-    """Return the path of a request. WSGI decodes its bytes as Latin-1 (PEP 3333); Kafka's names are UTF-8."""
+    """Decode the path of a request as UTF-8. WSGI has decoded the bytes as Latin-1 (PEP 3333)."""
     return str(environ["PATH_INFO"]).encode("latin-1").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The interface for pages that the control API's server serves to browsers, with the headers that protect them."""
+"""The interface for pages that the control server serves to browsers, and their security headers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE_HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-"""Pages load code and styles only from their own files, send nothing to other sites, and cannot be framed by them."""
+"""Headers that let a page load code and styles only from this server, send nothing to other sites, and not be framed by them."""
 EVENT_HEADERS: Final = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 
 
@@ -38,13 +38,13 @@ class PageFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoopReader(Protocol):
-    """Reads on the broker's event loop, for a thread of the control API, which waits for the result.
+    """Runs functions on the broker's event loop for a thread of the control API. The thread waits for the result.
 
     Both methods raise `command.CommandRefused` if the broker is paused, stopping or busy.
     """
 
     def read(self, read: Callable[[Steered], T], /) -> T:
-        """Return the result of a function, which must be short."""
+        """Return the result of a function. The function must be fast, because it blocks the event loop."""
         ...
 
     def in_steps(self, read: Callable[[Steered], Steps[T]], /) -> T:
@@ -53,10 +53,10 @@ class LoopReader(Protocol):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """The ways in which pages read from the broker: on its event loop, and records as a Kafka client.
+    """The means by which a page reads from the broker: state on the event loop, and records as a Kafka client.
 
-    ``from_within`` maps the addresses that the broker advertises to clients to those at which the broker itself reaches its
-    listeners. ``is_closed`` is set when the control API closes. ``has_left`` returns whether the browser has closed the connection.
+    ``from_within`` maps advertised addresses to the addresses at which the broker's own process reaches the listeners.
+    ``is_closed`` is set when the control API closes. ``has_left`` returns whether the browser has closed the connection.
     """
 
     bootstrap: str
@@ -67,7 +67,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Events(Protocol):
-    """Server-sent events as bytes. ``close`` is called at the end in every case."""
+    """Server-sent events as bytes. ``close`` is always called at the end, also after an error."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -77,7 +77,7 @@ class Events(Protocol):
 
 
 class Pages(Protocol):
-    """The pages below ``prefix``: files, which need no token, and values, which are sent again when they change."""
+    """The pages below ``prefix``: files, which need no token, and events, which a page receives when its values change."""
 
     prefix: str
 
@@ -89,7 +89,7 @@ class Pages(Protocol):
 
 
 class _NoPages:
-    """A control API without pages. No path begins with its prefix, because each begins with a slash."""
+    """No pages. No request matches the prefix, because every path begins with a slash."""
 
     prefix = "no pages"
 
@@ -104,8 +104,8 @@ NO_PAGES: Final = _NoPages()
 
 
 def check_host(given: str, served: str) -> None:
-    """Refuse a request for another host. A site whose name resolves to this machine (DNS rebinding) would otherwise count as the
-    origin of the pages. Raises `CommandRefused`."""
+    """Raise `CommandRefused` if the Host header names another host. Otherwise a site whose name resolves to this machine (DNS
+    rebinding) would have the same origin as the pages."""
     try:
         name = urlsplit(f"//{given}").hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""A client of the control API, for other processes. It uses the standard library only, because test suites import it."""
+"""A client of the control API, for other processes. It uses only the standard library, because users' tests import it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 TIMEOUT_S = 90.0
-"""Timeout of a request, in seconds. It is longer than the control API itself waits for the broker."""
+"""Timeout of a request, in seconds. It is longer than the timeouts of the control API."""
 MAX_ANSWER_BYTES = 64 << 20
-"""Maximum size of a response, in bytes. The control API's are smaller, so a longer one comes from another server."""
+"""Maximum size of a response, in bytes. A larger response is not from a control API."""
 
 
 class ControlError(Exception):
-    """The broker has refused a command, or cannot be reached. The message is one line for a person."""
+    """The broker has refused a command, or cannot be reached."""
 
 
 class Remote:
@@ -39,9 +39,14 @@ class Remote:
 
     def history(self, transactional_id: str) -> dict[str, Any]:
         """Return the events of a transactional id. Raises `ControlError`."""
-        # A terminal may pass bytes that are not UTF-8. No client can have such an id, but the request is sent all the same.
+        # An id from the command line may contain invalid UTF-8. `surrogatepass` lets the broker report such an id as unknown.
         name = quote(transactional_id, safe="", errors="surrogatepass")
         shown: dict[str, Any] = self.get(f"/v1/transactions/{name}/history")
+        return shown
+
+    def denials(self) -> list[dict[str, Any]]:
+        """Return the newest actions that the authorizer has denied, newest first. Raises `ControlError`."""
+        shown: list[dict[str, Any]] = self.get("/v1/denials")["denials"]
         return shown
 
     def post(self, path: str, parameters: Any = None) -> Any:
@@ -53,10 +58,10 @@ class Remote:
         return self._ask("DELETE", path, None)
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Return a connection that opens with the first request. Raises `ControlError`."""
+        """Return a connection, which opens with the first request. Raises `ControlError` for an invalid URL."""
         try:
             where = urlsplit(self.url)
-            # An address without a scheme has no host, either: the part before its colon is parsed as the scheme.
+            # In an address without a scheme, `urlsplit` takes the host before the colon for the scheme.
             if where.scheme == "http" and where.hostname:
                 return http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
         except (ValueError, http.client.HTTPException):
@@ -64,7 +69,7 @@ class Remote:
         raise ControlError(f"{self.url!r} is not the address of a control API; give one such as http://127.0.0.1:9095")
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
-        # Other characters cannot be in a header, or end it.
+        # A header cannot contain other characters.
         if not (self._token.isascii() and self._token.isprintable()):
             raise ControlError(f"{self._token!r} is not a token; use the one in the broker's ready line")
         with closing(self._connection()) as connection:

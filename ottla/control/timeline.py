@@ -1,4 +1,4 @@
-"""Events of a transactional id that no log contains: its requests and their clients, errors, and fenced producers."""
+"""Events of a transactional id that no log contains: requests and their clients, errors, and fenced producers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REASONS = {
     "timeout": "the transaction timed out: the coordinator aborts it",
     "fenced": "a newer producer fenced it: the coordinator aborts it",
 }
-"""The texts for decisions without an EndTxn request, by outcome."""
+"""The reasons for decisions without an EndTxn request, by outcome."""
 
 
 def client_text(client_id: str, client_host: str) -> str:
@@ -20,23 +20,23 @@ def client_text(client_id: str, client_host: str) -> str:
 
 
 def holder_text(known: dict[str, Any] | None) -> str:
-    """Describe the id's current owner. Empty if it is unknown."""
+    """Describe the id's current owner. Returns an empty text for an unknown owner."""
     holder = (known or {}).get("holder")
     return "" if holder is None else client_text(holder["client_id"], holder["client_host"])
 
 
 def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
-    """Merge the events of the logs and of the control API, in the order of their times.
+    """Merge the events of the logs and of the control API by time.
 
-    Decisions, markers and completions are in the logs. The control API only adds why a transaction was decided without a request,
-    and which markers were refused.
+    Decisions, markers and completions come from the logs. The control API adds requests, the reasons of decisions without a
+    request, and refused markers.
     """
     added = [event for one in (known or {}).get("events", ()) if (event := _event(one)) is not None]
     return in_order(events, [_with_fences_behind(added)])
 
 
 def _with_fences_behind(added: list[Event]) -> list[Event]:
-    """Move a fenced producer after the request that fenced it, because the control API learns of the fencing first."""
+    """Move each fencing after the request that caused it, because the control API records the fencing first."""
     ordered: list[Event] = []
     fences: list[Event] = []
     for event in added:

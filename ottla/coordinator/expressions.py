@@ -1,7 +1,7 @@
 """Compiles regular expressions that clients send, in RE2's syntax. Matching takes linear time, and memory is limited.
 
 Kafka uses RE2/J. ottla uses google-re2, which is imported when the first expression is compiled, because some platforms have no
-wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 refuses nested
+wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 rejects nested
 repetitions that multiply to more than 1,000.
 """
 
@@ -17,8 +17,7 @@ MAX_UNICODE_CLASSES = 50
 MAX_COMPILED_BYTES = 1 << 19
 """Maximum memory of one compiled expression, with the states that matching adds."""
 MAX_STATES = 8_000
-"""Maximum number of states after repetitions are expanded. With so many, matching a name of 249 characters takes at most about 15
-ms."""
+"""Maximum number of states after repetitions are expanded. With so many states, matching 249 characters takes up to 15 ms."""
 COMPILED_EXPRESSIONS = 16
 """Number of compiled expressions in the cache, which drops the least recently used."""
 
@@ -38,11 +37,11 @@ _DESCRIPTIONS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
-"""RE2/J's error descriptions by those of google-re2."""
+"""Maps google-re2's error descriptions to RE2/J's."""
 
 
 class InvalidExpression(ValueError):
-    """The message names what is wrong with the expression, in RE2/J's words if it has any."""
+    """An expression is invalid. The message uses RE2/J's words where RE2/J has a description."""
 
 
 def compiled(expression: str) -> Any:
@@ -54,7 +53,7 @@ def compiled(expression: str) -> Any:
 
 
 def check_expression(expression: str) -> None:
-    """Raise `InvalidExpression` if an expression that is only stored is invalid. Without google-re2, only the size is checked."""
+    """Raise `InvalidExpression` for an invalid expression before storing it. Without google-re2, only its size is checked."""
     _check_size(expression)
     if _is_installed():
         _compiled(expression)

@@ -16,7 +16,7 @@ from ottla.invariants import MAX_ELEMENTS
 
 
 def check_transactions(shard: TransactionShard) -> None:
-    """Check that sweeps see exactly the ids in Ongoing or Prepare, and that no last epoch of a removed id is kept."""
+    """Check that ``_unfinished`` has exactly the ids in Ongoing or Prepare, and that no last epoch of a removed id is kept."""
     if len(shard.ids) > MAX_ELEMENTS:
         return
     unfinished = {i: m for i, m in shard.ids.items() if m.state not in AT_REST}

@@ -25,8 +25,8 @@ Waiter = Callable[[Any], None]
 class Effect(msgspec.Struct, frozen=True):
     """A consequence of a decision besides its records, as a value. Each kind of effect is a subclass that only adds fields.
 
-    Effects that change a coordinator's in-memory state are carried out by its own ``apply``. All others, such as `AnswerMember`,
-    are carried out by the broker.
+    A coordinator's ``apply`` carries out effects that change its in-memory state. The broker carries out all other effects, such as
+    `AnswerMember`.
     """
 
 
@@ -64,7 +64,7 @@ def decided_in_batches(
 
     The caller appends and replays each piece before it asks for the next, and other work may run in between. So a decision is not
     used beyond its piece: ``decide`` is called again, also for a key whose records did not all fit. If ``decide`` then returns the
-    same first record, the append was refused, and the key is skipped until the next sweep.
+    same first record, the append was rejected, and the key is skipped until the next sweep.
     """
     piece: list[LogRecord] = []
     size_bytes = 0
@@ -89,7 +89,7 @@ def decided_in_batches(
 
 
 def first_that_fit(keys: Iterable[K], records_of: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int) -> list[K]:
-    """Return the first keys whose records together fit into a batch of ``max_batch_bytes``, always including the very first."""
+    """Return the first keys whose records together fit into a batch of ``max_batch_bytes``, at least one key."""
     fitting: list[K] = []
     size_bytes = 0
     for key in keys:

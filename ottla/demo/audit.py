@@ -1,4 +1,4 @@
-"""Reads the shop's topics with another client than the worker's, and counts records that must not exist."""
+"""Reads the shop's topics with ottla's own client, and counts missing and wrong records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL_MS = 500
 
 @dataclass(slots=True)
 class Findings:
-    """Counts of records that read_committed consumers see, and of those that are hidden from them."""
+    """Counts of records that read_committed consumers see, except ``aborted_hidden``."""
 
     purchases: int
     invoices: int
@@ -25,7 +25,7 @@ class Findings:
     torn: int
     """Purchases with an invoice but no shipment, or with a shipment but no invoice."""
     aborted_hidden: int
-    """Records that read_uncommitted consumers see and read_committed consumers do not."""
+    """Aborted records, which only read_uncommitted consumers see."""
 
     @property
     def proven(self) -> bool:

@@ -14,7 +14,7 @@ console = Console(highlight=False)
 
 
 def run(*, rows: int, values: str) -> int:
-    """Run the jobs. Returns the exit code of the first job that fails, else 0. ``values`` is the name of the values' format."""
+    """Run the jobs. Returns the exit code of the first failed job, else 0. ``values`` names the format of the records' values."""
     with tempfile.TemporaryDirectory(prefix="ottla-pipeline-") as root, Broker(data_dir=Path(root) / "data") as broker:
         at = ["--bootstrap", broker.bootstrap]
         in_format = ["--format", values]

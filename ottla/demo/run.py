@@ -1,4 +1,4 @@
-"""Runs ``ottla demo``: a broker, the shop on it, failures, and a table that proves the result."""
+"""Runs ``ottla demo``: starts a broker and the shop, causes failures, and shows the result in a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEMO_TIMEOUT_S = 300
 
 
 class DemoFailed(Exception):
-    """The demo could not be finished. The text is one line for a person."""
+    """The demo could not be finished."""
 
 
 class Shop:
@@ -55,7 +55,7 @@ class Shop:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def follow(self, worker: subprocess.Popen[str], until: Callable[[str], bool]) -> bool:
-        """Read a worker's events until one matches. Returns False if the worker ended before."""
+        """Read a worker's events until ``until`` accepts an event. Returns False if the worker ended first."""
         assert worker.stdout is not None
         for line in worker.stdout:
             message = json.loads(line)
@@ -70,7 +70,7 @@ class Shop:
         return False
 
     def run_and_kill(self) -> None:
-        """Run a worker, and kill it when half a transaction is written."""
+        """Run a worker, and kill it in the middle of a transaction."""
         worker = self.worker(ShopPlan(abort_every=7, die_at=4))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             worker.send_signal(signal.SIGKILL)
@@ -79,12 +79,12 @@ class Shop:
         _end(worker)
 
     def run_zombie(self) -> None:
-        """Stop a worker until another one has its transactional id, so that the first is fenced when it continues."""
+        """Pause a worker until another worker owns its transactional id, so that the paused worker is fenced when it continues."""
         zombie = self.worker(ShopPlan(sleep_at=3))
         if not self.follow(zombie, lambda event: event == "in_the_middle"):
             _end(zombie)
             return
-        # SIGSTOP also stops the heartbeats, so the group assigns the partitions to the other worker.
+        # SIGSTOP also stops heartbeats, so the group assigns the partitions to the new worker.
         zombie.send_signal(signal.SIGSTOP)
         self._show_progress("worker paused, another one continues")
         heir = self.worker(ShopPlan(abort_every=5, die_at=6))
@@ -185,7 +185,6 @@ def _table(findings: Findings, shop: Shop, seconds: float) -> Table:
 
 
 def _document(findings: Findings, shop: Shop, *, proven: bool) -> dict[str, Any]:
-    """Return the table and the verdict as a JSON document."""
     happened = {"workers_killed": shop.killed, "zombies_fenced": shop.fenced, "aborted": shop.aborted, "restarts": shop.restarts}
     return dataclasses.asdict(findings) | happened | {"proven": proven}
 
@@ -212,7 +211,7 @@ def _play(console: Console, broker: Broker, purchases: int, *, as_json: bool) ->
 
 
 def run(*, port: int, purchases: int, data_dir: str | None, as_json: bool = False, console: Console | None = None) -> int:
-    """Run the demo and return the exit code, 0 if the table is right. On a terminal the broker then runs until Ctrl-C."""
+    """Run the demo. Returns exit code 0 if all counts are right. On a terminal the broker then runs until Ctrl-C."""
     console = console or Console(stderr=as_json)
     broker = Broker(data_dir=data_dir, port=port)
     try:

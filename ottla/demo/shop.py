@@ -1,8 +1,7 @@
-"""The shop's worker: it reads purchases, writes an invoice and a shipment for each, and commits its offsets in the same
-transaction.
+"""The shop's worker: reads purchases, writes an invoice and a shipment for each, and commits the offsets in the same transaction.
 
-The worker has its own process, so that it can be killed, stopped and fenced: ``python -m ottla.demo.shop BOOTSTRAP TRANSACTIONAL_ID
-PLAN``. It prints one line for each end of a transaction.
+The worker runs in its own process, so that it can be killed, stopped and fenced: ``python -m ottla.demo.shop BOOTSTRAP
+TRANSACTIONAL_ID PLAN``. It prints a line for each ended transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ BATCH = 50
 FENCED_EXIT = 3
 CALL_TIMEOUT_S = 30.0
 IDLE_S = 1.5
-# librdkafka 2.x can lose its only broker for good if it re-bootstraps while that broker restarts.
+# If librdkafka 2.x re-bootstraps while its only broker restarts, it may never connect again.
 COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 
@@ -30,7 +29,7 @@ class ShopPlan:
     """The planned failures; -1 means never.
 
     Every ``abort_every``-th transaction is aborted and repeated. In transaction number ``die_at`` the worker waits to be killed. In
-    ``sleep_at`` it waits like a process that is paused for too long, and then continues.
+    transaction number ``sleep_at`` it waits to be paused, and later continues.
     """
 
     abort_every: int = 0
@@ -106,7 +105,7 @@ class Worker:
             self._producer.produce(INVOICES, purchase.value(), purchase.key())
             self._producer.produce(SHIPMENTS, purchase.value(), purchase.key())
             if at == len(batch) // 2 and number in (self._plan.die_at, self._plan.sleep_at):
-                # The broker has half of the transaction. The worker now waits for the failure.
+                # Half of the transaction is written. Wait for the failure.
                 self._producer.flush(CALL_TIMEOUT_S)
                 say("in_the_middle", at)
                 time.sleep(3600 if number == self._plan.die_at else 0)

@@ -1,4 +1,4 @@
-"""Recognises the files of a data directory by their names, and reads those that are not logs."""
+"""Recognises the files of a data directory by their names, and reads all files except logs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from ottla.storage.segment import (
 from ottla.storage.txn_index import ENTRY as TXN_ENTRY
 
 MAX_WHOLE_BYTES: Final = 256 << 20
-"""Largest file that is read at once, in bytes: a snapshot of some five million producers."""
+"""Maximum size of a file that is read at once, in bytes. A snapshot of five million producers has this size."""
 PIECE_BYTES: Final = 1 << 16
 """Size of a read from a text file, in bytes."""
 MAX_LINE_BYTES: Final = 1 << 20
 PIECE_ENTRIES: Final = 10_000
-"""Number of index entries that are read at once."""
+"""Number of index entries per read."""
 _TEXTS: Final = re.compile(r".*-checkpoint|partition\.metadata|meta\.properties|quorum-state", re.ASCII)
 _LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEANED_SUFFIX)}|{re.escape(SWAP_SUFFIX)})$")
 _DELETED_DIRECTORY: Final = re.compile(rf"\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{STRAY_SUFFIX})$", re.ASCII)
@@ -57,7 +57,7 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
     file = fs.open(path)
     try:
         if snapshot_of_metadata is not None:
-            # The records of a snapshot are numbered from 0. The file's name has the snapshot's end offset.
+            # Offsets in a snapshot begin at 0. The number in the file's name is the snapshot's end offset, not its base offset.
             yield from log_entries(file, topic, partition, 0, with_records=with_records)
         elif name.endswith(LOG_SUFFIX):
             yield from log_entries(file, topic, partition, _base_offset(file, name), with_records=with_records)
@@ -72,12 +72,12 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
 
 
 def partition_of(directory: str) -> TopicPartition:
-    """Return the partition of a directory, which may be marked as deleted; ("", 0) for another directory."""
+    """Return the partition of a directory, even if the directory is marked as deleted; ("", 0) if it is no partition directory."""
     return parse_directory_name(_DELETED_DIRECTORY.sub("", directory)) or ("", 0)
 
 
 def _base_offset(file: File, name: str) -> int:
-    """Return the segment's base offset, or that of the first batch if the file was renamed."""
+    """Return the base offset in the file's name. If the file was renamed, returns the first batch's base offset."""
     by_name = parse_file_name(name, LOG_SUFFIX)
     if by_name is not None or file.size < HEADER_BYTES:
         return by_name or 0
@@ -85,7 +85,7 @@ def _base_offset(file: File, name: str) -> int:
 
 
 def _unpacked(file: File, form: Struct) -> Iterator[tuple[Any, ...]]:
-    """Unpack the entries of a file of fixed-size entries, many per read."""
+    """Unpack fixed-size entries of a file, `PIECE_ENTRIES` per read."""
     whole = file.size - file.size % form.size
     for at in range(0, whole, PIECE_ENTRIES * form.size):
         yield from form.iter_unpack(file.read(min(PIECE_ENTRIES * form.size, whole - at), at))
@@ -112,7 +112,8 @@ def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
 
 
 def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
-    """Yield entries whose field number ``by`` must grow. While Apache Kafka runs, zeros follow the last entry of its files."""
+    """Yield entries, and report an entry whose field number ``by`` does not grow. Zeros at the end, which a running Apache Kafka
+    preallocates, are ignored."""
     last, nothing = -1, form.unpack(bytes(form.size))
     for number, raw in enumerate(_unpacked(file, form)):
         if raw == nothing and (number or file.size > form.size):

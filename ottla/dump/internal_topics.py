@@ -21,13 +21,13 @@ _OF_TRANSACTIONS: Final = ("transaction_log_key",)
 _OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
 _UUID_BYTES: Final = 16
 _OLD_OFFSET_KEY: Final = 0
-"""An old version of the key of a committed offset, with the same fields as version 1."""
+"""Version 0 of the key of a committed offset. It has the same fields as version 1."""
 
 
 def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    """Decode a record to ``type``, ``key`` and ``value``; None for a record of an ordinary topic.
+    """Decode a record to ``type``, ``key`` and ``value``. Returns None for a topic that is not internal.
 
-    Raises `DecodeError` for a record of an unknown type, or with wrong fields.
+    Raises `DecodeError` for a record of an unknown type or with invalid fields.
     """
     if topic == METADATA_TOPIC:
         return _metadata(value)
@@ -39,7 +39,7 @@ def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] |
     name = _kinds(topic).get(kind)
     if name is None:
         raise DecodeError(f"unknown record type {kind}")
-    # The record type is the version number at the start of the key.
+    # A key begins with a version number, which Kafka uses as the record type.
     said = decode_record(_module(f"{name}_key"), b"\0\0" + key[2:])
     decoded = None if value is None else decode_record(_module(f"{name}_value"), value)
     return {"type": _title(name), "key": _plain(said), "value": None if decoded is None else _plain(decoded)}
@@ -70,7 +70,7 @@ def _names(suffix: str) -> Iterator[str]:
 
 @cache
 def _kinds(topic: str) -> dict[int, str]:
-    """Return the common beginning of the schemas' names for each record type of a coordinator's topic."""
+    """Return the record types of a coordinator's topic, with the name that begins the names of key and value schema."""
     apart = {TRANSACTION_TOPIC: _OF_TRANSACTIONS, SHARE_STATE_TOPIC: _OF_SHARE_STATES}
     others = {name for names in apart.values() for name in names}
     names = apart.get(topic) or [name for name in _names("_key") if name not in others]
@@ -91,7 +91,7 @@ def _title(name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a message to JSON's types, with ids as Kafka's tools print them."""
+    """Convert a message to JSON's types. Ids have the text form of Kafka's tools."""
     if isinstance(value, msgspec.Struct):
         fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
         return {name: _id_text(name, field) if isinstance(field, bytes) else _plain(field) for name, field in fields}

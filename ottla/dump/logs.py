@@ -1,4 +1,4 @@
-"""Reads a segment's log file: its batches, their records, and damaged parts."""
+"""Reads a segment's log file: batches, records, and damaged parts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ottla.storage.filesystem import File
 from ottla.storage.walk import SoundBatches, whole_batches, whole_batches_behind
 
 Entry = dict[str, Any]
-"""``kind`` is the kind of entry; the other fields are for a table or JSON. The kind "unsound" describes damage."""
+"""An entry of a file. ``kind`` is the kind of entry; the kind "unsound" describes damage. Other fields depend on the kind."""
 
 
 def log_entries(file: File, topic: str, partition: int, base_offset: int, *, with_records: bool) -> Iterator[Entry]:
-    """Yield each batch, followed by its records. A damaged part is described, and the complete batches after it follow."""
+    """Yield each batch, followed by its records. For a damaged part a description is yielded, then the complete batches after
+    it."""
     position, offset = 0, base_offset
     while True:
         sound = SoundBatches(file, offset, position)

@@ -1,4 +1,4 @@
-"""The history of a transactional id from the files of a data directory of ottla or Apache Kafka."""
+"""Collects the history of a transactional id from the files of a data directory of ottla or Apache Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from ottla.storage.segment import LOG_SUFFIX, file_name
 
 
 def timeline(fs: Filesystem, directory: str, transactional_id: str) -> list[Event]:
-    """Return the same events as `client.timeline.timeline`. Raises OSError, and `DirectoryError` if no log has the id."""
+    """Return the events of a transactional id, like `client.explain.timeline.timeline`. Raises OSError, and `DirectoryError` if no
+    log contains the id."""
     logs = logs_of(fs, directory)
     for where in sorted(logs):
         if where[0] != TRANSACTION_TOPIC:
@@ -44,7 +45,7 @@ def _states(
 def _written(
     fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], states: Collection[Logged]
 ) -> list[ConsumedRecord]:
-    """Return the records that the id's producers have written to its partitions, as far as the files still have them."""
+    """Return the records of the id's producers that the files still contain."""
     producers = {state.producer_id for state in states}
     written: list[ConsumedRecord] = []
     for where in sorted({partition for state in states for partition in state.partitions}):
@@ -52,7 +53,7 @@ def _written(
             if header.producer_id in producers and header.is_transactional:
                 written += islice(_records(where, header, raw), MAX_DATA_RECORDS + 1)
             if len(written) > MAX_DATA_RECORDS:
-                # There are too many data records, so only the coordinator's log is used.
+                # There are too many data records, so the timeline only has the events of the coordinator's log.
                 return []
     return written
 
@@ -66,7 +67,7 @@ def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> Ite
 def _batches(
     fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], where: TopicPartition
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches of a partition before the first damaged one."""
+    """Yield the batches of a partition up to the first damaged batch."""
     topic, index = where
     for base_offset in logs.get(where, ()):
         with sound_batches(fs, f"{directory}/{topic}-{index}/{file_name(base_offset, LOG_SUFFIX)}", base_offset) as sound:

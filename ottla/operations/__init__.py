@@ -1,33 +1,28 @@
 """Operations on the data directory of a stopped broker: graduating, adopting, auditing, recovering. No event loop and no sockets.
 
-- `adoption`: adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without
-  metadata.
+- `adoption`: adopts topics from an Apache Kafka data directory, a single partition, or files without metadata.
 - `audit`: finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
-- `cluster_growth`: ``ottla cluster grow``: turns the directory of one broker into the directories of a cluster;
-  broker 1 keeps the data.
+- `cluster_growth`: ``ottla cluster grow``: converts the directory of one broker to the directory of a cluster.
 - `controller_directory`: writes the directory of a controller.
-- `controller_rebuilding`: ``ottla cluster rebuild-controller``: creates a controller's directory from the directories of its
-  brokers.
+- `controller_rebuilding`: ``ottla cluster rebuild-controller``: creates a controller's directory from its brokers' directories.
 - `copying`: copies a partition's files from one data directory to another.
 - `directory_audit`: ``ottla audit``: reads every batch of a data directory, and compares every decision with every partition.
 - `graduation`: converts a data directory for Apache Kafka: partitions unchanged, and the metadata as a KRaft bootstrap snapshot.
-- `grown_metadata`: creates the metadata of that cluster.
+- `grown_metadata`: creates the metadata of the cluster that ``ottla cluster grow`` makes from one broker.
 - `guards`: checks of a directory before an operation: no broker has it open, and its logs are regular files.
-- `kafka_metadata`: reads the cluster's metadata in a directory, Apache Kafka's or ottla's: the newest snapshot, then the later log
-  (KIP-630).
-- `log_ends`: the offsets up to which the logs of a directory are durable. Damage below them is corruption, not an incomplete last
-  write.
-- `metadata_log`: the cluster's metadata log in a data directory: its settings, the feature levels of a new one, and its replay.
+- `kafka_metadata`: reads the cluster's metadata in a directory of Apache Kafka or ottla: the newest snapshot, then the later log.
+- `log_ends`: the offsets up to which the logs of a directory are durable.
+- `metadata_log`: the cluster's metadata log in a data directory: its settings, the feature levels of a new log, and its replay.
 - `new_directory`: creates a directory atomically.
 - `own_metadata`: reads the metadata of a directory whose broker is its own controller.
 - `partition_directories`: the partition directories of a cluster's brokers, and topics rebuilt from them.
 - `replicas`: finds the logs of a directory that have replicas on other brokers, as far as the directory shows.
-- `retained_metadata`: metadata that an adoption imports with the topics: quotas, credentials, configs of groups and client metrics.
+- `retained_metadata`: metadata that an adoption imports with the topics: quotas, credentials, ACLs, configs of groups and client
+  metrics.
 - `salvage`: ``ottla recover``: finds the damaged parts of logs in the directory of a stopped broker, and replaces them with batches
   that contain no records.
 - `segments`: reads the segment files of a directory batch by batch, in bounded memory, and reports the progress.
 - `snapshots`: snapshots: copies of the data directory of a stopped broker, for tests that start from an earlier state.
-- `stray_reports`: reports of stray directories: the topic of their data, whether another topic hides it, and the command that
-  recovers it.
+- `stray_reports`: reports of stray directories: their topic, whether another topic hides it, and the command that recovers it.
 - `stray_sources`: stray directories as the source of an adoption: all partitions of one topic that a broker has set aside.
 """

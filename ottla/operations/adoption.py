@@ -1,6 +1,6 @@
 """Adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without metadata.
 
-It also recovers directories that a broker has set aside, as a topic with their own name or another one.
+It also recovers directories that a broker has set aside, as a topic with their own or another name.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class AdoptedTopic:
 class AdoptionPlan:
     """The data to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
-    ``kept`` has metadata other than topics, which is adopted with all topics, but not with single ones.
+    ``kept`` has metadata other than topics, which is adopted only together with all topics.
     """
 
     topics: dict[str, AdoptedTopic] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class AdoptionPlan:
     kept: KeptEntries = field(default_factory=KeptEntries)
     next_producer_id: int = 0
     is_of_strays: bool = False
-    """Whether stray directories are adopted, whose topic may already be in the target, under its own name or another one."""
+    """Whether stray directories are adopted. Their topic may already be in the target, perhaps under another name."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -153,7 +153,7 @@ def _leader_epochs(topic: Topic) -> list[int]:
 
 
 def _directories(fs: Filesystem, source: str, notes: list[str], new_name: str | None) -> dict[TopicPartition, str]:
-    """Return each partition's directory. ``source`` may be one itself. Links are not followed but added to ``notes``."""
+    """Return each partition's directory. ``source`` may be one partition's directory. Links are only added to ``notes``."""
     own = partition_of_source(source)
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
@@ -187,8 +187,8 @@ def _topics_without_directories(
     """Handle topics without any partition directory.
 
     In ottla a partition has no directory before its first append, so such topics are empty and are created. Apache Kafka creates a
-    directory for each of its partitions, so such topics are on other brokers and are not adopted. Neither are topics of which a
-    broker of a cluster has no replica, by its copy of the metadata.
+    directory for each of its partitions, so such topics are on other brokers and are not adopted. The same is true of topics
+    without a replica on this broker, by its copy of a cluster's metadata.
     """
     identity = read_identity(fs, source)
     node_id = -1 if identity is None else identity.node_id
@@ -211,8 +211,8 @@ def _topics_without_directories(
 def _partition(
     fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
 ) -> tuple[PartitionDirectory, int]:
-    """Read all batches of a partition. Returns the partition and its highest producer id. Adds to ``notes`` the bytes that a start
-    will truncate."""
+    """Read all batches of a partition. Returns the partition and its highest producer id. Notes bytes that a start will
+    truncate."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
     for name in logs:
@@ -249,7 +249,7 @@ def carry_out(
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    # Without the clean file the next start reads every adopted batch, and those that an interruption has left.
+    # Without the clean file the next start reads every adopted batch, and batches that an interruption has left.
     remove_clean_file(fs, target)
     recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
     open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)
@@ -268,7 +268,7 @@ def carry_out(
             metadata.append_own(build_batch(((r.key, r.value) for r in batch), now_ms), now_ms)
         metadata.close()
     except BaseException:
-        # Also after Ctrl-C.
+        # Remove what was copied, also after Ctrl-C.
         for segment in metadata.segments:
             segment.log.take_back(sizes_bytes.get(segment, 0))
         metadata.abandon()
@@ -371,7 +371,7 @@ def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord
         fresh.topics[topic.name] = Topic(topic.name, topic.topic_id, partitions)
     fresh.configs = {(TOPIC_RESOURCE, name): configs for name, configs in plan.configs.items() if configs}
     fresh.configs |= plan.kept.configs
-    fresh.client_quotas, fresh.credentials = plan.kept.client_quotas, plan.kept.credentials
+    fresh.client_quotas, fresh.credentials, fresh.acls = plan.kept.client_quotas, plan.kept.credentials, plan.kept.acls
     fresh.tokens.by_id.update(plan.kept.tokens.by_id)
     fresh.next_producer_id = max(state.next_producer_id, plan.next_producer_id)
     records = fresh.snapshot()

@@ -1,14 +1,13 @@
 """Finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
 
 With ``durability=process`` a power cut may remove the end of one file and not of another. Apache Kafka does not report this.
-`operations.directory_audit` reads a whole directory for it; `broker.partitions.recovery_audit` uses the batches that a start after
-a crash has read anyway.
+`operations.directory_audit` audits a whole directory; `broker.partitions.recovery_audit` audits the batches that a start after a
+crash has read anyway.
 
-A producer of transaction version 2 has a new epoch for each transaction, so the marker of a decision is the one with its epoch.
-Other producers end many transactions at one epoch. Then a marker belongs to the decision between whose Prepare and Complete records
-it was written, and each marker to one decision only. The three times are the broker's. They cannot be compared if the partition's
-leader and the coordinator had different clocks, which the epochs of version 2 reveal, nor if the clock was set back. Then markers
-are only counted.
+A producer of transaction version 2 has a new epoch for each transaction, so a decision's marker is the marker with its epoch. Other
+producers end many transactions at one epoch. Then a marker belongs to a decision if it was written between the decision's Prepare
+and Complete records. Each marker belongs to one decision only. These times cannot be compared if the partition's leader and the
+coordinator had different clocks, which the epochs of version 2 reveal, or if the clock was set back. Then markers are only counted.
 
 A partition *answers for* a decision if the marker, had it been written, would still be in its log: the log starts early enough. A
 partition *contradicts* a decision if it has a marker of the other outcome instead.
@@ -35,13 +34,12 @@ from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 
 MAX_TORN = 10_000
-"""Number of torn transactions that are kept. Further ones are only counted."""
+"""Number of torn transactions that are kept. Further torn transactions are only counted."""
 ANY_TIME = (-1, 1 << 62)
 
 
 class TornTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is torn in one partition, with the reason. ``transactional_id`` is None if no coordinator knows the
-    producer."""
+    """A transaction that is torn in one partition, and why. ``transactional_id`` is None if no coordinator knows the producer."""
 
     topic: str
     partition: int
@@ -55,20 +53,16 @@ class TornTransaction(msgspec.Struct, frozen=True):
 
 
 class _MarkerCursor(msgspec.Struct):
-    """A cursor over a producer's markers in one partition, which are assigned to decisions in order.
-
-    ``at`` is the index of the first marker that may still be assigned. ``exhausted`` has the epochs and outcomes with no marker
-    left.
-    """
+    """A cursor over a producer's markers in one partition, which are assigned to decisions in order. ``at`` is the index of the
+    first marker that may still be assigned. ``exhausted``: epochs and outcomes with no marker left."""
 
     at: int = 0
     exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
 
     def take(self, markers: Sequence[int], epoch: int, window: tuple[int, int], *, commits: bool) -> int:
-        """Return the index of the next marker with this epoch and outcome within ``window``, a range of times in ms; -1 without
-        one.
+        """Return the index of the next marker with this epoch and outcome in ``window``, times in ms; -1 without such a marker.
 
-        Markers before an assigned one are never assigned afterwards.
+        Markers before an assigned marker are never assigned afterwards.
         """
         if (epoch, commits) in self.exhausted:
             return -1
@@ -104,8 +98,8 @@ class PartitionView(msgspec.Struct):
     def answers_for(self, decision: Decision) -> bool:
         """Whether the marker of the decision, had it been written, must be among the markers that were read.
 
-        Otherwise the marker may be before the first one that was read, or retention, compaction or the deletion of an earlier topic
-        with the same name may have removed it.
+        Otherwise the marker may be before the first marker that was read, or was removed by retention, by compaction or with an
+        earlier topic of the same name.
         """
         history, metadata = self.history, decision.metadata
         at_start = history.producer_at_start(metadata.producer_id)
@@ -149,8 +143,7 @@ class Decision(msgspec.Struct, gc=False, frozen=True):
 class Newest(msgspec.Struct, gc=False, frozen=True):
     """The coordinator's newest record of a transactional id, and its time.
 
-    ``latest_ms`` is the latest time of all records of the id. ``previous_ms`` is the time of the record before; None if there is
-    none.
+    ``latest_ms`` is the latest time of all records of the id. ``previous_ms`` is the time of the id's previous record, or None.
     """
 
     metadata: TxnMetadata
@@ -170,7 +163,7 @@ class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """Number of decisions of the same id, epoch and outcome without a marker in one partition, by time and by count."""
+    """Number of decisions of one id, epoch and outcome that lack a marker in a partition: by the markers' times, and by count."""
 
     timed: int = 0
     counted: int = 0
@@ -273,7 +266,7 @@ class DecisionAudit:
             view = self._view_of(where)
             count = missing.timed
             if view is not None and view.has_other_clock:
-                # Markers from before the coordinator's oldest record could be mistaken for missing ones.
+                # Times cannot be compared, so markers are counted. In a log with gaps, markers may be missing without a fault.
                 count = missing.counted if view.history.is_contiguous else 0
             if not count and not missing.is_contradicted:
                 continue
@@ -300,7 +293,7 @@ class DecisionAudit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                # A transaction's records have the epoch before that of its end. An open transaction of an older epoch is an earlier
+                # A transaction's records have the epoch before its end's epoch. An open transaction of a lower epoch is an earlier
                 # one.
                 is_written = entry is not None and (
                     entry.epoch >= metadata.producer_epoch
@@ -311,7 +304,7 @@ class DecisionAudit:
                     yield TornTransaction(*where, metadata.producer_id, reason, metadata.transactional_id)
 
     def _ahead_of_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """Find transactions of which a partition has more than the coordinator: the coordinator's log has lost its end."""
+        """Find producers of which a partition has newer data than the coordinator: the coordinator's log has lost its end."""
         for producer_id, entry in view.history.producers.entries.items():
             known = self._newest.get(producer_id)
             if known is None:
@@ -369,16 +362,16 @@ def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionVi
                 return True
         return False
     if known.previous_ms is None or known.previous_ms >= known.written_ms:
-        # A marker of the same millisecond may belong to the transaction before.
+        # A marker of the same millisecond may belong to the previous transaction.
         return False
-    # After the markers of the pending decision a partition has nothing of the producer except the same marker again.
+    # After a marker of the pending decision, a partition can have nothing of the producer except the same marker again.
     since = [packed for packed in markers if unpack(packed)[0] >= known.written_ms]
     is_open = metadata.producer_id in view.history.producers.open_txns
     return bool(since) and (is_open or any(map(has_data, since[1:])))
 
 
 def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """Yield the records of a batch before the first that cannot be decoded. A start skips the rest as well."""
+    """Yield the records of a batch before the first record that cannot be decoded. A start skips the rest as well."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 
@@ -391,7 +384,7 @@ def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
 
 
 def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
-    """Assign the marker that matches a decision by time. Returns whether there is one, and whether one has the other outcome."""
+    """Assign a decision's marker by time. Returns whether it exists, and whether a marker of the other outcome exists."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
     markers = view.history.markers(producer_id)
@@ -408,7 +401,7 @@ def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool,
 
 
 def _take_marker_in_order(view: PartitionView, decision: Decision) -> bool:
-    """Assign the next marker with the decision's epoch and outcome, at any time. Returns whether there is one."""
+    """Assign the next marker with the decision's epoch and outcome, at any time. Returns whether it exists."""
     metadata = decision.metadata
     cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())
     markers = view.history.markers(metadata.producer_id)

@@ -1,12 +1,13 @@
-"""``ottla cluster grow``: converts the directory of one broker to that of a cluster, whose broker 1 has its data.
+"""``ottla cluster grow``: converts the directory of one broker to the directory of a cluster, in which broker 1 has the data.
 
 The new nodes' directories are built in a subdirectory. Then renames move the broker's data into broker 1's directory, and the
-directories of all nodes up. Nothing is copied, and the data directory, which may be a mount point, is not renamed. Progress is
-stored on disk (`storage.growth`), so that after a crash either the broker's directory is as before, or the command continues.
+directories of all nodes into the data directory. Nothing is copied, and the data directory, which may be a mount point, is not
+renamed. Progress is stored on disk (`storage.growth`), so that after a crash either the broker's directory is as before, or the
+command continues.
 
-The controller gets a new metadata log with the topics from `operations.grown_metadata`, which broker 1 fetches like any broker. Its
-clean-shutdown file has no broker epoch, so the controller assumes that the broker has lost nothing. This is true even after a
-crash, because there was no other replica.
+The controller gets a new metadata log with the topics from `operations.grown_metadata`, which broker 1 fetches like any broker. The
+clean-shutdown file of broker 1 has no broker epoch, so the controller assumes that broker 1 has lost nothing. This is true even
+after a crash, because there was no other replica.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from ottla.storage.replacement import check_not_replacing, is_broker_data, move_
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, FIRST_DIRTY, ABORTED)
-"""Checkpoints that may contain the metadata log. Broker 1 gets them without it."""
+"""Checkpoints that may have an entry of the metadata log. Broker 1 gets them without that entry."""
 REPLACED = {METADATA_DIRECTORY, META_FILE, CLEAN_FILE, *CHECKPOINTS}
 """Files that are not moved to broker 1's directory."""
 REPLACED_DIRECTORY = "replaced"
@@ -92,8 +93,7 @@ def grow(
 ) -> GrownCluster:
     """Grow a directory, or complete a growth that was interrupted. The caller holds the directory's lock.
 
-    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, which is necessary only after a crash of the
-    broker.
+    Raises `DirectoryError` and OSError. ``on_read`` is called while logs are read, only after a crash of the broker.
     """
     has_controller = fs.read_file(f"{directory}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
     was_interrupted = is_growing(fs, directory) or (has_controller and fs.is_dir(f"{directory}/{GROWTH_DIRECTORY}") is True)
@@ -136,7 +136,7 @@ def _check(fs: Filesystem, directory: str, broker_count: int, replication_factor
 
 
 def _state(fs: Filesystem, directory: str, identity: DirectoryIdentity) -> ClusterState:
-    """Raise `DirectoryError` if the metadata is that of several brokers, or damaged."""
+    """Return the broker's metadata. Raises `DirectoryError` if they belong to several brokers, or are damaged."""
     state, _ = read_own_metadata(fs, directory, identity.node_id, read_known_ends(fs, directory))
     check_is_alone(state, directory)
     # A broker of a cluster gives its copy of the log a topic id, even before any broker has registered.
@@ -158,7 +158,7 @@ def _build(
     now_ms: int,
     on_read: OnRead,
 ) -> None:
-    """Write all new files. Until its last step, a rename, the directory remains that of one broker."""
+    """Write all new files. Until the last step, a rename, the data directory remains the directory of one broker."""
     identity = _check(fs, directory, broker_count, replication_factor)
     state = _state(fs, directory, identity)
     next_id = 0
@@ -187,7 +187,7 @@ def _build(
             if broker_id == BROKER_ID:
                 _write_checkpoints(fs, directory, path)
             else:
-                # Without this checkpoint a start would assume that it was lost.
+                # A start would report a missing checkpoint as lost.
                 write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
             write_identity(fs, path, DirectoryIdentity(identity.cluster_id, broker_id, uuid_text(directory_id)), is_synced=True)
         sync_names(fs, f"{base}/{PARTIAL}")
@@ -202,12 +202,12 @@ def _build(
 
 
 def _name(broker_id: int) -> str:
-    """Return the name of a broker's directory in that of the cluster (``ottla.brokers.plan``)."""
+    """Return the name of a broker's directory in the cluster's directory (``ottla.brokers.plan``)."""
     return f"broker-{broker_id}"
 
 
 def _write_checkpoints(fs: Filesystem, source: str, target: str) -> None:
-    """Write broker 1's checkpoints without the metadata log. A damaged one is copied, for the start to report."""
+    """Write broker 1's checkpoints without the metadata log. A damaged checkpoint is copied, so that the start reports it."""
     for name in CHECKPOINTS:
         content = fs.read_file(f"{source}/{name}")
         if content is None:
@@ -248,7 +248,7 @@ def _epochs(fs: Filesystem, directory: str) -> Iterator[tuple[TopicPartition, in
 
 
 def _highest_producer_id(fs: Filesystem, directory: str, on_read: OnRead) -> int:
-    """Return the highest producer id in any log, without those that clients have made up; -1 if there is none."""
+    """Return the highest producer id in any log, except ids that clients invented; -1 without ids."""
     highest = -1
     for (topic, _), path in _partitions(fs, directory):
         for offset in snapshot.offsets(fs, path):
@@ -272,12 +272,11 @@ def _ids_of_transactions(header: BatchHeader, raw: Buffer) -> Iterator[int]:
                 yield from map(as_allotted, ids)
 
 
-# moves
+# renames
 
 
 def _complete(fs: Filesystem, directory: str) -> None:
-    """Move everything to its final path, from any state in which an earlier call was interrupted. Raises OSError; the next call
-    continues."""
+    """Move everything to its final path. After an interruption or OSError, the next call continues."""
     base = f"{directory}/{GROWTH_DIRECTORY}"
     if fs.is_dir(f"{base}/{GATHERING}"):
         broker, replaced = f"{base}/{GATHERING}/{_name(BROKER_ID)}", f"{base}/{REPLACED_DIRECTORY}"
@@ -319,7 +318,7 @@ def _described(fs: Filesystem, directory: str, *, was_interrupted: bool) -> Grow
 
 
 def _notes(state: ClusterState) -> Iterator[str]:
-    """Describe how the cluster's configs differ from those of a new one."""
+    """Describe how the cluster's configs differ from a new cluster's."""
     for name in (TRANSACTION_TOPIC, SHARE_STATE_TOPIC):
         if state.config_of(TOPIC_RESOURCE, name).get(MIN_INSYNC_REPLICAS) == "1":
             yield (

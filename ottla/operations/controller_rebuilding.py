@@ -2,8 +2,8 @@
 
 Each broker keeps a copy of the cluster's metadata log. The most advanced copy, by its last leader epoch and then by its end,
 becomes the log of the new controller. Its offsets do not change, so that brokers continue from their own copies. One more record is
-appended, in a leader epoch above those of all copies, so that a broker whose copy diverges detects it. Without a copy, topics are
-rebuilt from the partition directories and their topic ids, and much remains unknown.
+appended, in a leader epoch above the epochs of all copies, so that a broker with a diverging copy detects the divergence. Without a
+copy, topics are rebuilt from the partition directories and their topic ids, and much remains unknown.
 
 Nothing is written to the brokers' directories, and the new directory is created atomically.
 """
@@ -49,8 +49,8 @@ class Copy:
 
 @dataclass(slots=True)
 class RebuiltController:
-    """The result. ``source`` is the path of the copy that was used; ``unknown`` describes what could not be found out, ``notes``
-    what the operator may do."""
+    """The result. ``source``: the path of the used copy. ``unknown``: unknown facts. ``notes``: possible actions of the
+    operator."""
 
     cluster_id: str
     node_id: int
@@ -95,7 +95,7 @@ def rebuild(
     rebuilt.topics = len(state.topics)
     rebuilt.partitions = sum(topic.partition_count for topic in state.topics.values())
     rebuilt.notes += directories.notes(state)
-    # Above the epochs of all copies, including those that were not chosen, which have other records at the same offsets.
+    # Above the epochs of all copies, also because copies that were not chosen may have other records at the same offsets.
     epoch = max((copy.last_epoch for directory in brokers for copy in _all_copies(fs, directory)), default=0) + 1
     identity = DirectoryIdentity(rebuilt.cluster_id, rebuilt.node_id, uuid_text(random_uuid))
     with new_directory(fs, target) as growing:
@@ -122,7 +122,7 @@ def _brokers_and_copies(fs: Filesystem, sources: Sequence[str]) -> tuple[list[st
         brokers[broker] = None
         copies.append(f"{source}/{METADATA_DIRECTORY}" if broker == source else source)
     named_aside = [path for path in copies if _is_set_aside(path.rpartition("/")[2])]
-    # A copy that was set aside is used if the operator names it, even if another one has a newer leader epoch.
+    # A copy that was set aside is used if the operator names it, even if another copy has a newer leader epoch.
     return list(brokers), named_aside or copies
 
 
@@ -134,7 +134,7 @@ def _identity(fs: Filesystem, directory: str) -> DirectoryIdentity:
 
 
 def _stored(fs: Filesystem, path: str) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """Yield the batches of a copy before the first that is damaged or does not follow the one before."""
+    """Yield the batches of a copy before the first batch that is damaged or does not follow the previous batch."""
     expected: int | None = None
     for name in sorted(n for n in fs.list_dir(path) if parse_file_name(n, LOG_SUFFIX) is not None):
         with closing(fs.open(f"{path}/{name}")) as file:
@@ -164,7 +164,7 @@ def _all_copies(fs: Filesystem, broker: str) -> Iterator[Copy]:
 
 
 def _other_copies(fs: Filesystem, brokers: Collection[str], paths: Sequence[str], chosen: Copy) -> Iterator[str]:
-    """Describe each copy that was set aside and has records that the chosen one lacks."""
+    """Describe each copy that was set aside and has records that the chosen copy lacks."""
     have: set[tuple[int, int, int]] = set()
     for aside in (copy for broker in brokers for copy in _all_copies(fs, broker)):
         if aside.path in paths or aside.path.endswith(f"/{METADATA_DIRECTORY}"):

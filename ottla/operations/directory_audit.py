@@ -55,7 +55,7 @@ class _Reader:
         self._ends = read_known_ends(fs, directory)
 
     def batches(self, where: TopicPartition) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Yield the batches of a log before the first damaged one."""
+        """Yield the batches of a log before the first damaged batch."""
         for base_offset in self.logs[where]:
             path = f"{self._directory}/{where[0]}-{where[1]}/{file_name(base_offset, LOG_SUFFIX)}"
             with sound_batches(self._fs, path, base_offset) as sound:
@@ -68,8 +68,7 @@ class _Reader:
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
-    """Return the base offsets of each partition's segments, in ascending order. Raises `DirectoryError` if it is not a data
-    directory."""
+    """Return the base offsets of each partition's segments, ascending. Raises `DirectoryError` for another directory."""
     logs: dict[TopicPartition, list[int]] = {}
     names = fs.list_dir(directory)
     for name in names:
@@ -106,8 +105,8 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
                 history.apply(header, raw)
             views[where] = PartitionView(history, topics.get(where[0], (None, 0))[0])
     partition_count = len(views)
-    # Only the metadata of a single broker of ottla describes exactly the partitions of this directory. Those of Apache Kafka, and
-    # of a broker of a cluster, describe other brokers' partitions as well.
+    # Only the metadata of a single broker of ottla describes exactly the partitions of this directory. The metadata of Apache
+    # Kafka, and of a broker of a cluster, describe other brokers' partitions as well.
     is_ours = state.is_alone and KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_DIRECTORY}")
     for topic, (born_ms, count) in topics.items() if is_ours else ():
         for index in range(count):

@@ -105,7 +105,7 @@ def _belongs(state: ClusterState, where: TopicPartition) -> bool:
 def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:
     """Read every log. Raises `DirectoryError` with file and offset.
 
-    The end of a newest segment may be torn after a crash. Apache Kafka truncates it at its start.
+    After a crash the end of the newest segment may be torn. Apache Kafka truncates a torn end when it starts.
     """
     for name, files in plan.directories.items():
         where = parse_directory_name(name)
@@ -160,8 +160,8 @@ def _write_bootstrap(fs: Filesystem, directory: str, plan: GraduationPlan) -> No
 def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
     """Convert the directory itself for Apache Kafka. Returns the new path of ottla's own metadata.
 
-    Moving the metadata completes the conversion. After an earlier failure the directory is ottla's as before. Raises
-    `DirectoryError` if the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
+    Moving the metadata completes the conversion. If an earlier step fails, the directory stays as it was. Raises `DirectoryError`
+    if the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
     """
     metadata, aside, path = f"{directory}/{METADATA_DIRECTORY}", f"{directory}.ottla-metadata", f"{directory}/{BOOTSTRAP_FILE}"
     if fs.is_dir(aside) is not None:

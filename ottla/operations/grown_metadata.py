@@ -1,7 +1,7 @@
 """The metadata of the cluster that one broker becomes: its topics, on broker 1, with additional replicas.
 
-Topic ids, configs, features, quotas, credentials and the next producer id stay the same. Leader epochs increase, so that clients
-and the leader epochs in the logs distinguish the cluster's leaders from the broker.
+Topic ids, configs, features, quotas, credentials, ACLs and the next producer id stay the same. Leader epochs increase, so that
+clients and the leader epochs in the logs distinguish the cluster's leaders from the broker.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def grown_records(
     epochs_in_logs: Mapping[TopicPartition, int],
     next_producer_id: int,
 ) -> list[LogRecord]:
-    """Return the records of a new controller's log. ``state`` is that of one broker, and is changed.
+    """Return the records of a new controller's log. ``state`` is the metadata of the one broker, and is changed.
 
     ``directory_ids`` are the ids of the directories of brokers 1, 2 and so on. ``epochs_in_logs`` has the newest leader epoch of
-    each log, which after a power cut may be newer than that of the metadata.
+    each log, which after a power cut may be newer than the epoch in the metadata.
     """
     number = 0
     for topic in state.topics.values():
@@ -51,7 +51,7 @@ def grown_records(
 def _grown(
     before: PartitionRegistration, replicas: tuple[int, ...], directories: tuple[bytes, ...], leader_epoch: int
 ) -> PartitionRegistration:
-    """Return a partition that only broker 1 has. The other replicas join the in-sync set when they have copied it."""
+    """Return a partition that only broker 1 has. The other replicas join the in-sync set when they have copied the partition."""
     return msgspec.structs.replace(
         before,
         replicas=replicas,
@@ -64,9 +64,9 @@ def _grown(
 
 
 def replicas_of(number: int, broker_count: int, replication_factor: int) -> tuple[int, ...]:
-    """Return the replicas of the partition with this number among all: broker 1, and others in equal shares.
+    """Return the replicas of the cluster's partition ``number``: broker 1, and the other brokers in equal shares.
 
-    The first is the preferred leader, also in equal shares.
+    The first replica is the preferred leader. Brokers are preferred leaders in equal shares.
     """
     if replication_factor == 1:
         return (BROKER_ID,)

@@ -48,8 +48,7 @@ def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
 def locked_for_reading(directory: str) -> Iterator[None]:
     """Hold shared locks, so that no broker starts to write to the directory. Nothing is written, not even a lock file.
 
-    A broker holds its lock as long as it runs. Raises `DirectoryError` if a broker holds it, and if a reset, a restore or a growth
-    was interrupted.
+    Raises `DirectoryError` if a broker is running on the directory, and if a reset, a restore or a growth was interrupted.
     """
     fs, lock = RealFilesystem(read_only=True), Path(directory, LOCK_FILE)
     if not lock.exists():
@@ -61,7 +60,7 @@ def locked_for_reading(directory: str) -> Iterator[None]:
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            # Apache Kafka takes a POSIX record lock, which flock does not conflict with.
+            # Apache Kafka takes a POSIX record lock, which does not conflict with flock.
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DirectoryError(f"{directory} is in use by a broker; stop it first, or work on a copy") from None
@@ -75,7 +74,7 @@ def _check_whole(fs: Filesystem, directory: str) -> None:
 
 
 def check_apart(source: str, target: str) -> None:
-    """Raise `DirectoryError` if one directory is inside the other, because the operation would read what it writes."""
+    """Raise `DirectoryError` if one directory is inside the other, because the operation would read its own output."""
     here, there = Path(source).resolve(), Path(target).resolve()
     if here == there or here in there.parents or there in here.parents:
         raise DirectoryError(f"{source} and {target} are the same directory, or one is inside the other; give one outside")

@@ -28,7 +28,7 @@ CONTROL_KEY = Struct(">hh")
 
 
 class StoredMetadata(NamedTuple):
-    """The metadata in a directory. ``is_kafkas``: Apache Kafka has run on it, so each of its partitions has a directory."""
+    """The metadata in a directory. ``is_kafkas``: Apache Kafka has run on the directory, so each partition has a directory."""
 
     state: ClusterState
     is_kafkas: bool
@@ -98,7 +98,7 @@ def _newest_first(names: Iterable[str]) -> list[tuple[tuple[int, int], str]]:
 
 
 def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
-    """Read the bootstrap snapshot into ``state``. Returns whether there is one with records. Raises `DirectoryError`."""
+    """Read the bootstrap snapshot into ``state``. Returns whether it exists and has records. Raises `DirectoryError`."""
     if fs.is_dir(path) is None:
         return False
     try:

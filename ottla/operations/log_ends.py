@@ -1,6 +1,6 @@
 """The durable ends of a directory's logs: damage below them is not a torn end.
 
-Recovery uses the same rule (`storage.recovery`). Apache Kafka does not have it, and truncates a log at the first batch that it
+Recovery uses the same rule (`storage.recovery`). Apache Kafka has no such rule, and truncates a log at the first batch that it
 cannot read. So a directory with such damage can neither be graduated nor adopted before it was repaired.
 """
 
@@ -20,8 +20,7 @@ REMEDY = "restore the file, or discard the damaged part with 'ottla recover'"
 
 @dataclass(slots=True)
 class KnownEnds:
-    """The ends of logs, by the last shutdown. ``was_clean``: the broker was shut down cleanly, so every log ends at its recovery
-    point."""
+    """The ends of logs at the last shutdown. ``was_clean``: the shutdown was clean, so every log ends at its recovery point."""
 
     was_clean: bool
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)

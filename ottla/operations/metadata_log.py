@@ -1,4 +1,4 @@
-"""The cluster's metadata log in a data directory: its settings, the feature levels of a new one, and its replay."""
+"""The cluster's metadata log in a data directory: its settings, the feature levels of a new log, and its replay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_FEATURES = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""The feature levels of a new directory: those of Apache Kafka 4.4 (4.4-IV2)."""
+"""The feature levels of a new directory, as in Apache Kafka 4.4 (4.4-IV2)."""
 
 
 METADATA_4_4 = 31
@@ -39,8 +39,7 @@ METADATA_4_4 = 31
 def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
     """Return the feature levels after ``asked`` has replaced some of ``current``.
 
-    With the metadata.version of a release before 4.4, share.version becomes one that such a broker supports, unless ``asked`` has
-    it.
+    With a metadata.version before 4.4, share.version is lowered to a level that such a broker supports, unless ``asked`` has it.
     """
     changed = {**current, **asked}
     if asked.get("metadata.version", METADATA_4_4) < METADATA_4_4 and "share.version" not in asked:
@@ -51,8 +50,8 @@ def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[st
 def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_strict: bool) -> None:
     """Replay a batch of the metadata log into ``state``.
 
-    A record that cannot be replayed, such as one of another Kafka version, raises DecodeError with its offset if ``is_strict``;
-    else it is skipped. Raises `KafkaError` for a batch that cannot be read.
+    A record that cannot be replayed, such as a record of another Kafka version, raises DecodeError with its offset if
+    ``is_strict``; else it is skipped. Raises `KafkaError` for a batch that cannot be read.
     """
     for record in () if header.is_control else records_of(raw, header):
         try:

@@ -12,8 +12,8 @@ from ottla.storage.filesystem import Filesystem, sync_names
 def new_directory(fs: Filesystem, target: str) -> Iterator[str]:
     """Yield the path of an empty directory, which is renamed to ``target`` at the end of the block.
 
-    An error in the block, or Ctrl-C, removes it. ``target`` must not exist or be empty. The caller must sync the files. Raises
-    OSError.
+    An error in the block, or Ctrl-C, removes the directory. ``target`` must be missing or empty. The caller must sync the files.
+    Raises OSError.
     """
     growing = f"{target.rstrip('/')}.partial"
     if fs.list_dir(growing):

@@ -61,7 +61,7 @@ class PartitionDirectories:
             yield Found(node_id, f"{path}/{name}", parsed[0], parsed[1], topic_id, before is not None)
 
     def notes(self, state: ClusterState) -> Iterator[str]:
-        """Describe each directory that its broker will set aside, and each stray one that belongs to an existing topic."""
+        """Describe each directory that its broker will set aside, and each stray directory of an existing topic."""
         for found in self.found:
             topic = state.topics_by_id.get(found.topic_id)
             is_of_topic = topic is not None and found.index < topic.partition_count
@@ -75,10 +75,9 @@ class PartitionDirectories:
 
 
 def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, bytes], unknown: list[str]) -> ClusterState:
-    """Rebuild the topics from partition directories. ``unknown`` collects a line for each fact that they do not show."""
+    """Rebuild the topics from partition directories. ``unknown`` collects a line for each fact that the directories do not show."""
     state = ClusterState(0)
-    # With eligible leader replicas a broker whose last shutdown the controller does not know could not lead partitions of which it
-    # has the only replica.
+    # With eligible leader replicas, a partition's only replica could not lead after a shutdown unknown to the controller.
     state.features = {name: level for name, level in DEFAULT_FEATURES.items() if name not in (KRAFT_VERSION, ELR_VERSION)}
     by_topic: dict[tuple[str, bytes], dict[int, list[Found]]] = {}
     for found in directories.found:
@@ -106,7 +105,7 @@ def topics_of(directories: PartitionDirectories, directory_ids: Mapping[int, byt
     state.next_producer_id = (highest // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
     unknown += [
         "topics and partitions without a directory here, which have no records or are on brokers that were not given",
-        "configs of topics, brokers and groups, quotas and SCRAM credentials: all are at their defaults",
+        "configs of topics, brokers and groups, quotas, SCRAM credentials and ACLs: all are at their defaults",
         f"the feature levels: those of a new cluster, metadata.version {state.features['metadata.version']}, and no {ELR_VERSION}",
     ]
     return state
@@ -122,7 +121,7 @@ def _partition(
     """Return a partition without a leader, and the highest producer id in it.
 
     The in-sync replicas are unknown. The replica with the highest end counts as the last in sync: the controller elects it when its
-    broker has started, and the others copy its log.
+    broker has started, and the other replicas copy its log.
     """
     read = {one.node_id: _read(fs, one.path) for one in found}
     replicas = tuple(sorted(read, key=lambda node_id: read[node_id][:2], reverse=True)) or tuple(otherwise)

@@ -1,12 +1,11 @@
-"""``ottla recover``: finds the damaged parts of logs in the directory of a stopped broker, and replaces them by batches without
-records.
+"""``ottla recover``: finds damaged parts of logs in a stopped broker's directory, and replaces them by batches without records.
 
 A broker never skips damaged bytes of a log, so they remain an error until the file is restored, or an operator discards them.
 Discarding keeps every complete batch, also after the damage. An empty batch replaces the lost offsets, as after compaction, so that
 ottla, Apache Kafka and their clients can read on. The markers of aborted transactions are written again: without them a client
 would treat later records of the same producers as aborted.
 
-The indexes of a changed segment are removed. The next start rebuilds them, because only it knows the producers.
+The indexes of a changed segment are removed. The next start rebuilds them, because only a start knows the producers.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches, whole_batches
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Suffix of a temporary file. The next start removes one that a kill has left."""
+"""Suffix of a temporary file. The next start removes such a file that a kill has left."""
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _UNKNOWN_TIMESTAMP = -1
 
 
 @dataclass(slots=True, frozen=True)
 class Hole:
-    """The bytes [``begin``, ``end``) of a segment's file are damaged, and the offsets [``first_offset``, ``next_offset``) lost.
+    """Damaged bytes [``begin``, ``end``) of a segment's file, with which the offsets [``first_offset``, ``next_offset``) are lost.
 
     If a file was truncated, the hole has no bytes. ``reason`` describes the error of the first batch.
     """
@@ -68,7 +67,7 @@ class DamagedSegment:
 
 
 def examine(fs: Filesystem, directory: str, chosen: set[TopicPartition], on_read: OnRead = lambda _: None) -> list[DamagedSegment]:
-    """Read every batch of the chosen logs, or of all if none is chosen. Raises `DirectoryError` and OSError.
+    """Read every batch of the chosen logs, or of all logs if none is chosen. Raises `DirectoryError` and OSError.
 
     Bytes at the end of a log that a start after a crash truncates are not damage.
     """
@@ -95,8 +94,8 @@ def _of_log(
 
 
 def _holes(segment: Segment, following: int | None, known_end: int, epochs: dict[int, int]) -> list[Hole]:
-    """Return the holes of a segment. ``following`` is the base offset of the next segment, None for the last one. ``known_end`` is
-    an offset up to which the disk had the log. ``epochs`` collects the producers' newest epochs."""
+    """Return the holes of a segment. ``following`` is the base offset of the next segment, None for the last segment. ``known_end``
+    is an offset up to which the log was synced. ``epochs`` collects the producers' newest epochs."""
     file, holes = segment.log, list[Hole]()
     position, expected = 0, segment.base_offset
     while True:
@@ -123,8 +122,8 @@ def _sound_part(
 ) -> tuple[int, int, str | None]:
     """Find the end of the valid batches from a file position on: position, offset, and the error there; None at the file's end.
 
-    No CRC covers the offsets of a batch. So if a batch leaves a gap, and the next one has the offsets that would follow without the
-    gap, the first of the two is the damaged one.
+    No CRC covers the offsets of a batch. So if a batch begins after a gap, and the offsets of the next batch would follow without
+    the gap, the batch after the gap is damaged.
     """
     gap: tuple[int, int, BatchHeader] | None = None
     sound = SoundBatches(file, expected, position, limit=following)
@@ -163,7 +162,7 @@ def give_up(fs: Filesystem, directory: str, damaged: DamagedSegment) -> None:
             position = hole.end
         _copy(reading, writing, position, reading.size)
         writing.sync()
-    # A start rebuilds missing indexes. The old ones would be wrong, so they are removed first.
+    # A start rebuilds missing indexes. The old indexes would be wrong, so they are removed first.
     for suffix in _SUFFIXES:
         fs.unlink(f"{partition}/{file_name(damaged.base_offset, suffix)}")
     sync_names(fs, partition)
@@ -183,12 +182,11 @@ def _copy(reading: File, writing: File, begin: int, end: int) -> None:
 
 
 Filler = tuple[int, int, int | None]
-"""The offsets [first, next) of a batch, and the producer whose abort marker it is; None for an empty batch."""
+"""The offsets [first, next) of a batch, and the producer whose abort marker is in it; None for an empty batch."""
 
 
 def _fillers(hole: Hole, known_end: int, aborted: list[AbortedTxn]) -> Iterator[Filler]:
-    """Yield the batches that replace a hole. None has offsets on both sides of ``known_end``, because a start would treat that as
-    damage."""
+    """Yield the batches that replace a hole. No batch has offsets on both sides of ``known_end``, which would be damage."""
     at = hole.first_offset
     ends = {entry.last_offset: entry.producer_id for entry in aborted}
     stops = sorted({*ends, known_end, hole.next_offset})

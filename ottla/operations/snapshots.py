@@ -55,7 +55,7 @@ def take_snapshot(fs: Filesystem, directory: str, target: str, node_id: int, *, 
 
 
 def growing_snapshot(target: str) -> str:
-    """Return the temporary directory of a snapshot. A killed process may leave it, and the next snapshot of the name removes it."""
+    """Return the temporary directory of a snapshot. The next snapshot of this name removes leftovers of a killed process."""
     return f"{target}.ottla-partial"
 
 

@@ -21,7 +21,7 @@ from ottla.storage.names import name_before_stray
 from ottla.storage.stray_directories import StrayDirectory
 
 STRAYS_NAMED = 20
-"""Maximum number of stray directories of a broker that are listed. The others are counted."""
+"""Maximum number of stray directories of a broker that are listed. Further directories are only counted."""
 LINE_PREFIX = "stray directory "
 """Prefix of each line about stray directories, which distinguishes it from the paths of log directories in DescribeLogDirs."""
 
@@ -102,7 +102,7 @@ class StraySummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> list[str]:
-        """A line for each listed directory, and one for the others."""
+        """A line for each listed directory, and one line for all others."""
         lines = [report.line for report in self.named]
         if self.count > len(self.named):
             left, data_dir = self.count - len(self.named), self.named[0].directory.rpartition("/")[0]
@@ -111,5 +111,5 @@ class StraySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summary(strays: Iterable[StrayDirectory], count: int, size_bytes: int, state: ClusterState, data_dir: str) -> StraySummary:
-    """``strays`` are the first of ``count`` stray directories."""
+    """Summarise ``count`` stray directories, of which ``strays`` are the first."""
     return StraySummary(count=count, size_bytes=size_bytes, named=[report(stray, state, data_dir) for stray in strays])

@@ -30,7 +30,7 @@ def parent_of(source: str) -> str:
 
 
 def strays_of_topic(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
-    """Return the stray directory ``source``, and those of the other partitions of its topic in the same directory, by its topic id.
+    """Return ``source`` and, from the same directory, the stray directories of its topic's other partitions, by topic id.
 
     Raises `DirectoryError` if another partition was set aside more than once, with different records, and OSError.
     """

@@ -1,9 +1,8 @@
-"""Dead letters: a record that a job cannot process is copied to a topic of its own, with headers for the reason and the record's
-position.
+"""Builds dead letters: copies of records that a job cannot process, with headers for the reason and the record's position.
 
-As in Kafka Connect (errors.deadletterqueue.context.headers.enable) a dead letter keeps key, value and headers. The headers that
-ottla adds come after the record's own, and their names begin with ``ottla.``. A dead letter that was sent again and has failed
-again has each of them twice, so a reader must use the last header of a name.
+As in Kafka Connect (errors.deadletterqueue.context.headers.enable) a dead letter keeps key, value and headers. After these headers
+ottla adds headers whose names begin with ``ottla.``. A dead letter that is sent again and fails again has each added header twice,
+so a reader must use the last header of a name.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ if TYPE_CHECKING:
 
 RUN, SOURCE, REASON, CUT = "ottla.run", "ottla.source", "ottla.reason", "ottla.cut"
 OWN_HEADERS_BYTES = 1_024
-"""Space for the headers that a job adds, in bytes: a topic name has at most 249 characters, a run id `schemas.MAX_RUN_CHARACTERS`.
-"""
+"""Upper bound on the size of the added headers, in bytes. A topic name has at most 249 characters, a run id
+`schemas.MAX_RUN_CHARACTERS`."""
 BATCH_OVERHEAD_BYTES = 128
 """Size of a batch header, and of the lengths and numbers of one record, in bytes."""
 HEADER_OVERHEAD_BYTES = 10
 SMALLEST_LIMIT_BYTES = 4_096
-"""Minimum max.message.bytes of a dead letter topic, because the beginning of the value needs some space."""
+"""Minimum max.message.bytes of a dead letter topic, so that a dead letter can contain the beginning of the value."""
 
 
 def room(limit: int) -> int:
     """Return the maximum size, in bytes, of key, value and headers of a record in a batch of at most ``limit`` bytes.
 
-    Incompressible data grows by less than a hundredth when compressed.
+    Compression makes incompressible data larger, but by less than 1 %.
     """
     return limit - limit // 100 - BATCH_OVERHEAD_BYTES - OWN_HEADERS_BYTES
 
@@ -66,10 +65,10 @@ def size_of(column: Column) -> Column:
 
 
 def dead_letter(run: str, reason: Column, limit: int | None) -> dict[str, Column]:
-    """Build key, value and headers of the dead letter for the record in the connector's columns.
+    """Build key, value and headers of the dead letter for a row of Spark's Kafka connector.
 
-    If they exceed the topic's ``limit``, key and value are truncated, headers of more than a quarter of the limit are omitted, and
-    a header has the original sizes. The header `SOURCE` has the position of the whole record.
+    If the dead letter would exceed the topic's ``limit``, key and value are truncated, headers of more than a quarter of the limit
+    are omitted, and the header `CUT` has the original sizes. The header `SOURCE` has the position of the complete record.
     """
     from pyspark.sql import functions as f
 

@@ -1,5 +1,5 @@
-"""Generates purchases, always the same for the same seed: few users buy most, some events are late, and some rows are not
-purchases."""
+"""Generates purchases, always the same for the same seed. Few users make most purchases, some events are late, and some rows are
+not purchases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK_ROWS = 10_000
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """Parameters of the generated purchases. Shares are of all rows."""
+    """Parameters of the generated purchases. Shares are fractions of all rows."""
 
     rows: int
     seed: int = 1
@@ -30,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Generated(msgspec.Struct, frozen=True):
-    """A record of the topic. ``is_sound`` is true for a purchase."""
+    """A generated record. ``is_sound`` is true for a valid purchase."""
 
     key: bytes
     value: bytes
@@ -44,10 +44,10 @@ def purchases(workload: Workload, values: Format = JSON) -> Iterator[Generated]:
 
 
 def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Iterator[Generated]:
-    """Generate the rows of one block. Blocks do not depend on each other, so any task can generate any block, also again."""
+    """Generate the rows of one block. Blocks are independent, so any Spark task can generate any block, even repeatedly."""
     rng = random.Random(f"{workload.seed}/{block}" if block else workload.seed)
     for number in range(block * BLOCK_ROWS, min(workload.rows, (block + 1) * BLOCK_ROWS)):
-        # The square of a uniform number: the first tenth of the users makes a third of the purchases.
+        # Squaring the uniform random number lets the first tenth of the users make a third of the purchases.
         user = f"user-{int(workload.users * rng.random() ** 2)}"
         at_ms = workload.begin_ms + number * workload.step_ms
         if rng.random() < workload.late_share:
@@ -66,7 +66,7 @@ def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Itera
 
 
 def _spoilt(rng: random.Random, purchase: dict[str, object], values: Format) -> bytes:
-    """Return a value that is not a purchase, as a faulty producer may send it."""
+    """Return a value that is not a purchase, like the value of a faulty producer."""
     match rng.randrange(5):
         case 0:
             return values.pack(purchase, PURCHASE)[: rng.randrange(1, 30)]

@@ -1,4 +1,4 @@
-"""Reads a topic's log batch by batch, and counts its transactions. Every offset is data, a marker, or unexplained."""
+"""Reads a topic's log batch by batch, and counts the transactions. Every offset is data, a marker, or unexplained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.spark.cluster.client import cluster_client
 
 
 class LedgerEntry(msgspec.Struct):
-    """The records of one transaction in a partition. ``outcome`` is "" while the transaction is open."""
+    """The number of records of one transaction in a partition. ``outcome`` is empty while the transaction is open."""
 
     producer_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""The progress of a stream, batch by batch: the sink's report and Spark's own progress of the same batch."""
+"""Combines the sink's report of a batch with Spark's progress of the batch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.spark.sink.metrics import BatchReport
 from ottla.spark.sink.progress_listener import StreamProgress, progress_of
 
 REPORTS_KEPT: Final = 10_000
-"""Number of the newest reports that a job keeps. Spark keeps the progress of a hundred batches, so no older report is needed."""
+"""Maximum number of reports that a job keeps; older reports are dropped. Spark keeps the progress of a hundred batches."""
 
 
 class SparksProgress(Protocol):
-    """The progress of one batch (StreamingQueryProgress of Spark)."""
+    """Spark's progress of one batch (StreamingQueryProgress)."""
 
     @property
     def batchId(self) -> int: ...  # noqa: N802
@@ -24,7 +24,7 @@ class SparksProgress(Protocol):
 
 
 class Query(Protocol):
-    """The part of Spark's streaming query that is used here."""
+    """The attributes of Spark's StreamingQuery that this module uses."""
 
     @property
     def lastProgress(self) -> SparksProgress | None: ...  # noqa: N802
@@ -34,7 +34,7 @@ class Query(Protocol):
 
 
 class Reports:
-    """The sink's reports of one run of a stream, in the order of the batches. The thread of a batch calls ``keep``."""
+    """The sink's reports of one run of a stream, in the order of the batches. The thread that runs a batch calls ``keep``."""
 
     def __init__(self, dead_letters: str) -> None:
         """``dead_letters`` is the name of the dead letter topic."""
@@ -56,8 +56,8 @@ class Reports:
     def new(self, query: Query) -> Iterator[StreamProgress]:
         """Yield the progress of finished batches that were not yielded before.
 
-        Reading all progress that Spark keeps means that the JVM writes up to a hundred batches as JSON, which takes time from the
-        batches. So only the last one is read if that is enough, and nothing while the current batch has no report.
+        If possible only the last batch's progress is read, because for all progress the JVM writes up to a hundred batches as JSON,
+        which slows down the stream.
         """
         if self._newest == self._told:
             return
@@ -66,7 +66,7 @@ class Reports:
             if report is None or report.batch <= self._told:
                 continue
             fields = json.loads(progress.json)
-            # While idle, Spark reports progress under the number of the next batch, which may be finished by now.
+            # An idle Spark also reports progress under the number of the next batch. Only a batch that has run has "addBatch".
             if "addBatch" in fields["durationMs"]:
                 self._told = report.batch
                 yield progress_of(report, fields, self._dead_letters)
@@ -75,7 +75,7 @@ class Reports:
         last = query.lastProgress
         if last is None or last.batchId <= self._told:
             return ()
-        # While idle, Spark reports progress under the number of the next batch.
+        # An idle Spark reports progress under the number of the next batch.
         is_only_one = last.batchId in self._reports and not self._is_due(last.batchId - 1)
         return (last,) if is_only_one else query.recentProgress
 

@@ -1,4 +1,4 @@
-"""Runs a job of ``ottla pipeline`` for a person: shows its progress, and chooses the exit code."""
+"""Runs a job of ``ottla pipeline``, shows the progress, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CANCEL_INTERVAL_S = 0.2
-"""Interval, in seconds, of checks for the end of a job that is not a stream, and of cancelling its Spark jobs after a signal."""
+"""Interval, in seconds, of checks whether a job has ended, and of cancelling the job's Spark jobs after a signal."""
 UNSOUND_EXIT = 2
 """Exit code of a job that ran and found errors."""
 
@@ -37,7 +37,7 @@ tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Run the job generate and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
+    """Run the job ``generate`` and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -63,7 +63,7 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
 
             def show_progress(report: Any) -> None:
                 console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
-                # Each part is a transaction, so none is open between two parts.
+                # Each part is a transaction, so no transaction is open between two parts.
                 if signals:
                     raise Stopped(signals[0])
 
@@ -73,8 +73,8 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
 
 
 def _session(place: Place, name: str) -> Any:
-    """Start the Spark session. Raises `Stopped` only after Spark's JVM has started, because a JVM whose Python process exits during
-    the start never exits."""
+    """Start the Spark session. A signal raises `Stopped` only after Spark's JVM has started: if Python exited earlier, the JVM
+    would never exit."""
     from ottla.spark.session.session import session
 
     with noted_signals(*ENDING) as signals:
@@ -85,14 +85,15 @@ def _session(place: Place, name: str) -> Any:
 
 
 def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
-    """Run ``work`` in a thread and return its result. A signal cancels its Spark jobs, and raises `Stopped` when it has ended."""
+    """Run ``work`` in a thread and return the result. A signal cancels the Spark jobs of ``work``, and `Stopped` is raised when
+    ``work`` has ended."""
     from py4j.protocol import Py4JError
 
     with noted_signals(*ENDING) as signals, ThreadPoolExecutor(1) as pool:
         running = pool.submit(work)
         while not wait([running], CANCEL_INTERVAL_S).done:
             if signals:
-                # Repeated, because ``work`` may start another job before it ends. The JVM may have exited.
+                # Cancel repeatedly, because ``work`` may start another Spark job. The call fails if the JVM has exited.
                 with suppress(Py4JError, OSError):
                     spark.sparkContext.cancelAllJobs()
     if signals:
@@ -112,7 +113,7 @@ def run_stream(name: str, options: StreamSettings) -> int:
         with closing(cluster_client(Connecting(options.place.bootstrap))) as cluster:
             total = sum(end - start for start, end in ranges(cluster, job.source, committed=True).values())
         spark = _session(options.place, job.name)
-        # From here on a transaction may be open.
+        # A transaction may be open from now on, so signals no longer raise an exception.
         with noted_signals(*ENDING) as signals:
             left_over = _watched(spark, job, settings, total, signals)
             if signals:
@@ -142,7 +143,7 @@ def _stream_options(options: StreamSettings) -> StreamOptions:
 
 
 def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
-    """Run the job until it ends or ``signals`` is not empty, and describe unhandled rows. Raises `PipelineError`."""
+    """Run the job until it ends or ``signals`` has a signal. Returns a description of unhandled rows. Raises `PipelineError`."""
     from ottla.pipeline.stream import Running
     from ottla.spark.errors import cause_of
 
@@ -169,7 +170,7 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
 
 
 def run_export(options: ExportSettings) -> int:
-    """Run the job export and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
+    """Run the job ``export`` and return the exit code. Raises `PipelineError`, and `Stopped` after a signal."""
     from ottla.pipeline.jobs.export import ExportOptions, export
 
     settings = ExportOptions(
@@ -190,8 +191,7 @@ def run_export(options: ExportSettings) -> int:
 
 
 def run_audit(options: AuditSettings) -> int:
-    """Run the job audit and return `UNSOUND_EXIT` if there are errors, else 0. Raises `PipelineError`, and `Stopped` after a
-    signal."""
+    """Run the job ``audit``. Returns 0, or `UNSOUND_EXIT` for errors. Raises `PipelineError`, and `Stopped` after a signal."""
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
     settings = AuditOptions(

@@ -1,4 +1,4 @@
-"""The schemas of the topics' values, which are the same in every format (`spark.schemas.formats`), and the names of the topics."""
+"""The names of the topics, and the schemas of their values, which apply to every format (`spark.schemas.formats`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ SHIPMENT = "purchase LONG, user STRING, product STRING, quantity INT"
 TOTAL = "window_ms LONG, user STRING, product STRING, purchases LONG, quantity LONG, amount_cents LONG"
 
 MAX_AHEAD_MS = 3_600_000
-"""How far Kafka allows a record's timestamp to be ahead of the broker's clock, in ms (log.message.timestamp.after.max.ms)."""
+"""Maximum time, in ms, by which Kafka allows a record's timestamp to be ahead of the broker's clock
+(log.message.timestamp.after.max.ms)."""
 MAX_RUN_CHARACTERS = 100
-"""Longest run id, in characters. Every record that a job writes has it in a header."""
+"""Maximum length of a run id, in characters. Every record that a job writes has the run id in a header."""
 
 
 class ShopTopics(msgspec.Struct, frozen=True):
-    """The names of the shop's topics."""
-
     source: str = PURCHASES
     invoices: str = INVOICES
     shipments: str = SHIPMENTS
@@ -29,11 +28,11 @@ class ShopTopics(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The conditions under which a record is a purchase. ``max_ahead_ms`` is how far the purchase's time may be ahead of the
-    record's timestamp, which a replay does not change.
+    """The conditions under which a record is a valid purchase. ``max_ahead_ms`` is the maximum time by which the purchase's time
+    may be ahead of the record's timestamp.
 
-    With ``deduplicate`` a purchase counts once, even if the source repeats it with the same contents in all fields. A job keeps all
-    purchases for that. ``limits`` is max.message.bytes by topic; other topics have no limit.
+    With ``deduplicate`` purchases with equal fields count as one, for which Spark stores all purchases. ``limits``
+    has max.message.bytes by topic; other topics have no limit.
     """
 
     topics: ShopTopics = ShopTopics()

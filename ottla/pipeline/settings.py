@@ -1,4 +1,4 @@
-"""The settings of jobs (``ottla pipeline JOB``). The module does not import Spark, so that help is shown at once."""
+"""The settings of jobs (``ottla pipeline JOB``). This module does not import Spark, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ottla.pipeline.schemas import ShopTopics, Terms
 FORMATS: Final = ("avro", "json")
 """The names of `spark.schemas.formats.FORMATS`."""
 STATE_STORES: Final = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
-"""State stores of Spark by name: in the executors' memory, or also on their disks."""
+"""Spark's state store providers: ``memory`` keeps state in the executors' memory, ``rocksdb`` also on their disks."""
 SINKS: Final = ("tasks", "driver")
-"""The writer of a batch: Spark's tasks, or the driver."""
+"""The writers of a batch: Spark's tasks, or the driver."""
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 """The transaction timeout of `spark.sink.transaction`, in ms."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster and Spark's master. With ``master`` None spark-submit's is used, or ``cores`` processors of this machine."""
+    """The cluster and Spark's master. Without ``master`` the master of spark-submit is used, or ``cores`` cores of this machine."""
 
     bootstrap: str
     master: str | None
@@ -27,7 +27,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the job generate. With a ``transactional_id`` Spark's tasks write in transactions."""
+    """The settings of the job ``generate``. With a ``transactional_id`` Spark's tasks write in transactions."""
 
     place: Place
     format: str
@@ -39,8 +39,8 @@ class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. With ``run_id`` None a
-    new id is generated."""
+    """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. If ``run_id`` is None, an
+    id is generated."""
 
     place: Place
     format: str
@@ -58,7 +58,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the job export, which reads a broker's segment files if ``data_dir`` is set."""
+    """The settings of the job ``export``, which reads a broker's segment files if ``data_dir`` is set."""
 
     place: Place
     topic: str
@@ -69,7 +69,7 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of the job audit, which can also compare ``totals`` and ``export`` with the purchases."""
+    """The settings of the job ``audit``, which can also compare ``totals`` and ``export`` with the purchases."""
 
     place: Place
     format: str

@@ -1,7 +1,7 @@
-"""Stops a job on a signal: at once before it has begun, and later once Spark's JVM has started or the batch was aborted.
+"""Stops a job on a signal.
 
-An exception in the middle of a call to Spark's JVM would desynchronise the connection, and the next call would read a wrong
-response. So signals are only recorded then.
+Before a job uses Spark, a signal raises an exception. Later signals are only recorded for the job: an exception in the middle of a
+call to Spark's JVM would let the next call read the response to this call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 
 class Stopped(BaseException):
-    """A signal was received before the job had begun. It is not an `Exception`, so that only the end of the job catches it."""
+    """A signal has stopped the job. It is a `BaseException`, so that ``except Exception`` does not catch it."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)
@@ -22,7 +22,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
-    """Raise `Stopped` on these signals inside the block, also for Ctrl-C, which Spark handles itself (SparkContext). For the main
+    """Raise `Stopped` on these signals inside the block, and for the KeyboardInterrupt of SparkContext's own handler. For the main
     thread only."""
 
     def stop(given: int, _: Any) -> NoReturn:
@@ -40,7 +40,7 @@ def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def noted_signals(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
-    """Inside the block, append these signals to the list, and let the caller react to them. For the main thread only."""
+    """Append these signals to the yielded list instead of handling them. For the main thread only."""
     noted: list[signal.Signals] = []
     before = {number: signal.signal(number, lambda given, _: noted.append(signal.Signals(given))) for number in numbers}
     try:

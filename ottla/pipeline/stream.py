@@ -1,5 +1,4 @@
-"""The parts that all streaming jobs share: reading a topic's committed records, a transform, the exactly-once sink, progress and
-stopping."""
+"""The code that all streaming jobs share: source, transform, exactly-once sink, progress and stopping."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job that reads one topic and writes to others. With ``has_state`` Spark keeps state between batches, and a batch has the
-    changed rows.
+    """A job that reads one topic and writes other topics. With ``has_state`` Spark keeps state between batches, and a batch
+    consists of changed rows (update mode).
 
     The arguments of ``transform`` are the source's rows, the run's id, the values' format and the terms of purchases.
     """
@@ -49,11 +48,11 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """The options of a stream. ``batch_records`` bounds a micro-batch; ``is_bounded`` stops after all records that existed at the
-    start.
+    """The options of a stream. ``batch_records`` is the maximum size of a micro-batch. With ``is_bounded`` the stream ends after
+    all records that existed when it started.
 
-    ``progress_topic`` is the sink's, None for its default; ``state_store`` is one of `STATE_STORES`. A job reads the limits of
-    ``terms`` from the broker when it starts. ``query_name`` is the name of the stream in Spark, by default the job's.
+    ``progress_topic`` is the topic of the sink's progress records; None for the default. The limits of ``terms`` are read from the
+    broker when a job starts. ``query_name`` is the stream's name in Spark, by default the job's name.
     """
 
     bootstrap: str
@@ -74,16 +73,17 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 def source_options(bootstrap: str, topic: str) -> dict[str, str]:
-    """Return the options of the stock connector for every job. It reads committed records only."""
+    """Return the options of Spark's Kafka connector for every job. Only committed records are read."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
-        # The connector requests offsets about twice in each poll.
+        # Each poll costs about two requests for offsets, so a poll should return many records.
         "kafka.max.poll.records": "50000",
-        # To find the end offsets, the connector seeks to a partition's end and back. A fetch that waits there delays the next one.
+        # To find the end offset, the connector seeks to the partition's end and back. A Fetch that waits at the end delays the
+        # next Fetch.
         "kafka.fetch.max.wait.ms": "50",
     }
 
@@ -114,7 +114,6 @@ def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
 
 
 def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
-    """Read the committed records of the source as a stream."""
     settings = source_options(options.bootstrap, job.source)
     settings["failOnDataLoss"] = str(options.fails_on_data_loss).lower()
     settings["maxOffsetsPerTrigger"] = str(options.batch_records)
@@ -122,7 +121,8 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
 
 
 def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
-    """Raise `PipelineError` if ``deduplicate`` has changed. The state for it must exist from a checkpoint's first batch on."""
+    """Raise `PipelineError` if ``deduplicate`` has changed since the checkpoint's first batch, because its state cannot be added
+    later."""
     kept, wanted = Checkpoint(spark, options.checkpoint), options.terms.deduplicate
     if job.has_state or not kept.has_committed() or kept.keeps_state() is wanted:
         return
@@ -162,10 +162,8 @@ class Running:
         on_progress: Callable[[StreamProgress], None] = lambda progress: None,
         is_stop_wanted: Callable[[], bool] = lambda: False,
     ) -> list[BatchReport]:
-        """Wait for the end of the job, or stop it when that is wanted. Returns the newest `progress.REPORTS_KEPT` reports.
-
-        Raises `PipelineError` with the cause in one line.
-        """
+        """Wait until the job ends, or stop it when ``is_stop_wanted`` returns True. Returns the newest `progress.REPORTS_KEPT`
+        reports. Raises `PipelineError`."""
         from py4j.protocol import Py4JError
         from pyspark.errors import StreamingQueryException
 
@@ -181,8 +179,8 @@ class Running:
         except jvm_gone as error:
             if not is_stop_wanted():
                 raise PipelineError("Spark's JVM has ended; its output says why") from error
-            # A JVM may crash when its tasks are cancelled, because Spark frees the memory of batches that a task still reads. The
-            # current batch has then failed, as intended.
+            # Cancelling tasks may crash the JVM, because Spark frees memory that a task still reads. The job is to be stopped, so
+            # the crash of the current batch is not an error.
             self._await_batch()
         finally:
             with contextlib.suppress(*jvm_gone):
@@ -192,11 +190,11 @@ class Running:
         return self._reports.all()
 
     def stop(self) -> None:
-        """Stop the stream and its current batch, so that the batch's transaction is aborted now and not by its timeout.
+        """Stop the stream and the current batch. The batch's transaction is aborted at once, not only by its timeout.
 
         Raises `PipelineError` if the stream does not stop within `STOP_TIMEOUT_S`.
         """
-        # Stopping cancels the batch's Spark jobs. Their failure aborts its transaction.
+        # Stopping cancels the batch's Spark jobs, and their failure aborts the batch's transaction.
         self._query.stop()
         self._await_batch()
 
@@ -211,7 +209,7 @@ class Running:
 
 @contextlib.contextmanager
 def _state_store(spark: SparkSession, name: str) -> Iterator[None]:
-    """Use a state store for streams that are started in the block. A stream copies its session's settings."""
+    """Set the state store for streams that are started in the block. A stream copies the session's settings when it starts."""
     if name == "memory":
         yield
         return

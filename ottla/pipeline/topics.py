@@ -1,4 +1,4 @@
-"""Creates the topics of a job, and fills the first of them with a stock producer."""
+"""Creates the topics of a job, and fills a topic with a stock producer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def create(bootstrap: str, topics: Sequence[str], partitions: int) -> list[str]:
     try:
         known = admin.list_topics(timeout=TIMEOUT_S).topics
         missing = [t for t in topics if t not in known]
-        # The timestamps of purchases are event times, which may be older than any retention.
+        # Records have the purchases' event times as timestamps, so a retention time could delete them at once.
         new = [NewTopic(topic, partitions, 1, config={"retention.ms": "-1"}) for topic in missing]
         for future in admin.create_topics(new).values() if missing else ():
             future.result(TIMEOUT_S)

@@ -52,7 +52,7 @@ class _Lz4:
     def __init__(self, level: int) -> None:
         from lz4.frame import LZ4FrameCompressor
 
-        # Java's reader refuses linked blocks, which are the library's default.
+        # Java's reader rejects linked blocks, which are the library's default.
         self._stream = LZ4FrameCompressor(block_linked=False, compression_level=level)
         self._head: bytes = self._stream.begin()
 

@@ -1,4 +1,4 @@
-"""Inflates the members of a gzip payload, as Java does (GZIPInputStream).
+"""Decompresses the members of a gzip payload, as Java does (GZIPInputStream).
 
 Apache Kafka's broker and its Java consumers read all members. Bytes after a member that do not begin with a header are ignored, and
 so are the last bytes in the reader's buffer if they are too few for a member. A damaged member is an error.
@@ -19,13 +19,13 @@ _TRAILER = Struct("<II")
 _BUFFER_BYTES = 8192
 """Size in bytes of the buffer with which Kafka creates Java's reader (GzipCompression)."""
 _LEAST_AFTER_MEMBER = 26
-"""Number of bytes after a member's deflated data: its trailer of 8, and 18 that are too few for a member."""
+"""Number of bytes after a member's compressed data: a trailer of 8 bytes, and 18 bytes, which are too few for another member."""
 _TEXT_BYTES = 256
 """Number of bytes of a file name or comment that are searched at a time."""
 
 
 def inflated(payload: memoryview, input_bytes: int, piece_bytes: int) -> Iterator[bytes]:
-    """The inflated members in pieces of at most ``piece_bytes``, read from parts of ``input_bytes``.
+    """The decompressed members in pieces of at most ``piece_bytes``, read from parts of ``input_bytes``.
 
     Raises ValueError and zlib.error for a damaged member.
     """
@@ -45,7 +45,7 @@ def inflated(payload: memoryview, input_bytes: int, piece_bytes: int) -> Iterato
 
 
 def _member(payload: memoryview, at: int, input_bytes: int, piece_bytes: int) -> Generator[bytes, None, int]:
-    """Inflate one member from the end of its header; returns the end of its deflated data, where the trailer begins."""
+    """Decompress one member from the end of its header; returns the end of its compressed data, where the trailer begins."""
     stream = zlib.decompressobj(wbits=_RAW_DEFLATE)
     rest: memoryview | bytes = b""
     checksum = size = 0

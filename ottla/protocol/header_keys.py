@@ -1,4 +1,4 @@
-"""Makes records with header keys that are not UTF-8 readable for aiokafka's C codec, which fails on them. Such keys are rare."""
+"""Replaces header keys that are not UTF-8, because aiokafka's C codec fails on them. Such keys are rare."""
 
 from __future__ import annotations
 

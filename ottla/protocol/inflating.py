@@ -1,6 +1,6 @@
-"""Inflates the payload of a record batch piece by piece, with bounded time and memory for each piece.
+"""Decompresses the payload of a record batch piece by piece, with bounded time and memory for each piece.
 
-C code inflates each piece and releases the GIL, so a worker thread may do it.
+C code that releases the GIL decompresses each piece, so a worker thread may run it.
 
 Accepts the same payloads as the Java readers of Apache Kafka's broker and consumers: several zstd frames, several gzip members
 (`gzip_members`), several xerial streams, but only one lz4 frame (`lz4_frames`). Bytes after the end of gzip and lz4 data are
@@ -23,17 +23,15 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import GZIP, LZ4, SNAPPY
 
 PIECE_BYTES = 1 << 16
-"""Maximum size in bytes of a piece of inflated data."""
+"""Maximum size in bytes of a piece of decompressed data."""
 INPUT_BYTES = 1 << 14
 """Maximum number of compressed bytes that a decompressor gets in one call."""
 SNAPPY_MAX_RATIO = 22
-"""Maximum ratio of inflated to compressed bytes: in snappy three bytes inflate to at most 64. A block that claims more is
-damaged."""
+"""Maximum ratio of decompressed to compressed bytes: in snappy three bytes decompress to at most 64. A higher claim is damage."""
 SNAPPY_BLOCK_BYTES = 64 << 20
-"""Maximum size in bytes of an inflated snappy block. Snappy has no streaming mode, so each block is inflated as a whole."""
+"""Maximum size in bytes of a decompressed snappy block. Snappy has no streaming mode, so each block is decompressed as a whole."""
 ZSTD_MAX_WINDOW_LOG = 27
-"""Base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB of history are refused, as in every
-stock client."""
+"""Base-2 logarithm of the largest zstd window in bytes. Stock clients reject frames that need more than 128 MiB, too."""
 ZSTD_FRAMES = 64
 """Number of frames that are examined to find the largest window. Later frames are assumed to need the largest window allowed."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -45,19 +43,19 @@ _XERIAL_MAGIC_NUMBER = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
 """The first four bytes of xerial's header, read as the size of a block."""
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_LEAST_VERSION = 1
-"""The lowest version that a header after the first one may have."""
+"""The lowest version that a header after the first header may have."""
 _BLOCK = Struct(">i")
 
 
 class TooLarge(KafkaError):
-    """The payload inflates to more bytes than are allowed (MESSAGE_TOO_LARGE)."""
+    """The payload decompresses to more bytes than are allowed (MESSAGE_TOO_LARGE)."""
 
     def __init__(self, reason: str = "the batch inflates to more than is allowed") -> None:
         super().__init__(Code.MESSAGE_TOO_LARGE, reason)
 
 
 class Allowance:
-    """Counts how many bytes may still be inflated, usually for one request."""
+    """Counts how many bytes may still be decompressed, usually for one request."""
 
     __slots__ = ("left_bytes", "limit_bytes")
 
@@ -66,14 +64,14 @@ class Allowance:
         self.left_bytes = limit_bytes
 
     def take(self, size: int) -> None:
-        """Count ``size`` inflated bytes. Raises `TooLarge` if they exceed the limit."""
+        """Count ``size`` decompressed bytes. Raises `TooLarge` if they exceed the limit."""
         self.left_bytes -= size
         if self.left_bytes < 0:
             raise TooLarge
 
 
 def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes]:
-    """Yield the inflated payload in pieces. An empty piece only means that the decompressor needs more input.
+    """Yield the decompressed payload in pieces. An empty piece only means that the decompressor needs more input.
 
     Raises `TooLarge`, and CORRUPT_MESSAGE if the payload does not have the given compression.
     """
@@ -102,7 +100,7 @@ def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes
 
 
 def memory_bytes(payload: memoryview, compression: int) -> int:
-    """Memory in bytes that inflating may need: for zstd the window declared in the frame's header, for snappy a block."""
+    """Memory in bytes that decompressing may need: for zstd the window declared in the frame's header, for snappy a block."""
     if compression == SNAPPY:
         return min(SNAPPY_MAX_RATIO * len(payload), SNAPPY_BLOCK_BYTES) + _STATE_BYTES
     if compression in (0, GZIP):
@@ -113,7 +111,7 @@ def memory_bytes(payload: memoryview, compression: int) -> int:
 
 
 def _zstd_window_bytes(payload: memoryview) -> int:
-    """Size in bytes of the largest window that a zstd frame declares. Skippable frames have none."""
+    """Size in bytes of the largest window that a zstd frame declares. Skippable frames have no window."""
     from ottla.protocol.zstd import zstd
 
     at = largest = 0
@@ -150,7 +148,7 @@ def _parts(payload: memoryview, size: int) -> Iterator[memoryview]:
 
 
 def _lz4(stream: Any, payload: memoryview) -> Iterator[bytes]:
-    """Inflate one frame. As in Java, neither the content's size nor its checksum is checked."""
+    """Decompress one frame. As in Java, neither the content's size nor its checksum is checked."""
     from ottla.protocol import lz4_frames
 
     head, begin = lz4_frames.without_content_fields(payload)
@@ -180,7 +178,7 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
 
 
 def _snappy(payload: memoryview) -> Iterator[memoryview]:
-    """Inflate raw snappy, or the blocks of xerial's format that the Java client writes.
+    """Decompress raw snappy, or the blocks of xerial's format that the Java client writes.
 
     As in Java (SnappyInputStream), only the magic bytes of the first header are checked, further headers may appear between blocks,
     and fewer than four bytes at the end, the size of a block's length, are ignored.

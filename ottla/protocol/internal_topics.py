@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The log of the cluster's metadata. It is not a topic: no client can create, write, read or delete it by name."""
+"""The log of the cluster's metadata. This log is not a topic: no client can create, write, read or delete it by name."""
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"

@@ -1,8 +1,8 @@
 """The header of an lz4 frame, as Java reads it (Lz4BlockInputStream).
 
-Java's reader accepts less than the format allows: the blocks must be independent, and dictionaries are not supported. It is also
-more lenient: it checks neither the content's size nor its checksum, and ignores bytes after the frame, so that a second frame is
-not read. Apache Kafka's broker and its Java consumers share this reader.
+Java's reader accepts less than the format allows: the blocks must be independent, and dictionaries are not supported. The reader is
+also more lenient: it checks neither the content's size nor its checksum, and ignores bytes after the frame, so that a second frame
+is not read. Apache Kafka's broker and its Java consumers share this reader.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def header_checksum(descriptor: bytes) -> int:
 
 
 def check_header(payload: memoryview, *, may_be_linked: bool = False) -> None:
-    """Raise ValueError for a frame whose header Java refuses. The decompressor checks the header's checksum."""
+    """Raise ValueError for a frame whose header Java rejects. The decompressor checks the header's checksum."""
     if len(payload) <= _FIRST_BYTES or bytes(payload[:4]) != _MAGIC:
         raise ValueError("the lz4 frame header is missing")
     flags, sizes = payload[4], payload[5]
@@ -65,7 +65,7 @@ def _descriptor_end(flags: int) -> int:
 
 
 def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
-    """Yield the blocks of a frame from the first one at ``at``, each with its size and checksum; the last is the end mark.
+    """Yield the blocks of a frame, from the first block at ``at`` to the end mark, each with its size and checksum.
 
     As in Java, a block without content also ends the frame. Raises ValueError for a frame that is cut off.
     """
@@ -90,7 +90,7 @@ def blocks(payload: memoryview, at: int) -> Iterator[memoryview]:
 
 
 def _is_empty(payload: memoryview, at: int, word: int) -> bool:
-    """Whether a block inflates to nothing."""
+    """Whether a block decompresses to nothing."""
     return word == 1 and payload[at + _WORD.size] == 0
 
 
@@ -116,7 +116,7 @@ def without_content_fields(payload: memoryview) -> tuple[bytes, int]:
     """The frame's header without the content's size and checksum, and the position of the first block.
 
     The blocks may be linked: older brokers may have stored such frames. Raises ValueError for anything else that `check_header`
-    refuses.
+    rejects.
     """
     check_header(payload, may_be_linked=True)
     end = _descriptor_end(payload[4])

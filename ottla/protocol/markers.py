@@ -9,11 +9,11 @@ from ottla.protocol.record_stream import plain
 from ottla.protocol.records import HEADER_BYTES, BatchHeader, EndTxnMarker, marker_of, read_records
 
 MAX_CONTROL_BYTES = 1 << 16
-"""Maximum size in bytes of an inflated control batch. Brokers do not compress them, and a marker has about twenty bytes."""
+"""Maximum size in bytes of a decompressed control batch. Brokers do not compress markers, which have about twenty bytes."""
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch; None for a control batch of another kind or one that compaction emptied.
+    """The marker in a control batch; None for another kind of control batch, and after compaction has removed the marker.
 
     Raises CORRUPT_MESSAGE for bytes that are not a control batch.
     """

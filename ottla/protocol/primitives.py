@@ -22,14 +22,14 @@ Put: TypeAlias = Callable[[bytes | bytearray | memoryview], None]
 
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
-"""Maximum number of tagged fields in one section. Kafka has no such limit, so a client can make it read millions of them
-(CVE-2026-111115)."""
+"""Maximum number of tagged fields in one section. Kafka has no such limit, so a client can make a broker read millions of tagged
+fields (CVE-2026-111115)."""
 MAX_ELEMENTS = 250_000
 """Maximum number of elements in all arrays of one message. An element takes about a hundred bytes of memory, but as little as one
 byte in the request (CVE-2026-111108)."""
 
 MAX_STRING_BYTES = 0x7FFF
-"""Maximum size of a string in bytes, in every version. A compact string could be longer, but not be sent in an older version."""
+"""Maximum size of a string in bytes, in every version. A longer compact string could not be sent in an older version."""
 
 _H = Struct(">h")
 _I = Struct(">i")
@@ -40,7 +40,7 @@ _pack_i = _I.pack
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Unsigned varint of at most five bytes."""
+    """Read an unsigned varint of at most five bytes."""
     value = buf[pos]
     pos += 1
     if value < 0x80:
@@ -219,7 +219,7 @@ def message_elements() -> int:
 def _checked(count: int, buf: Buffer, pos: int) -> int:
     """Check an array's element count. Raises `DecodeError`, and `TooManyElements` if the message's arrays exceed the limit.
 
-    An element takes at least a byte in the buffer, so an array of more elements than bytes is refused. A decoded element takes far
+    An element takes at least a byte in the buffer, so an array of more elements than bytes is rejected. A decoded element takes far
     more memory than a byte, so the number of elements of the whole message is limited as well.
     """
     if count > len(buf) - pos:

@@ -20,7 +20,7 @@ from ottla.protocol.records import HEADER_BYTES, TIMESTAMP_TYPE_BIT, TRANSACTION
 from ottla.protocol.steps import in_thread
 
 AT_ONCE_BYTES = 1 << 14
-"""Maximum size in bytes of an inflated payload that is compressed on the event loop, usually in less than 0.5 ms."""
+"""Maximum size in bytes of a decompressed payload that is compressed on the event loop, usually in less than 0.5 ms."""
 _STATE_BYTES = 1 << 20
 """Estimated memory in bytes of a compressor other than zstd's, including a piece of the payload."""
 _COPIES = 3
@@ -31,7 +31,7 @@ _ZSTD_STATES = ((9, 8 << 20, 4), (19, 32 << 20, 8), (22, _ZSTD_MAX_STATE_BYTES, 
 
 
 class Target(NamedTuple):
-    """A compression by its number in a batch's attributes, and its level; None if the compression has no levels."""
+    """``compression`` is the number in a batch's attributes. ``level`` is None if the compression has no levels."""
 
     compression: int
     level: int | None
@@ -47,7 +47,7 @@ def memory_bytes(target: Target, inflated_bytes: int, limit_bytes: int) -> int:
 
 
 class _Recompression:
-    """One batch while it is inflated and recompressed."""
+    """One batch while it is decompressed and recompressed."""
 
     def __init__(self, batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int) -> None:
         self._header = header
@@ -58,7 +58,7 @@ class _Recompression:
         self.batch: bytearray | None = None
 
     def go_on(self) -> None:
-        """Inflate and compress the next `READ_AHEAD_BYTES`. At the end sets `batch`. Raises MESSAGE_TOO_LARGE, CORRUPT_MESSAGE."""
+        """Recompress the next `READ_AHEAD_BYTES`. At the end sets `batch`. Raises MESSAGE_TOO_LARGE, CORRUPT_MESSAGE."""
         waiting, size = bytearray(), 0
         for piece in self._pieces:
             waiting += piece
@@ -92,7 +92,7 @@ async def recompress(
 ) -> tuple[memoryview, BatchHeader]:
     """The batch with another compression, and its header. A large payload is compressed in a worker thread.
 
-    ``inflated_bytes`` is the size of the inflated payload, known from the check of the records. Raises MESSAGE_TOO_LARGE if the
+    ``inflated_bytes`` is the size of the decompressed payload, known from the check of the records. Raises MESSAGE_TOO_LARGE if the
     result would have more than ``limit_bytes``. ``batch`` must not change meanwhile.
     """
     work = _Recompression(batch, header, target, inflated_bytes, limit_bytes)

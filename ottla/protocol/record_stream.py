@@ -1,8 +1,8 @@
 """Reads the records of one batch, a few at a time, with only a piece of the payload in memory.
 
 A record larger than `LARGE_RECORD_BYTES` is read in pieces and replaced by a placeholder: a small record with the same attributes
-and deltas, whose key and value are null if the record's are, and otherwise empty. Pieces are inflated in advance by C code that
-releases the GIL, so a worker thread may do it.
+and deltas, whose key and value are null if the record's are, and otherwise empty. Pieces are decompressed in advance by C code that
+releases the GIL, so a worker thread may run it.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
     at, size = start, len(data)
     for count in range(at_most):
         try:
-            # Nearly all lengths have one or two bytes. They are read inline, because a call of `varint` takes longer than the rest
-            # of this loop.
+            # Nearly all lengths have one or two bytes. They are read inline, because calling `varint` takes longer than the rest.
             value, body = data[at], at + 1
             if value >= 0x80:
                 second = data[body]
@@ -141,8 +140,8 @@ class RecordStream:
     """Reads the records of one batch. With ``keeps_keys`` a placeholder has the key of its record.
 
     The methods raise INVALID_RECORD for bytes that are not records, and for a key longer than `MAX_KEY_BYTES` with ``keeps_keys``;
-    CORRUPT_MESSAGE if the payload cannot be inflated; `TooLarge` if it inflates to more than ``allowance``; `RecordTooLarge` for a
-    record of a compressed batch larger than ``max_record_bytes``, after the records before it were returned.
+    CORRUPT_MESSAGE if the payload cannot be decompressed; `TooLarge` if it decompresses to more than ``allowance``;
+    `RecordTooLarge` for a record of a compressed batch larger than ``max_record_bytes``, after the records before it were returned.
     """
 
     __slots__ = (
@@ -179,8 +178,7 @@ class RecordStream:
         # As in Kafka, max.message.bytes is the only limit for uncompressed records.
         self._max_record_bytes = max_record_bytes if self._is_aside else MAX_RECORD_BYTES
         self.large_bytes = 0
-        """Size in bytes of the large record at which `next_whole` stopped; 0 if it did not stop. The record's first bytes are in
-        memory."""
+        """Size in bytes of the large record at which `next_whole` stopped, else 0. The record's first bytes are in memory."""
         self._error: BaseException | None = None
         self._is_done = False
         self._data = b""
@@ -191,11 +189,11 @@ class RecordStream:
 
     @property
     def inflated_bytes(self) -> int:
-        """Number of inflated bytes of the payload that were read so far."""
+        """Number of decompressed bytes of the payload that were read so far."""
         return self._base + len(self._data)
 
     def _read_ahead(self) -> None:
-        """Inflate some pieces in advance. An error is stored, and raised when the piece is needed (`_next_piece`)."""
+        """Decompress some pieces in advance. An error is stored, and raised when the piece is needed (`_next_piece`)."""
         size = 0
         try:
             for _ in range(READ_AHEAD_PIECES if self._is_aside else 1):
@@ -267,7 +265,7 @@ class RecordStream:
                 return b"", 0
 
     def _records_within_limit(self, count: int) -> tuple[int, int]:
-        """Of ``count`` whole records, take those before the first that is too large: the position after them, and their number.
+        """Return the end and the number of the whole records, at most ``count``, before the first record that is too large.
 
         Raises `RecordTooLarge` if the first record is too large.
         """

@@ -197,7 +197,7 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
 
 
 def correct_timestamps(batch: bytearray | memoryview, max_timestamp_ms: int) -> BatchHeader:
-    """Set the header's timestamp type to CreateTime and its largest timestamp to that of the records, and renew the CRC.
+    """Set the header's timestamp type to CreateTime, and its largest timestamp to the records' largest, and renew the CRC.
 
     Returns the new header.
     """
@@ -260,7 +260,7 @@ def read_records(batch: Buffer) -> list[Record]:
     try:
         decoded = DefaultRecordBatch(bytes(batch))
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in decoded]
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
@@ -292,7 +292,8 @@ def build_batch(
 def build_batch_within(
     records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]], timestamp_ms: int, size_bytes: int
 ) -> tuple[bytearray, int]:
-    """Build a batch of at least one and at most ``size_bytes`` of (key, value, headers) records; also returns their number."""
+    """Build a batch of the first (key, value, headers) records that fit into ``size_bytes``, at least one; returns their number
+    too."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
@@ -300,7 +301,7 @@ def build_batch_within(
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
-        # The builder refuses a record with which the batch would have this size.
+        # The builder rejects a record with which the batch would have this size.
         batch_size=size_bytes + 1,
     )
     count = 0

@@ -1,4 +1,5 @@
-"""Classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`. A code in none of the sets is final.
+"""Classifies error codes by how a client reacts, for `ottla.client` and `ottla.spark`. A client does not retry after a code that is
+in none of the sets.
 
 Kafka classifies them by the exception classes of its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
 """
@@ -35,12 +36,12 @@ RETRIABLE: Final = frozenset(
 )
 """Temporary errors: leaders and coordinators move, or are still loading. The client sends the same request again.
 
-Some retriable errors of Kafka are left out: those that a wrong name causes as well (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID),
-those about fetch and share sessions, and CORRUPT_MESSAGE, because TCP delivers the same bytes again.
+Some retriable errors of Kafka are left out: errors that a wrong name also causes (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID),
+errors of fetch and share sessions, and CORRUPT_MESSAGE, because TCP delivers the same bytes again.
 """
 
 ABORTABLE: Final = frozenset({Code.TRANSACTION_ABORTABLE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""The client must abort the transaction (KIP-890), and may write the same records in the next one."""
+"""The client must abort the transaction (KIP-890), and may write the same records in the next transaction."""
 
 FENCED: Final = frozenset(
     {
@@ -54,7 +55,7 @@ FENCED: Final = frozenset(
 
 
 def code_of(number: int) -> Code:
-    """The error of a number; UNKNOWN_SERVER_ERROR for a number that ottla does not know."""
+    """The error with this number; UNKNOWN_SERVER_ERROR for a number that ottla does not know."""
     try:
         return Code(number)
     except ValueError:
@@ -62,7 +63,7 @@ def code_of(number: int) -> Code:
 
 
 def name_of(number: int) -> str:
-    """Kafka's name of an error."""
+    """Kafka's name of the error with this number."""
     try:
         return Code(number).name
     except ValueError:

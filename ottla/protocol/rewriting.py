@@ -1,8 +1,8 @@
 """Rewrites a batch without some of its records, for compaction (MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader).
 
 The records that stay keep their bytes: their offsets and timestamps are deltas to base offset and base timestamp, and the batch
-keeps its base offset, last offset, sequence and producer. Only a delete horizon changes them: it replaces the base timestamp, so
-the timestamp deltas are rewritten.
+keeps its base offset, last offset, sequence and producer. Only a delete horizon changes the records: it replaces the base
+timestamp, so the timestamp deltas are rewritten.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class RewrittenBatch:
         self._payload.add(waiting)
 
     def batch(self, record_count: int, max_timestamp_delta_ms: int) -> bytes:
-        """The finished batch. Base offset, last offset, sequence and producer are those of the original batch."""
+        """The finished batch, with base offset, last offset, sequence and producer of the original batch."""
         header, horizon_ms = self._header, self._horizon_ms
         self.compress()
         max_timestamp_ms = header.max_timestamp_ms

@@ -1,8 +1,8 @@
-"""Long work as coroutines that are driven by hand, so that their driver can run other work while they wait.
+"""Long work as coroutines that a driver runs step by step, with other work in between.
 
-Such a coroutine awaits only what this module offers: `next_turn`, `in_thread`, a `Pause`, and other coroutines of this kind. Its
-driver is `broker.loop.stepping.Stepping`, or `run` in a process without other work. No task of asyncio is involved, so a coroutine
-that never waits costs as much as a few calls.
+Such a coroutine awaits only `next_turn`, `in_thread`, a `Pause`, and other coroutines of this kind. The driver is
+`broker.loop.stepping.Stepping`, or `run` in a process without other work. No task of asyncio is involved, so a coroutine that never
+waits costs as much as a few calls.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ V = TypeVar("V")
 
 
 class Pause(Generic[V]):
-    """Lasts until another piece of work calls `end`; awaiting it then returns the value given to `end`.
+    """Lasts until other work calls `end`. Awaiting the pause returns the value given to `end`.
 
-    One coroutine may await it. A coroutine that awaits a pause goes on in a later turn of the event loop after `end` is called.
+    Only one coroutine may await a pause. The coroutine goes on in a later turn of the event loop than the call of `end`.
 
-    A request that awaits a pause with ``is_parked`` no longer needs its bytes, and its connection handles further requests. It goes
-    on within the call of `end`, so `end` must not be called in the middle of a state change. When the client disconnects, the
-    coroutine is cancelled, unless the pause has ``outlives_client``: a request that has not taken effect yet does so nevertheless.
+    A request that awaits a pause with ``is_parked`` no longer needs its bytes, and its connection handles further requests. Such a
+    request goes on within the call of `end`, so `end` must not be called in the middle of a state change. When the client
+    disconnects, the coroutine is cancelled, unless the pause has ``outlives_client``: then a request that has not taken effect yet
+    still takes effect.
     """
 
     __slots__ = ("_is_over", "_then", "_value", "is_parked", "outlives_client")
@@ -73,7 +74,7 @@ def next_turn() -> Generator[None, None, None]:
 
 @types.coroutine
 def in_thread(blocking: Callable[[], None]) -> Generator[Callable[[], None], None, None]:
-    """Run a function that blocks in a worker thread. It must not access state of the event loop. Raises what it raises."""
+    """Run a blocking function in a worker thread. The function must not access state of the event loop. Raises its exceptions."""
     yield blocking
 
 

@@ -1,4 +1,4 @@
-"""The name of a partition, shared by all rooms (org.apache.kafka.common.TopicPartition)."""
+"""The name of a partition (org.apache.kafka.common.TopicPartition)."""
 
 from __future__ import annotations
 

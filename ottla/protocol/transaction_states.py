@@ -1,4 +1,4 @@
-"""The states of a transactional id, with their numbers in ``__transaction_state``, and ``transaction.version`` 2."""
+"""The states of a transactional id, with their numbers in ``__transaction_state``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's UUIDs: their text, and which ones are valid ids (org.apache.kafka.common.Uuid)."""
+"""Kafka's UUIDs as text and as bytes (org.apache.kafka.common.Uuid)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checks a client's records before they are stored (LogValidator), and refuses records that consumers could not read.
+"""Checks a client's records before they are stored (LogValidator), and rejects records that consumers could not read.
 
-aiokafka's C codec checks small batches at once. Larger batches are inflated in pieces and checked a few records at a time: memory
-is bounded whatever the header declares, and no record is stored unchecked.
+aiokafka's C codec checks small batches at once. Larger batches are decompressed in pieces and checked a few records at a time:
+memory is bounded whatever the header declares, and no record is stored unchecked.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from ottla.protocol.steps import next_turn
 
 SMALL_RECORDS = 5_000
 SMALL_BYTES = 1 << 18
-"""Limits of a batch that is checked without a pause: records, and bytes both compressed and inflated. The check usually takes one
-or two milliseconds, and up to ten if the records consist of two-byte headers."""
+"""Limits of a batch that is checked without a pause: records, and bytes both compressed and decompressed. The check usually takes
+one or two milliseconds, and up to ten if the records consist of two-byte headers."""
 BLAMED_AT_ONCE = 2_000
-"""A batch of more records than this that has bad records is checked again in steps, because collecting the error of each record
-takes longer."""
+"""A batch with bad records, and with more records than this, is checked again in steps: collecting each error takes longer."""
 MAX_RECORD_ERRORS = 10_000
 """Maximum number of bad records of one batch in a response. Further bad records are only counted."""
 _SHOWN_ERRORS = 3
@@ -46,7 +45,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 class RecordError(NamedTuple):
-    """The reason that a record was refused (KIP-467). ``batch_index`` is the record's index in the batch."""
+    """The reason that a record was rejected (KIP-467). ``batch_index`` is the record's index in the batch."""
 
     batch_index: int
     message: str
@@ -81,7 +80,7 @@ def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> 
         return [record.timestamp for offset, record in records if record.offset == offset]
     except UnicodeDecodeError:
         raise
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise malformed(str(error)) from error
 
 
@@ -171,8 +170,8 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     """Check a small batch without a pause: every record must be whole, at its offset, with an allowed key and timestamp.
 
     Returns the largest timestamp of the records; None for a batch that `check_in_steps` must check. Raises INVALID_RECORD for
-    records that do not match the header, CORRUPT_MESSAGE for a payload that cannot be inflated, MESSAGE_TOO_LARGE if it inflates to
-    more than ``allowance``, and `RecordsRefused`.
+    records that do not match the header, CORRUPT_MESSAGE for a payload that cannot be decompressed, MESSAGE_TOO_LARGE if it
+    decompresses to more than ``allowance``, and `RecordsRefused`.
     """
     count, left_bytes = header.record_count, allowance.left_bytes
     _check_head(batch, header, allowance)
@@ -243,10 +242,10 @@ def _too_large(allowance: Allowance) -> KafkaError:
 
 
 def _check_head(batch: Buffer, header: BatchHeader, allowance: Allowance) -> None:
-    """Refuse a batch that declares more records than its bytes can contain, before any record is decoded.
+    """Reject a batch that declares more records than its bytes can contain, before any record is decoded.
 
-    Raises INVALID_RECORD, MESSAGE_TOO_LARGE if that many records would inflate to more than ``allowance``, and CORRUPT_MESSAGE for
-    an lz4 frame that Java cannot read.
+    Raises INVALID_RECORD, MESSAGE_TOO_LARGE if that many records would decompress to more than ``allowance``, and CORRUPT_MESSAGE
+    for an lz4 frame that Java cannot read.
     """
     least = header.record_count * MIN_RECORD_BYTES
     size = len(batch) - HEADER_BYTES
@@ -264,7 +263,7 @@ def _check_head(batch: Buffer, header: BatchHeader, allowance: Allowance) -> Non
 
 
 def _small(payload: memoryview, compression: int) -> Buffer | None:
-    """The inflated payload; None if it is larger than `SMALL_BYTES`, or must be inflated in pieces to find the error."""
+    """The decompressed payload; None if it is larger than `SMALL_BYTES`, or must be decompressed in pieces to find the error."""
     global _scratch  # noqa: PLW0603
     if not _scratch:
         _scratch = bytearray(SMALL_BYTES)

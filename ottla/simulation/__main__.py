@@ -21,7 +21,7 @@ SHOWN_LINES = 60
 
 
 def seeds_of(text: str) -> range:
-    """Parse ``1-1000``, or ``60000``, which starts at 1. Raises ValueError."""
+    """Parse a range of seeds: ``1-1000``, or ``60000`` for 1 to 60,000. Raises ValueError."""
     first, dash, last = text.partition("-")
     seeds = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
     if not seeds or seeds[0] < 0:

@@ -11,8 +11,10 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.hooks.interception import Interception
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.dispatch import AuthenticatingClient, Dispatcher, Secured
 from ottla.broker.shared.shared_server import Host
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.security.principal import USER, KafkaPrincipal
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run
 from ottla.simulation.env import START_MS, SimulatedEnv
@@ -20,6 +22,17 @@ from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.filesystem import Filesystem
 
 DATA_DIR = "/data"
+
+
+class AuthenticatedUser:
+    """A client whose identity the broker knows from the start (`dispatch.Secured`)."""
+
+    def __init__(self, broker: BrokerServer, user: str) -> None:
+        self._broker = broker
+        self._principal = KafkaPrincipal(USER, user)
+
+    def dispatcher(self, connection: AuthenticatingClient, limit_frames: Callable[[int], None]) -> Dispatcher:
+        return Dispatcher(self._broker, "PLAINTEXT", connection.peer, connection.connection_id, self._principal)
 
 
 class SimulatedBroker:
@@ -96,11 +109,15 @@ class SimulatedBroker:
         """Kill the broker for good."""
         self.kill()
 
-    def connection(self) -> Connection:
-        return Connection(self.broker, "PLAINTEXT")
+    def connection(self, secured: Secured | None = None) -> Connection:
+        return Connection(self.broker, "PLAINTEXT", secured)
 
     def connect(self, client_id: str = "simulated") -> SimulatedClient:
         return SimulatedClient(self, client_id)
+
+    def connect_as(self, user: str, client_id: str = "simulated") -> SimulatedClient:
+        """Return a client that has authenticated as ``User:user``."""
+        return SimulatedClient(self, client_id, self.connection(AuthenticatedUser(self.broker, user)))
 
     def sleep(self, ms: float) -> None:
         self.env.advance(ms)

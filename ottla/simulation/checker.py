@@ -21,7 +21,7 @@ Shown = dict[TopicPartition, list[tuple[int, str]]]
 
 @dataclass(slots=True)
 class Stored:
-    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data. ``values`` are those of its records."""
+    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data. ``values`` are the records' values."""
 
     base_offset: int
     next_offset: int
@@ -61,8 +61,7 @@ def check(history: History, seen: Observation) -> list[str]:
 
 
 def outcomes(history: History, seen: Observation) -> Counter[str]:
-    """Count transactions: those with a successful commit response, those without a commit request, and unknown ones by their real
-    outcome."""
+    """Count transactions by outcome: committed, aborted, or unknown to the client but in fact committed or aborted."""
     visible = {value for records in seen.committed.values() for _, value in records}
     counted: Counter[str] = Counter()
     for attempt in history.attempts:
@@ -85,8 +84,7 @@ def _committed_places(seen: Observation) -> dict[str, list[TopicPartition]]:
 
 
 def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
-    """Check that records of a transaction with a successful commit exist exactly once, in their partition, and that no record
-    exists twice."""
+    """Check that records of a committed transaction exist exactly once, in their partition, and that no record exists twice."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         for record in attempt.records:
@@ -163,8 +161,7 @@ def atomic(history: History, seen: Observation) -> Iterator[str]:
 
 
 def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a producer that requested a commit after a newer producer initialized its transactional id has committed
-    nothing."""
+    """Check that a producer has committed nothing after a newer producer initialized its transactional id."""
     places = _committed_places(seen)
     sessions = defaultdict(list)
     for session in history.sessions:
@@ -186,8 +183,7 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
 
 
 def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]:
-    """Check that each committed input record below a group's committed offset has one visible output, and other records have
-    none."""
+    """Check that exactly the committed input records below a group's committed offset have a visible output, one each."""
     places = _committed_places(seen)
     made: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
     for attempt in history.attempts:
@@ -211,8 +207,7 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
 
 
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
-    """Check that committed offsets do not decrease after a commit response, and that each offset that a client reads was sent by a
-    client."""
+    """Check that committed offsets do not decrease after a commit response, and that a client sent each offset that is read."""
     sent = defaultdict(set)
     commits_by_partition: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
     for attempt in history.attempts:
@@ -272,7 +267,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
-    """Return the outcomes of transactional batches, by index in ``batches``. Batches of open transactions have none."""
+    """Return the outcomes of transactional batches, by index in ``batches``. Batches of open transactions have no outcome."""
     opened: dict[int, list[int]] = defaultdict(list)
     outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):
@@ -285,7 +280,7 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
-    """Check that no record that a consumer reads disappears: each one must be the next record of the final log.
+    """Check that no record that a consumer reads disappears: a consumer must read consecutive records of the final log.
 
     A consumer may restart at the first record, if its group has lost the position.
     """
@@ -306,7 +301,7 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 
 
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
-    """Check that a log starts at the highest confirmed deletion, or a later requested one, or at 0 without a deletion."""
+    """Check that a log starts at the highest confirmed deletion, or at a later requested deletion, or at 0 without a deletion."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
     told: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
@@ -322,8 +317,7 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
-    """Check that no transaction is open: the last stable offset is the high watermark everywhere, and the coordinator is
-    finished."""
+    """Check that no transaction is open: every last stable offset is the high watermark, and the coordinator is finished."""
     del history
     for where, (stable, end) in seen.ends.items():
         if stable != end:

@@ -32,8 +32,7 @@ def newest(request: Any) -> int:
 
 
 class _Transport:
-    """The client's end of a connection, which keeps the frames that the broker writes. ``on_closed`` replaces asyncio's
-    connection_lost."""
+    """The client's end of a connection, which keeps the broker's frames. ``on_closed`` replaces asyncio's connection_lost."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
         self._on_closed = on_closed
@@ -96,10 +95,10 @@ class SimulatedServer(Protocol):
 class SimulatedClient:
     """One connection. ``call(request, version)`` sends a message of `protocol.messages`, and returns the response."""
 
-    def __init__(self, broker: SimulatedServer, client_id: str) -> None:
+    def __init__(self, broker: SimulatedServer, client_id: str, connection: Connection | None = None) -> None:
         self._broker = broker
         self.client_id = client_id
-        self._connection = connection = broker.connection()
+        self._connection = connection = connection or broker.connection()
         # The broker's current environment: a killed broker does nothing more, whatever its clients do.
         env = broker.env
         self._transport = _Transport(lambda: env.call_soon(lambda: connection.connection_lost(None)))

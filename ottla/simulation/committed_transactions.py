@@ -1,7 +1,7 @@
 """Checks the transactions of several brokers by committed data: the coordinators' records, the batches, and the markers.
 
-`simulation.replicas` passes each batch once, when the first high watermark has passed it. The brokers' own memory is not used,
-because a coordinator may be wrong.
+`simulation.replicas` passes each batch to `note` once, when the first replica's high watermark is above the batch. The brokers' own
+memory is not used, because a coordinator may be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPLETED = (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 
 @dataclass(slots=True)
 class _Decision:
-    """The last decided transaction of a producer. ``leader_epoch`` is that of the coordinator at the decision."""
+    """The last decided transaction of a producer. ``leader_epoch`` is the coordinator's leader epoch at the decision."""
 
     commit: bool
     leader_epoch: int
@@ -35,7 +35,7 @@ class _Decision:
 
 @dataclass(slots=True)
 class _Partition:
-    """``open`` maps producer ids to the first offsets of their open transactions. ``markers`` counts them by producer and epoch."""
+    """``open`` maps producer ids to first offsets of open transactions. ``markers`` counts markers by producer and epoch."""
 
     open: dict[int, int] = field(default_factory=dict)
     coordinator_epochs: dict[int, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class CommittedTransactions:
         self._added: set[tuple[Identity, TopicPartition]] = set()
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._to_check: list[tuple[Identity, TopicPartition]] = []
-        """Complete transactions and their partitions, whose markers are checked once all batches were passed."""
+        """Partitions of complete transactions, to be checked for their markers once all batches were passed."""
 
     def _of(self, where: TopicPartition) -> _Partition:
         return self._partitions.setdefault(where, _Partition())
@@ -126,7 +126,7 @@ class CommittedTransactions:
             self._reached["a marker of a newer coordinator"] += 1
         partition.coordinator_epochs[header.producer_id] = marker.coordinator_epoch
 
-    # after the batches of all brokers were passed
+    # checks after the batches of all brokers were passed
 
     def check_completed(self) -> None:
         """Check that each partition of a complete transaction has its marker."""

@@ -16,7 +16,7 @@ Work = Coroutine[Any, Any, None]
 
 
 def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Callable[[Exception | None], None]) -> None:
-    """Run a coroutine up to its next wait. In the end ``ended`` is called with the exception that it raised, or None."""
+    """Run a coroutine up to its next wait. At its end ``ended`` is called with the exception that it raised, or None."""
     try:
         promise: Promise = work.send(None)
     except StopIteration:

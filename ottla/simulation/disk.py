@@ -39,7 +39,7 @@ class Disk:
         files.refuses = self._verdict
 
     def cut_power_in(self, operations: int, within: str = "") -> None:
-        """Crash in an operation whose path contains ``within``, after ``operations`` others of these."""
+        """Crash in an operation whose path contains ``within``, after ``operations`` other such operations."""
         self._cut_in, self._cut_within = operations, within
 
     def disarm(self) -> None:
@@ -61,7 +61,7 @@ class Disk:
             if self._cut_in <= 0:
                 self._cut = PowerCut(self._rng.random())
                 self.cut_operation = f"{kind} {path}"
-                # Clean-up operations of the broker after this do not reach the disk. A part of an append does.
+                # The broker's clean-up operations after the crash do not reach the disk. A part of an append does.
                 self._ended_at = len(self.fs.trace) + (kind == "append")
                 raise self._cut
             self._cut_in -= 1

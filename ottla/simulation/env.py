@@ -88,7 +88,7 @@ class SimulatedEnv:
         return OPEN_FILE_LIMIT
 
     def settle(self) -> None:
-        """Run all calls that are due now, and those that they add."""
+        """Run all calls that are due now, and the calls that they add."""
         self.scheduler.settle()
 
     def advance(self, by_ms: float) -> None:

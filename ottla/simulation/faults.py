@@ -138,7 +138,7 @@ class InjectedFaults:
             self._cut(*way, fault)
 
     def _trigger_between(self, node: Node[Any], fault: PlannedFault) -> None:
-        """Inject a fault into a process or its connections to other processes, which continue."""
+        """Inject a fault that ends no process: pause a process, or cut its connections to other processes."""
         if fault.kind == plans.PAUSE_PROCESS:
             node.pause()
             self._later(fault, node.wake)

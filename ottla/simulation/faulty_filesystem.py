@@ -1,4 +1,4 @@
-"""Files in memory, on a disk that fails single operations, or all operations until a test stops this."""
+"""Files in memory, on a disk that fails single operations or, until a test ends the fault, all operations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FaultyFilesystem(MemoryFilesystem):
         self.refuses = lambda number, kind, path: kind in ("append", "write", "make_dir")
 
     def refuse_the(self, nth: int) -> None:
-        """Fail only the operation after ``nth`` others."""
+        """Fail only the operation after ``nth`` other operations."""
         wanted = self.writes + nth + 1
         self.refuses = lambda number, kind, path: number == wanted
 

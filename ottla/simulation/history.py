@@ -11,9 +11,9 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 @dataclass(slots=True)
 class WrittenRecord:
-    """A record that a client tried to write. ``source`` is the input record that it was made from.
+    """A record that a client tried to write. ``source`` is the input record from which a pipe made the record.
 
-    ``offset`` is the one in the response to its producer, if known.
+    ``offset`` is the offset in the response to its producer, if known.
     """
 
     where: TopicPartition

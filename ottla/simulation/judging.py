@@ -33,13 +33,13 @@ WRITING_MS = 240_000
 SETTLING_MS = 40_000
 READING_MS = 60_000
 EVENTS = {
-    "transaction_timed_out": "an abort by time-out",
+    "transaction_timed_out": "an abort by timeout",
     "transaction_resumed": "a decided transaction is resumed by a start",
     "log_tail_truncated": "a torn tail is cut",
     "disk_writes_failed": "a disk refuses writes",
     "disk_writes_resumed": "a disk takes writes again",
     "completion_delayed": "an outcome that the log refused",
-    "transaction_timeout_delayed": "an abort by time-out that the log refused",
+    "transaction_timeout_delayed": "an abort by timeout that the log refused",
     "producer_ids_skipped": "producer ids are skipped after a crash",
     "sync_failed": "a sync has failed",
     "metadata_topic_removed": "a topic whose creation was lost",
@@ -79,7 +79,7 @@ REFUSED_BY_DISK = frozenset(
         "transaction_timeout_delayed",
     )
 )
-"""Errors that a broker logs if its disk fails a write. They count only against a broker whose disk never failed."""
+"""Errors that a broker logs if its disk fails a write. They are findings only in a world whose disks never failed."""
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class _Channel:
             deliver()
 
     def release(self, delay_ms: tuple[float, float] = RETRANSMISSION_MS) -> None:
-        """Deliver held data again after a cut, before data that has not reached the cut yet."""
+        """Deliver held data after a cut, before data that has not arrived at the cut yet."""
         for _ in self._held:
             self._schedule(self._links.rng.uniform(*delay_ms))
         self._waiting.extendleft(reversed(self._held))
@@ -71,7 +71,7 @@ class _Channel:
 
 
 class Links:
-    """All listeners, and the network between hosts, which are names. A cut is from one host to another."""
+    """All listeners, and the network between hosts, which are names. A cut is one direction between two hosts."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self.scheduler = scheduler
@@ -85,7 +85,7 @@ class Links:
         self.is_down: set[str] = set()
         """Machines without power, to which all data is lost. A set is safe here, because it is never iterated."""
         self._is_frozen: set[str] = set()
-        """Hosts whose process is paused. Never iterated either."""
+        """Hosts whose process is paused. This set is never iterated either."""
         self.refused = 0
 
     def delay_ms(self) -> float:
@@ -120,7 +120,7 @@ class Links:
         self._holding[channel] = None
 
     def release(self) -> None:
-        """Deliver all held data. It is held again if a cut remains."""
+        """Deliver all held data. Data is held again if a cut remains."""
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()
@@ -145,7 +145,7 @@ class Links:
         return lambda: self._listening.pop((host, port), None)
 
     def close_host(self, host: str, *, without_a_word: bool) -> None:
-        """Close the connections of a process that has ended, or, ``without_a_word``, drop those of a machine that lost power."""
+        """Close the connections of a process that has ended or, ``without_a_word``, drop them because its machine lost power."""
         for key in [key for key in self._listening if key[0] == host]:
             del self._listening[key]
         for end in self._ends.pop(host, []):

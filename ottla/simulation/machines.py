@@ -33,7 +33,7 @@ MEMBER_SETTINGS = {
     "initial.broker.registration.timeout.ms": "20000",
     "leader.imbalance.check.interval.seconds": "2",
 }
-"""Shorter than Kafka's, because faults last for seconds."""
+"""Times are shorter than Kafka's defaults, because faults last for seconds."""
 
 Gone = Callable[[Node[Any]], None]
 """Called when the life of a server has ended."""
@@ -105,7 +105,7 @@ class Machines:
         return node
 
     def in_sync(self, where: TopicPartition) -> Sequence[int]:
-        """Return the brokers that the controller counts as in sync with a partition, or none while it is down."""
+        """Return a partition's in-sync brokers by the controller, or no brokers while the controller is down."""
         server = None if self.controller is None else self.controller.server
         topic = None if server is None or self.controller is None else server.controller.state.topics.get(where[0])
         return () if topic is None else topic.partitions[where[1]].isr
@@ -118,7 +118,7 @@ class Machines:
             cluster_id = format_directory(node.disk.fs, DATA_DIR, node.node_id, lambda: rng.randbytes(16), cluster_id)
 
     def __iter__(self) -> Iterator[Node[Any]]:
-        """Yield all machines, the controller first, because the others wait for it."""
+        """Yield all machines, the controller first, because the brokers wait for it."""
         if self.controller is not None:
             yield self.controller
         yield from self.brokers

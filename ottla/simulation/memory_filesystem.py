@@ -116,7 +116,7 @@ class MemoryFilesystem:
     def spare_descriptors(self, count: int) -> None: ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory. A file replaces an existing file, and a directory an empty one."""
+        """Rename a file or directory. A file replaces an existing file, and a directory replaces an empty directory."""
         if old in self._files:
             self._enter(new)
             self._files[new] = self._files.pop(old)

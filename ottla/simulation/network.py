@@ -118,7 +118,7 @@ class Network:
         failed: Callable[[OSError], None],
         call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Connect to a listener, or call ``failed`` if there is none."""
+        """Connect to a listener, or call ``failed`` without a listener."""
         accept = self._listening.get((host, port))
         if accept is None:
             failed(ConnectionRefusedError(f"nobody listens at {host}:{port}"))

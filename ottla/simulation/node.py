@@ -96,7 +96,7 @@ class NodeEnv:
             self.call_soon(callback)
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run ``work`` after a random delay, and ``done`` after a further one."""
+        """Run ``work`` after a random delay, and ``done`` after another delay."""
         failure: BaseException | None = None
 
         def run() -> None:
@@ -210,7 +210,7 @@ class _Guarded(asyncio.BufferedProtocol):
 
 
 class _AtWork:
-    """Surrounds calls of the server's code, because the disk may end its life there."""
+    """Surrounds calls of the server's code, because a disk operation may end the server's life there."""
 
     __slots__ = ("_node",)
 
@@ -244,7 +244,7 @@ class Node(Generic[S]):
         make_server: MakeServer[S],
         on_served: Callable[[Node[S]], None] = lambda node: None,
     ) -> None:
-        """``make_server`` creates the server of each life. ``on_served`` is called when its start has ended."""
+        """``make_server`` creates the server of each life. ``on_served`` is called when the server's start has ended."""
         self.node_id = node_id
         self.host = host
         self.scheduler = scheduler
@@ -261,7 +261,7 @@ class Node(Generic[S]):
         self._make_server = make_server
         self._guard = _AtWork(self)
         self.server: S | None = None
-        """The server from its first step on, even while its start or stop waits for others."""
+        """The server from its first step on, even while its start or stop waits for other servers."""
         self.env: NodeEnv | None = None
         self.is_starting = False
         self.is_stopping = False
@@ -303,7 +303,7 @@ class Node(Generic[S]):
 
     def _started(self, server: S, error: Exception | None) -> None:
         if isinstance(error, OSError | ConfigError):
-            # The disk is full, or the controller refused the broker. Simulate an operator: restart it later.
+            # The disk is full, or the controller rejected the broker. Simulate an operator: restart it later.
             is_disk = isinstance(error, OSError)
             self.reached["a start that a full disk refused" if is_disk else "a start that waits in vain for its controller"] += 1
             self.crash(power_cut=False)
@@ -385,6 +385,6 @@ class Node(Generic[S]):
         self.wake()
         work, self._work = self._work, None
         if work is not None:
-            # Its remaining work reaches neither disk nor network.
+            # The server's remaining work reaches neither disk nor network.
             with suppress(PowerCut):
                 work.close()

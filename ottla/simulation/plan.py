@@ -45,12 +45,12 @@ CLUSTER_SHARES = {
     CUT_ONE_WAY: 7,
     KILL_ALL: 1,
 }
-"""Shares for several brokers, which add faults of one machine, and of the connections between two of them."""
+"""Shares for several brokers: in addition faults of one machine, and of the connections between two machines."""
 WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
-"""The path of the write that crashes must contain one of these texts. An empty text fits all paths."""
+"""The path of the write in which a crash happens must contain one of these texts. An empty text fits all paths."""
 READING = ("watch", "admin", "mover")
 """Prefixes of the roles that write nothing to check."""
 LONGEST_MS = 4_000
@@ -58,7 +58,7 @@ MAX_FAULTS = 8
 
 
 class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fault. ``actor`` is an index into the plan's actors, ``node`` one into the brokers, followed by the controller.
+    """One fault. ``actor`` is an index into the plan's actors, ``node`` an index into the brokers followed by the controller.
 
     ``number`` is a number of operations, a factor, ms, or a second machine, depending on ``kind``.
     """
@@ -144,7 +144,7 @@ def encode(plan: Plan) -> bytes:
 
 
 def decode(text: bytes) -> Plan:
-    """Parse a plan. Raises `msgspec.ValidationError` for another text."""
+    """Parse a plan. Raises `msgspec.ValidationError` for a text that is not a plan."""
     return msgspec.json.decode(text, type=Plan)
 
 

@@ -34,8 +34,8 @@ class _Partition:
 
 
 class ReplicaChecker:
-    """Checks that an epoch has at most one leader, which has all committed records, and that high watermarks never decrease and
-    logs are equal below them.
+    """Checks that an epoch has at most one leader, which has all committed records, that high watermarks never decrease, and that
+    logs are equal below the high watermark.
 
     Committed records must be on the required number of in-sync brokers. Each replica must know the leader epochs of its batches,
     and agree with `CommittedTransactions` about transactions.
@@ -126,7 +126,7 @@ class ReplicaChecker:
         self._compare(node, log, state, log.high_watermark, min(state.end, log.log_end_offset))
 
     def _compare(self, node: Node[BrokerServer], log: Log, state: _Partition, start: int, end: int) -> None:
-        """Compare a replica's batches with the committed ones, and add new ones."""
+        """Compare a replica's batches with the committed batches, and add new batches."""
         where, committed_before = (log.topic, log.partition), state.end
         for header, batch in _batches(log, max(start, log.log_start_offset), end):
             if not _knows_epoch(log, header):
@@ -152,8 +152,8 @@ class ReplicaChecker:
     def _check_copies(self, node: Node[BrokerServer], log: Log, where: TopicPartition, end: int) -> None:
         """Check that the committer and enough other brokers have the newly committed batches.
 
-        If power may be cut, the others must have them on their disks, because a follower fetches more only after a sync. The leader
-        may sync later, and sends no response before.
+        If power may be cut, the other brokers must have the batches on their disks, because a follower fetches again only after a
+        sync. The leader may sync later, and sends no response before that.
         """
         wanted = min(log.config.min_insync_replicas, len(self._nodes))
         if node.loses_power:
@@ -184,7 +184,7 @@ class ReplicaChecker:
         return replica.log.log_end_offset
 
     def differences(self, nodes: list[Node[BrokerServer]]) -> Iterator[str]:
-        """Yield differences between replicas once all is settled: each must have the whole log and know that it is committed."""
+        """Yield differences between replicas after the end: each replica must have the whole log and know that it is committed."""
         for where, state in self._partitions.items():
             for node in nodes:
                 replica = None if node.server is None else node.server.partitions.known(*where)

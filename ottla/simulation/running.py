@@ -52,7 +52,7 @@ RARE = (
     "a torn tail is cut",
     "an EndTxn that was repeated is answered",
     "an InitProducerId that was repeated is answered",
-    "an abort by time-out",
+    "an abort by timeout",
     "an answer lost with its connection",
     "an end of life between Prepare and the first marker",
     "an end of life between the last marker and Complete",
@@ -62,7 +62,7 @@ RARE = (
     "another epoch after batches that were given up",
     "records are deleted",
 )
-"""States that a run over many seeds must reach, each of them."""
+"""States that a run over many seeds must reach."""
 CLUSTER_RARE = (
     "a broker loses its connection to another",
     "a broker registers",
@@ -196,7 +196,7 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_R
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
-    """Yield plans that are one step smaller, those with the largest reduction first."""
+    """Yield plans that are one step smaller, the largest reduction first."""
     replace = msgspec.structs.replace
     if len(plan.faults) > 2:
         half = len(plan.faults) // 2

@@ -24,17 +24,17 @@ class Scheduler:
         self.soon.append(callback)
 
     def turn(self) -> None:
-        """Make the calls that are due now, like one turn of an event loop, but not those that they add."""
+        """Make the calls that are due now, like one turn of an event loop, but not the calls that they add."""
         for _ in range(len(self.soon)):
             self.soon.popleft()()
 
     def settle(self) -> None:
-        """Make all calls that are due now, and those that they add."""
+        """Make all calls that are due now, and the calls that they add."""
         while self.soon:
             self.soon.popleft()()
 
     def advance(self, by_ms: float, settle: Callable[[], None] | None = None) -> None:
-        """Let time pass. Timers fire in order, and ``settle`` is called after each; a test may pass its own."""
+        """Let time pass. Timers fire in order, and ``settle``, which a test may replace, is called after each."""
         settle = self.settle if settle is None else settle
         end_ms = self.now_ms + by_ms
         while (at_ms := self.timers.next_ms) is not None and at_ms <= end_ms:

@@ -75,7 +75,7 @@ class TracingFilesystem:
     open_files: int = 0
 
     def unsynced_bytes(self, path: str) -> int:
-        """Return the number of bytes appended to a file since its last sync. Initial data of a life is synced."""
+        """Return the number of bytes appended to a file since its last sync. Data from before the trace is synced."""
         size = 0
         for op in reversed(self.trace):
             if op.path == path:

@@ -30,13 +30,13 @@ def _identity(metadata: TxnMetadata) -> Identity:
 class Watch:
     """Checks that the identity of a transactional id never decreases, and that a decision never changes, even over crashes.
 
-    A power cut may remove states that no client has seen. So after one, only identities in responses to clients are compared;
-    decisions in responses are compared at the end (`simulation.checker`). With several brokers the same applies to committed states
-    (`simulation.replicas`), because states that are only in a coordinator's memory may be lost.
+    A power cut may remove states that no client has seen. So after a power cut, only identities in responses to clients are
+    compared; decisions in responses are compared at the end (`simulation.checker`). With several brokers the same applies to
+    committed states (`simulation.replicas`), because states that are only in a coordinator's memory may be lost.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
-        """``acknowledged``: the newest identity of each transactional id in a response to a client. It grows during the run."""
+        """``acknowledged``: the newest identity of each transactional id in a response, a mapping that grows during the run."""
         self._finding = finding
         self._reached = reached
         self._acknowledged = acknowledged
@@ -103,8 +103,7 @@ class Watch:
         ]
 
     def crashed(self, node: Node[BrokerServer], *, may_lose: bool) -> None:
-        """Record a crash. The broker's log has the same state as its memory, unless power was cut: then the last states are
-        dropped."""
+        """Record a crash. The broker's log has the state of its memory, unless power was cut: then drop the last states."""
         server = node.server
         if server is None:
             return

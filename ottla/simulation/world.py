@@ -59,7 +59,7 @@ class World:
         self.steps = 0
 
     def _rng(self, name: str) -> random.Random:
-        # A seed that is a string does not depend on its hash, which differs between processes.
+        # `random.Random` uses the characters of a string seed, not its hash, which differs between processes.
         return random.Random(f"{self.plan.seed}/{name}")
 
     @property

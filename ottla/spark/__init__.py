@@ -2,7 +2,7 @@
 
 - `errors`: the errors of a pipeline.
 - `versions`: the versions of Spark and its packages that are tested together.
-- `worker`: prepares a Python worker of Spark for the tasks of this package, so that each task costs milliseconds.
+- `worker`: prepares Spark's Python workers, so that tasks start within milliseconds.
 """
 
 from ottla.client.security.client_config import Secret

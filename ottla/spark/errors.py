@@ -1,7 +1,7 @@
-"""The errors of a pipeline. Each text is one line for a person: what happened and what to do.
+"""The errors of a pipeline. Each message is one line for a person: what happened and what to do.
 
-They are those of the client, with the names under which `ottla.spark` has them: `PipelineError` ends the job, `BrokerRefused` is an
-error code that a retry does not fix, and with `NotServed` the broker is too old or too new for a request.
+The client's errors have other names here. `PipelineError` ends the job, `BrokerRefused` is an error code that a retry does not fix,
+and `NotServed` means that the broker is too old or too new for a request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Fenced(PipelineError):
         self.transactional_id = transactional_id
 
     def __reduce__(self) -> tuple[type[Fenced], tuple[str]]:
-        # An error in a task is pickled for the driver.
+        # Spark pickles the error of a task to send it to the driver.
         return Fenced, (self.transactional_id,)
 
 
@@ -48,10 +48,8 @@ class MustAbort(RuntimeError):
 
 
 class IdExpired(MustAbort):
-    """The transactional id had expired (transactional.id.expiration.ms), so none of its transactions was open.
-
-    The producer has initialized the id again.
-    """
+    """The transactional id had expired (transactional.id.expiration.ms), so it had no open transaction. The producer has
+    initialized the id again."""
 
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
@@ -60,8 +58,7 @@ class IdExpired(MustAbort):
 
 
 def refusal(transactional_id: str, refused: BrokerRefused) -> Exception:
-    """Return the error of a transactional producer for an error code that is not retriable: `Fenced`, `MustAbort` or ``refused``
-    itself."""
+    """Convert an error code that a transactional producer cannot retry to `Fenced` or `MustAbort`; else return ``refused``."""
     if refused.number in FENCED:
         return Fenced(transactional_id)
     return MustAbort(str(refused)) if refused.number in ABORTABLE else refused
@@ -87,9 +84,9 @@ def label_of(error: Exception) -> str:
 
 
 def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbort | None:
-    """Parse the error of this module that a task has raised, from Spark's text about the failure or from `label_of`.
+    """Parse an error of this module that a task has raised. ``text`` is Spark's description of the failure or from `label_of`.
 
-    Returns None if the text contains no such error. The type is kept, because only some errors are worth a retry.
+    Returns None if the text contains no such error. The error has its original type, which decides whether the batch is retried.
     """
     for line in reversed(text.splitlines()):
         for kind in _TRAVELLING:
@@ -102,8 +99,7 @@ def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbor
 
 
 def cause_of(text: str) -> str:
-    """Return the part of Spark's text that a person needs: the line of an error of this module, or the loss of data, or the first
-    line."""
+    """Return the most useful line of Spark's error text: an error of this module, a loss of data, or else the first line."""
     lines = text.strip().splitlines()
     for line in reversed(lines):
         for kind in _TRAVELLING:

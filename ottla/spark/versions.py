@@ -10,8 +10,8 @@ from ottla.spark.errors import PipelineError
 
 
 class Together(msgspec.Struct, frozen=True):
-    """The versions that the tests use with one minor version of Spark: ``packages`` is the release of Spark's packages for Kafka
-    and Avro, and the other fields are requirements for pip."""
+    """The versions that are tested with a minor version of Spark. ``packages`` is the version of Spark's packages for Kafka and
+    Avro; the other fields are requirements for pip."""
 
     packages: str
     pyspark: str
@@ -24,12 +24,12 @@ VERSIONS: Final = {
     "4.1": Together("4.1.1", "pyspark==4.1.1", "pandas>=2.2,<3", "3.12"),
     "4.2": Together("4.2.0", "pyspark==4.2.0", "pandas>=3,<4", "3.13"),
 }
-"""By Spark's minor version. ``ottla[pipeline]`` installs the first one."""
+"""Tested versions by Spark's minor version. ``ottla[pipeline]`` installs the first."""
 SCALA: Final = "2.13"
 
 
 def packages_for(pyspark_version: str) -> tuple[str, ...]:
-    """Return the Maven coordinates of the packages that read Kafka and Avro. Raises `PipelineError` for an untested version of
+    """Return the Maven coordinates of Spark's packages for Kafka and Avro. Raises `PipelineError` for an untested version of
     Spark."""
     minor = ".".join(pyspark_version.split(".")[:2])
     together = VERSIONS.get(minor)

@@ -1,4 +1,4 @@
-"""Prepares a Python worker of Spark for the tasks of this package, so that each task costs milliseconds."""
+"""Prepares Spark's Python workers, so that tasks start within milliseconds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ottla.storage.memory import keep_freed_memory
 
 HIGHEST_FD = 64
 _prepared = threading.Event()
-"""Set when this worker's imported objects are hidden from the garbage collector."""
+"""Set when the imported objects of this worker are hidden from the garbage collector."""
 
 
 def prepare() -> None:
-    """Prepare the worker. Tasks call this first."""
+    """Prepare the worker. Each task calls this first."""
     _keep_archives()
     _spare_the_collector()
     keep_freed_memory()
@@ -24,19 +24,17 @@ def prepare() -> None:
 
 
 def _keep_archives() -> None:
-    """Keep the directory listings of the archives that were imported.
+    """Keep the cached directories of imported zip archives.
 
-    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``). An archive's directory would then be read
-    again for every package in it, which takes 0.15 s. Spark gives a changed archive another name.
+    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``), and reading an archive's directory again
+    for every package takes 0.15 s. The cache stays valid, because Spark gives a changed archive another name.
     """
     zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
 
 
 def _spare_the_collector() -> None:
-    """Hide imported objects from the garbage collector, once per worker. Spark collects garbage after each task, which takes 0.05 s
-    with all imported objects.
-
-    ``gc.get_freeze_count`` would show whether that was done, but takes 5 ms because it walks over all those objects.
+    """Hide imported objects from the garbage collector, once per worker. Spark collects garbage after each task, which would take
+    0.05 s with these objects. An event records that this was done, because ``gc.get_freeze_count`` takes 5 ms.
     """
     if not _prepared.is_set():
         _prepared.set()
@@ -44,10 +42,8 @@ def _spare_the_collector() -> None:
 
 
 def _hold_nothing_back() -> None:
-    """Disable delayed acknowledgements and Nagle's algorithm. Executor and worker exchange small pieces, which would otherwise wait
-    up to 40 ms each.
-
-    The sockets belong to Spark, and the kernel resets TCP_QUICKACK, so each task sets the options again.
+    """Disable delayed acknowledgements and Nagle's algorithm on Spark's sockets: executor and worker exchange small messages, each
+    of which could wait 40 ms. Each task sets the options again, because the kernel resets TCP_QUICKACK.
     """
     if not hasattr(socket, "TCP_QUICKACK"):
         return

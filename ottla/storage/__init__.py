@@ -1,25 +1,22 @@
 """Apache Kafka's on-disk format: the log of each partition, and the files that are derived from logs.
 
-The package reads and writes files only, and does so through one `Filesystem`.
+The package only reads and writes files, through one `Filesystem`.
 
 - `background_sync`: syncs closed segments and moves recovery points, so that a start after a crash need not read those segments.
-- `checkpoint_writer`: writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and
-  similar methods).
+- `checkpoint_writer`: writes the checkpoints of a log directory from its open logs.
 - `checkpoints`: small text files next to the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata.
-- `log_cleaner`: compacts logs: chooses a log and the part to clean, and replaces segments with cleaned ones.
-- `compaction_rules`: decides which records compaction keeps (org.apache.kafka.storage.internals.log.Cleaner and
-  CleanedTransactionMetadata).
-- `config`: the settings of one log, with the names and defaults of Kafka's topic configs (TopicConfig, LogConfig).
+- `log_cleaner`: compacts logs: chooses a log and the part to clean, and replaces segments with cleaned segments.
+- `compaction_rules`: decides which records compaction keeps.
+- `config`: the settings of one log, with the names and defaults of Kafka's topic configs.
 - `filesystem`: the `Filesystem` and `File` protocols, through which this package accesses all files.
 - `following`: appends the batches that a follower has fetched, with the offsets and leader epochs that the leader gave them.
 - `growth`: the progress of turning one broker's directory into that of a cluster (``ottla cluster grow``).
-- `identity`: the cluster and node that a log directory belongs to: meta.properties
-  (org.apache.kafka.metadata.properties.MetaProperties).
-- `indexes`: offset and time index of a segment (org.apache.kafka.storage.internals.log.OffsetIndex and TimeIndex).
+- `identity`: the cluster and node that a log directory belongs to: meta.properties.
+- `indexes`: offset and time index of a segment.
 - `invariants`: assertions about the whole state of a log, which hold after every append.
 - `last_stop`: the checkpoints of a log directory as the last stop or crash left them.
-- `log`: a partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
-- `log_dir`: a log directory: the lock, meta.properties, the checkpoints, and the logs in it (org.apache.kafka.storage LogManager).
+- `log`: a partition's log: segments, producer state, offsets.
+- `log_dir`: a log directory: the lock, meta.properties, the checkpoints, and the logs in it.
 - `memory`: keeps freed memory in the process, for processes that read files in large pieces.
 - `names`: the names of partition directories, and of snapshots of the metadata log.
 - `pending_deletes`: files and directories that were renamed for deletion and are removed after `file.delete.delay.ms`.
@@ -28,16 +25,14 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `reading`: reads from a log: batches for Fetch with the list of aborted transactions, and look-ups by timestamp for ListOffsets.
 - `real_filesystem`: implements `Filesystem` with the files of the operating system.
 - `rebuilding`: rebuilds state from a log's batches: producers, open transactions, transaction indexes and leader epochs.
-- `recovery`: opens a log: after a clean stop from its index files, after a crash by reading every batch that may be torn
-  (LogLoader).
+- `recovery`: opens a log: after a clean stop from its index files, after a crash by reading every batch that may be torn.
 - `replacement`: replaces all data in a data directory, so that a crash leaves either the old data or the new data.
-- `retention`: removes the segments of a log that are too old or exceed the log's size limit (UnifiedLog.deleteOldSegments).
-- `segment`: one segment: ``.log`` with its indexes (org.apache.kafka.storage.internals.log.LogSegment).
+- `retention`: removes the segments of a log that are too old or exceed the log's size limit.
+- `segment`: one segment: ``.log`` with its indexes.
 - `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
 - `stray_directories`: stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 - `transaction_history`: the transactions recorded in a log's batches: the producers' state and every marker.
-- `truncation`: truncates a follower's log to the offset up to which it agrees with its leader's (KIP-101, KIP-279;
-  LocalLog.truncateTo).
+- `truncation`: truncates a follower's log to the offset up to which it agrees with its leader's (KIP-101, KIP-279).
 - `txn_index`: the aborted-transaction index of a segment (``.txnindex``): 34 bytes for each transaction, sorted by last offset.
 - `unchecked`: checks the bytes of a segment that an earlier process wrote, when they are read for the first time.
 - `walk`: reads the batches of a segment's file in pieces, so that memory is bounded by one piece or the largest batch.

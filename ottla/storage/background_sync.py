@@ -35,7 +35,7 @@ def _sync_all(settled: list[_Settled], refused: dict[Log, OSError]) -> None:
 
 
 async def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> None:
-    """Sync the closed segments of ``logs``, and move the logs' recovery points to their end.
+    """Sync the closed segments of ``logs``, and move each recovery point to the end of the closed segments.
 
     ``on_refused`` is called for a log whose files could not be opened or written. That log's recovery point stays, and the other
     logs are synced nevertheless. Raises `SyncFailed`.

@@ -1,6 +1,6 @@
 """Writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and similar methods).
 
-A log that is offline keeps its entries from the last stop. `LogDirectory` passes them in as its `LastStop`.
+A log that is offline keeps its entries from the last stop, which are in the `LastStop` argument.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class CheckpointWriter:
         self.write_high_watermarks(last_stop)
 
     def write_aborted(self) -> None:
-        """Write the checksum of each log's aborted transactions (`checksum_of`). Only a clean stop does so."""
+        """Write the checksum of each log's aborted transactions (`checksum_of`). Only a clean stop calls this."""
         self._write(ABORTED, self._of_logs(lambda log: checksum_of(segment.txn_index for segment in log.segments)))
 
     def sync(self) -> None:
-        """Sync all checkpoints.
+        """Sync all checkpoints, in a clean stop.
 
-        A clean stop does so before it writes the clean-shutdown file: a power cut must not leave that file with older checkpoints.
+        The clean-shutdown file is written after this: a power cut must not leave that file with older checkpoints.
         """
         self._sync([*self.paths, f"{self._path}/{ABORTED}"])
 

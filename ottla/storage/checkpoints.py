@@ -19,7 +19,7 @@ MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
 
 def _lines(raw: bytes | None) -> list[str] | None:
-    """The entry lines of a checkpoint (version, count, entries); None if it is missing or damaged."""
+    """The entry lines of a checkpoint (version, count, entries); None if the file is missing or damaged."""
     if raw is None:
         return None
     lines = raw.decode("utf-8", "replace").splitlines()
@@ -31,8 +31,8 @@ def _lines(raw: bytes | None) -> list[str] | None:
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
     """``(topic, partition) -> offset`` of an offset checkpoint; empty if the file is missing or damaged.
 
-    Do not write the result back with changes: a damaged file would be replaced by a sound one without the earlier entries. Use
-    `parse_offsets` for that, which reports damage.
+    Do not write the result back with changes: a damaged file would be replaced by a sound file without the earlier entries. For
+    changes use `parse_offsets`, which reports damage.
     """
     return parse_offsets(fs.read_file(path)) or {}
 
@@ -101,7 +101,7 @@ class LeaderEpochs:
         return self._entries[-1][0] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Add an epoch before its first batch is written at ``start_offset``. Raises OSError with nothing changed."""
+        """Add an epoch before its first batch is written at ``start_offset``. Changes nothing if it raises OSError."""
         if self._entries and epoch <= self._entries[-1][0]:
             return
         self._replace([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
@@ -117,7 +117,7 @@ class LeaderEpochs:
             self._replace_and_try_write(kept)
 
     def truncate_start(self, log_start_offset: int) -> None:
-        """Remove epochs that end at or before the log start. The epoch that covers the log start then starts there."""
+        """Remove epochs that end at or before the log start. The epoch that contains the log start then begins there."""
         at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
         if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
             kept = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
@@ -126,8 +126,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int, current_epoch: int = NO_EPOCH) -> tuple[int, int]:
         """The largest known epoch at or below ``epoch``, and the offset where that epoch ends (LeaderEpochFileCache.endOffsetFor).
 
-        An epoch below the first known epoch ends where the first one starts. Returns (-1, -1) for an epoch above the latest.
-        ``current_epoch`` is the current leader epoch. Without a batch, it begins at the log end.
+        An epoch below the first known epoch ends where the first known epoch starts. Returns (-1, -1) for an epoch above the
+        latest. ``current_epoch`` is the current leader epoch, which without a batch begins at the log end.
         """
         latest = max(self.latest, current_epoch)
         if epoch == NO_EPOCH or epoch > latest:
@@ -160,7 +160,7 @@ class LeaderEpochs:
             self._replace(entries)
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
-        """Write the file, then replace the entries in memory. Raises OSError with both as they were."""
+        """Write the file, then replace the entries in memory. Changes neither if it raises OSError."""
         lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
         self._entries, self._is_unwritten = entries, False

@@ -1,9 +1,9 @@
 """Decides which records compaction keeps (org.apache.kafka.storage.internals.log.Cleaner and CleanedTransactionMetadata).
 
-Of the records with the same key, compaction keeps the one with the largest offset. Tombstones, and markers whose transaction has no
-records left, stay until their delete horizon; the first pass that reads them sets the horizon. Records of aborted transactions are
-removed at once. The last batch of each producer stays, without records if necessary, because it contains the producer's sequence.
-`storage.log_cleaner` applies these rules to a log.
+Of the records with the same key, compaction keeps the record with the largest offset. Tombstones, and markers whose transaction has
+no records left, stay until their delete horizon; the first pass that reads them sets the horizon. Records of aborted transactions
+are removed at once. The last batch of each producer stays, without records if necessary, because it contains the producer's
+sequence. `storage.log_cleaner` applies these rules to a log.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class TransactionsSeen:
 class LastBatches:
     """``header in last_batches`` is true for the last batch of each producer.
 
-    Recovery reads a producer's sequence from its last data batch, or only its epoch from a marker if no data batch is known.
+    This is the last data batch, from which recovery reads the producer's sequence, or a marker if no data batch is known.
     """
 
     __slots__ = ("_producers",)

@@ -59,7 +59,7 @@ class File(Protocol):
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """``size`` bytes from byte ``offset``, fewer only at ``self.size``. Raises `Damaged` if the file ends before that."""
+        """``size`` bytes from ``offset``, fewer only at ``self.size``. Raises `Damaged` if the file ends before ``self.size``."""
         ...
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class Filesystem(Protocol):
     def open_files(self) -> int: ...
 
     def open(self, path: str) -> File:
-        """A file that exists, or that its first append creates. Raises `Damaged` if the path is not a regular file."""
+        """Return a file, which its first append creates if necessary. Raises `Damaged` if the path is not a regular file."""
         ...
 
     def read_file(self, path: str) -> bytes | None:

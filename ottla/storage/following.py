@@ -23,10 +23,10 @@ class UnexpectedOffset(Exception):
 def append_as_follower(log: Log, records: Buffer, leader_epoch: int, now_ms: int) -> int:
     """Append the whole batches of a fetch response; returns their size in bytes. A last batch that is cut off is ignored.
 
-    The first batch of a leader epoch above ``leader_epoch`` and all later ones are ignored as well, because they come from another
-    leader than the one that was fetched from (KAFKA-18723). Offsets may have gaps, which compaction left on the leader. All batches
-    are checked before the first is written. Raises CORRUPT_MESSAGE for a wrong CRC or a leader epoch below the log's latest,
-    `UnexpectedOffset`, and OSError, after which the log may have the batches before the refused one.
+    The first batch of a leader epoch above ``leader_epoch`` and all later batches are ignored as well, because a later leader wrote
+    them (KAFKA-18723). Offsets may have gaps, which compaction left on the leader. All batches are checked before the first batch
+    is written. Raises CORRUPT_MESSAGE for a wrong CRC or a leader epoch below the log's latest, `UnexpectedOffset`, and OSError,
+    after which the log may have the batches before the rejected batch.
     """
     view = memoryview(records)
     sound = _checked(log, view, leader_epoch)

@@ -1,10 +1,10 @@
 """The progress of turning one broker's directory into that of a cluster (``ottla cluster grow``).
 
-The work is done in `GROWTH_DIRECTORY`, in the broker's directory. The progress is recorded on disk as the name of the directory
-there that contains the nodes' directories:
+The work is done in `GROWTH_DIRECTORY`, in the broker's directory. The name of the subdirectory that contains the nodes' directories
+records the progress:
 
 - ``partial``: the new directories are being written. The broker's data has not moved, and a start ignores the directory.
-- ``gathering``: the new directories are complete. The broker's data is being moved into that of broker 1.
+- ``gathering``: the new directories are complete. The broker's data is being moved into the directory of broker 1.
 - ``placing``: the nodes' directories are complete. They are being moved into the broker's directory.
 
 In the last two states no broker may start on the directory, because it has only a part of its data. The command completes the

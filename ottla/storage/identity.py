@@ -14,11 +14,11 @@ META_FILE = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 """The directory of the cluster's metadata log, in Apache Kafka and in ottla."""
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-"""The initial records of Apache Kafka's metadata log, in a directory that it has not run on yet (BootstrapMetadata)."""
+"""The initial records of Apache Kafka's metadata log, in a directory that Kafka has not run on yet (BootstrapMetadata)."""
 KRAFT_FILE = "quorum-state"
-"""A file that Apache Kafka writes into the directory of its metadata log, and ottla never does."""
+"""A file in the directory of the metadata log that only Apache Kafka writes."""
 CONTROLLER_DIRECTORY = "controller"
-"""The directory of the controller in a cluster's directory, next to those of its brokers (``ottla serve --brokers``)."""
+"""The directory of the controller in a cluster's directory, next to the brokers' directories (``ottla serve --brokers``)."""
 NOT_OURS = "another process has moved or removed the directory or its .lock"
 """The reason that a broker logs when it stops using a directory that it had locked."""
 
@@ -36,7 +36,7 @@ class DirectoryIdentity(msgspec.Struct):
 
     @property
     def directory_uuid(self) -> bytes:
-        """The directory id as 16 bytes; `NO_UUID` if the file has no directory id, or one that is not a UUID."""
+        """The directory id as 16 bytes; `NO_UUID` if the file's directory id is missing or not a UUID."""
         try:
             return parse_uuid(self.directory_id)
         except ValueError:
@@ -124,7 +124,7 @@ def identify(
     *,
     is_synced: bool = False,
 ) -> tuple[DirectoryIdentity, bool]:
-    """The identity of a directory, and whether it is new: no broker has run on it yet.
+    """The identity of a directory, and whether the directory is new: no broker has run on it yet.
 
     A directory without an identity is assigned to node ``node_id``, in the cluster ``cluster_id`` or, if that is None, in a new
     cluster. With ``is_synced`` the new identity survives a power cut. Raises `DirectoryError` for a directory of another node, and

@@ -1,7 +1,7 @@
 """Offset and time index of a segment (org.apache.kafka.storage.internals.log.OffsetIndex and TimeIndex).
 
-Entries are kept in memory, and `flush` writes them to the file later. That is safe because an index can be rebuilt from its log,
-and a start after a crash does so. Files hold Kafka's big-endian entries, without Kafka's preallocated tail.
+Entries are kept in memory, and `flush` writes them to the file later. That is safe, because a start after a crash rebuilds indexes
+from the log. Files hold Kafka's big-endian entries, without Kafka's preallocated tail.
 """
 
 from __future__ import annotations

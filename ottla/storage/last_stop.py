@@ -42,7 +42,7 @@ def clean_file(broker_epoch: int) -> bytes:
 
 
 def _epoch_in(content: bytes) -> int:
-    """The broker epoch in a clean-shutdown file; -1 if it has none, like the empty files of Kafka before 3.7."""
+    """The broker epoch in a clean-shutdown file; -1 without an epoch, as in the empty files of Kafka before 3.7."""
     named = _BROKER_EPOCH.search(content)
     return UNKNOWN_EPOCH if named is None else int(named[1])
 
@@ -79,7 +79,7 @@ class LastStop:
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """A log without an entry begins with its log start offset as high watermark, until a leader sends a higher one."""
+        """A log without an entry begins with its log start offset as high watermark, until a leader sends a higher value."""
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}

@@ -1,8 +1,8 @@
 """A partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
 
 One append is one synchronous function call: it checks the batch, writes the file and the indexes, and changes the producer state.
-It moves only the log end. The high watermark, and with it the last stable offset, is moved by the code that knows the other
-replicas (`broker.partitions.partitions.Partition`). A log has no directory until its first append.
+An append moves only the log end. The code that knows the other replicas (`broker.partitions.partitions.Partition`) moves the high
+watermark, and with it the last stable offset. A log has no directory until its first append.
 """
 
 from __future__ import annotations
@@ -77,14 +77,13 @@ class Log:
         with the producer snapshot at that segment's base offset."""
         self.first_dirty_offset = 0
         self.is_failed = False
-        """Whether appends are refused until the next start, for example because a sync has failed or the topic was deleted."""
+        """Whether appends are rejected until the next start, for example because a sync has failed or the topic was deleted."""
         self.is_deleted = False
         """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
         self.renames = OwedRenames()
         self.truncations = 0
         """Number of truncations. Work in steps compares it before and after a pause, because a truncated log reuses offsets."""
-        # The reason that the log is neither read nor written until the next start, which checks the files again. None for a log in
-        # service.
+        # Why the log is neither read nor written until the next start, which checks its files. None for a log in service.
         self.offline_reason: str | None = None
         self.logged_damage: DamagedBatch | None = None
         """The last `damage` that the broker has logged."""
@@ -191,7 +190,7 @@ class Log:
         """Append the control batch that ends a transaction in this partition. An abort also adds to the transaction index.
 
         Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker of an older epoch, and MESSAGE_TOO_LARGE as for
-        any batch. Raises OSError with nothing changed if the write fails; the marker may then be sent again.
+        any batch. If the write fails, raises OSError and changes nothing; the marker may then be sent again.
         """
         batch = build_marker(marker, now_ms)
         self._check_size(len(batch))
@@ -217,7 +216,7 @@ class Log:
         else:
             lso = self.producers.last_stable_offset_after(completed)
             # The index entry is written before the marker. If writing the marker fails, the entry is removed, and after a crash
-            # recovery rebuilds the index. A marker without its entry would show aborted records (KAFKA-7866).
+            # recovery rebuilds the index. Without the entry, consumers would read aborted records (KAFKA-7866).
             segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))
             try:
                 self.write(segment, batch, offset, timestamp_ms)
@@ -293,7 +292,7 @@ class Log:
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end, with a producer snapshot at its base offset, from which recovery can start.
 
-        Raises OSError with the old segment still active.
+        If it raises OSError, the old segment stays active.
         """
         self.active.flush_indexes()
         snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
@@ -314,7 +313,7 @@ class Log:
                 if offset not in wanted:
                     self.fs.unlink(snapshot.path_of(self.directory, offset))
 
-    # removing
+    # removing and replacing segments
 
     def segment_at(self, offset: int) -> int:
         """Index in `segments` of the segment that contains ``offset``; 0 for an offset before the first segment."""

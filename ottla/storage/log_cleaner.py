@@ -1,7 +1,5 @@
-"""Compacts logs: chooses a log and the part to clean, and replaces segments with cleaned ones.
-
-LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka. `storage.compaction_rules` decides which records stay.
-"""
+"""Compacts logs (LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka): chooses a log and the part to clean, and
+replaces segments with cleaned segments. `storage.compaction_rules` decides which records stay."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ class Dirty(msgspec.Struct, frozen=True):
 
 
 class Cleaned(msgspec.Struct):
-    """The result of a cleaning: the size of the cleaned segments before and after."""
+    """The result of a cleaning: the total size of the cleaned segments before and after it."""
 
     bytes_before: int = 0
     bytes_after: int = 0
@@ -114,7 +112,7 @@ async def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Cleaned:
     Damage stops the cleaning: a cleaned segment would lose the damaged batches without an error, or give them a correct CRC. As in
     Kafka, the log is still served.
 
-    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read (`DamagedBatch` for a damaged one), `SyncFailed` if a sync
+    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read (`DamagedBatch` for a damaged log), `SyncFailed` if a sync
     of a cleaned segment failed, and OSError if a write or a rename failed.
     """
     log, done = dirty.log, Cleaned()
@@ -238,7 +236,7 @@ async def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cle
     for segment in group:
         following = log.segments[log.segments.index(segment) + 1].base_offset
         # Include entries above the pass's end offset, because the batches there stay and need their entries. Kafka takes only
-        # entries up to the end offset, and loses the later ones.
+        # entries up to the end offset, and loses later entries.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for _, header, raw in segment.scan(limit=following):
             kept = await filter_batch(cleaning, raw, header, pace)

@@ -54,7 +54,7 @@ class LogDirectory:
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
-        # New logs while the checkpoints still have the offsets of deleted logs with the same names.
+        # New logs whose names the checkpoints still have, with offsets of deleted logs.
         self._misnamed: list[Log] = []
         self.trash, self.strays = Trash(fs), StrayDirectories(fs, path)
         # Logs that this process has deleted and that the checkpoints may still contain.
@@ -119,7 +119,7 @@ class LogDirectory:
     def is_ours(self) -> bool:
         """Whether the lock still protects the directory.
 
-        If not, the directory was moved or replaced: writes would be lost, or mixed with those of another broker.
+        If not, the directory was moved or replaced: writes would be lost, or mixed with another broker's writes.
         """
         return self.fs.holds(self.lock, f"{self.path}/{LOCK_FILE}")
 
@@ -196,7 +196,7 @@ class LogDirectory:
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
         """Create the log of a new topic's partition.
 
-        If the directory of an earlier topic of the same name cannot be renamed, the new log refuses appends.
+        If the directory of an earlier topic of the same name cannot be renamed, the new log rejects appends.
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
@@ -224,7 +224,7 @@ class LogDirectory:
         try:
             self._forget_deleted()
         except OSError:
-            # The checkpoints still have the deleted logs' offsets, so the new logs refuse appends. The next start retries.
+            # The checkpoints still have the deleted logs' offsets, so the new logs reject appends. The next start retries.
             for log in self._misnamed:
                 log.is_failed = True
         self._misnamed.clear()
@@ -300,7 +300,7 @@ class LogDirectory:
         self.checkpoints.write_high_watermarks(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
-        """Raise a log's start offset, first in the checkpoint, whose path it returns. Raises OSError with nothing changed."""
+        """Raise a log's start offset, first in the checkpoint, and return the checkpoint's path. An OSError changes nothing."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path
@@ -373,7 +373,7 @@ class LogDirectory:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Make all logs refuse appends, then unlock the directory. A late timer must not write to another broker's log."""
+        """Make all logs reject appends, then unlock the directory. A late timer must not write to another broker's log."""
         for log in self.logs.values():
             log.is_failed = True
         self._unlock()

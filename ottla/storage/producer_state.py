@@ -19,11 +19,11 @@ from ottla.protocol.transaction_states import TV2
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200
-"""Maximum number of producers whose refused batches a partition remembers (`note_unverified`). Clients may send any producer id."""
+"""Maximum number of producers whose rejected batches a partition remembers (`note_unverified`). Clients choose producer ids."""
 
 
 class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
-    """One of the last batches of a producer: the fields by which a retry is recognised and answered (Kafka's BatchMetadata)."""
+    """One of the last batches of a producer: the fields to recognise a retry and respond to it (Kafka's BatchMetadata)."""
 
     last_sequence: int
     offset_delta: int
@@ -136,7 +136,7 @@ class ProducerState:
         # Each producer id once, in the order in which expiry checks them, so that producers may be added while expiry is paused.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # By producer id, ordered by each producer's first refused batch.
+        # By producer id, ordered by each producer's first rejected batch.
         self._unverified: dict[int, Unverified] = {}
         # Verification guards by producer id, oldest first.
         self._verifying: dict[int, object] = {}
@@ -167,7 +167,7 @@ class ProducerState:
             return offset
         return None
 
-    # data
+    # batches
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The stored batch that ``header`` repeats; None if the batch is not a retry of one of the last five."""
@@ -195,8 +195,8 @@ class ProducerState:
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
         """Raise `KafkaError` if a data batch may not be appended.
 
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a batch outside the producer's open
-        transaction. ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.
+        The codes are INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, and INVALID_TXN_STATE for a batch outside a transaction.
+        ``implicit_add``: the batch was sent with transaction version 2, whose producers always begin at sequence 0.
         """
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)
@@ -220,7 +220,7 @@ class ProducerState:
             )
 
     def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
-        """Remember that a batch failed verification: no later batch may be appended before the producer sends this one again.
+        """Remember that a batch failed verification: no later batch may be appended before the producer sends this batch again.
 
         See KAFKA-14359 and VerificationStateEntry.
         """
@@ -315,7 +315,8 @@ class ProducerState:
     # housekeeping
 
     async def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> None:
-        """Remove producers that were idle for ``expiration_ms`` and have no open transaction. A step checks ``at_once`` of them."""
+        """Remove producers without open transaction that were idle for ``expiration_ms``. Each step checks ``at_once``
+        producers."""
         limit_ms = now_ms - expiration_ms
         entries, rounds = self.entries, self._rounds
         left = len(rounds)
@@ -336,7 +337,7 @@ class ProducerState:
         return any(now_ms - self.entries[p].last_timestamp_ms > limit_ms for p in self.open_txns)
 
     def drop_open_before(self, log_start_offset: int) -> None:
-        """Move the first offset of open transactions that began before the new log start to it (rule STO-24, docs/rules.md)."""
+        """Let open transactions that began before the new log start begin at the log start (rule STO-24, docs/rules.md)."""
         for producer_id, first in list(self.open_txns.items()):
             if first < log_start_offset:
                 self.open_txns[producer_id] = log_start_offset

@@ -150,7 +150,8 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 
 
 async def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> TimestampedOffset | None:
-    """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
+    """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are decompressed in
+    pieces.
 
     Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, `RecordTooLarge`, UNKNOWN_TOPIC_OR_PARTITION if the log is
     deleted between two steps, and KAFKA_STORAGE_ERROR if it goes offline.
@@ -250,7 +251,7 @@ async def _first_at(
         raise
     except KafkaError as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
@@ -329,7 +330,7 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
 async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> list[Record]:
     """The next records of a batch, decoded; empty at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
 
-    A record larger than ``max_record_bytes`` is returned alone, as its placeholder; `RecordStream.large_bytes` is then its size.
+    A record larger than ``max_record_bytes`` is returned alone, as a placeholder; `RecordStream.large_bytes` is then its size.
     """
     try:
         records, count = await stream.next_whole()
@@ -338,7 +339,7 @@ async def next_decoded(stream: RecordStream, header: BatchHeader, max_record_byt
         elif not count and stream.large_bytes:
             records, count = (await _whole(stream)), 1
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in (await _decoded(header, records, count))]
-    except Exception as error:  # the C codec raises many kinds
+    except Exception as error:  # the C codec raises many exception types
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 

@@ -73,7 +73,7 @@ def _note_epoch(log: Log, header: BatchHeader) -> None:
 
 
 def remake_transaction_indexes(log: Log, remade: list[int]) -> None:
-    """Rebuild transaction indexes from the batches of their segments. ``remade`` has the numbers of those segments.
+    """Rebuild transaction indexes from the batches of their segments, whose numbers are in ``remade``.
 
     An entry needs the first offset of its transaction, which may be in an earlier segment. So the batches are applied to a second
     `ProducerState` that begins below these segments; the log's own state is already that of the log end. The second state begins

@@ -70,8 +70,8 @@ def open_log(
     """Fill a new `Log` from its directory. Raises OSError, and its subclass `Damaged` if a file is not as it was written.
 
     ``clean``: the directory had a clean stop. A log with the recovery point 0 counts as not closed nevertheless.
-    ``aborted_checksum``: the `checksum_of` its aborted transactions at that stop; None if unknown. ``may_be_compacted``: compaction
-    may have left gaps also above the recovery point, so that no gap counts as lost data. ``high_watermark``: the one in the
+    ``aborted_checksum``: the log's `checksum_of` aborted transactions at that stop; None if unknown. ``may_be_compacted``:
+    compaction may have left gaps also above the recovery point, so that no gap counts as lost data. ``high_watermark``: from the
     checkpoint; None for a log without other replicas, whose records are all committed.
     """
     report = RecoveryReport()
@@ -152,7 +152,7 @@ def _other_end(log: Log, recovery_point: int, *, clean: bool) -> Damaged:
 
 
 def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
-    """Finish or undo replacements of segments by cleaned ones that a crash interrupted (LogLoader.load, first three passes).
+    """Finish or undo replacements by cleaned segments that a crash interrupted (LogLoader.load, first three passes).
 
     A cleaned segment whose log is still called ``*.cleaned`` is removed. A segment whose log is called ``*.swap`` replaces all
     segments in its range of offsets.
@@ -200,11 +200,11 @@ def _tidy(fs: Filesystem, directory: str) -> list[str]:
 def _load_segments(
     log: Log, report: RecoveryReport, now_ms: int, *, clean: bool, recovery_point: int, is_gapless: bool
 ) -> tuple[TransactionHistory | None, list[int]]:
-    """Load the segments that a clean stop or the recovery point covers, and recover the others.
+    """Load the segments that a clean stop or the recovery point covers, and recover all other segments.
 
     Recovering a segment reads it once, checks its batches, rebuilds its indexes and updates the producers. Returns the history of
-    the recovered segments, None without any. Also returns the numbers of the covered segments whose indexes did not match their
-    log: the caller must rebuild their transaction indexes.
+    the recovered segments, or None. Also returns the numbers of the covered segments whose indexes did not match their log: the
+    caller must rebuild their transaction indexes.
     """
     history: TransactionHistory | None = None
     remade: list[int] = []
@@ -250,7 +250,7 @@ def missing_end(segment: Segment, limit: int) -> int | None:
     """The end offset of a segment whose indexes name later batches that are missing; None if no batches are missing.
 
     ``limit`` is the base offset of the next segment: an index with offsets at or above it is damaged itself. Changes no file, so
-    that a later start finds the same.
+    that a later start has the same result.
     """
     ends = [segment.base_offset]
     for index in (segment.offset_index, segment.time_index):

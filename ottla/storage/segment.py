@@ -258,7 +258,7 @@ class Segment:
         with self._noting_damage():
             yield from headers(self.log, self.base_offset, position, LOOKUP_BYTES)
 
-    # start
+    # loading and recovery
 
     def load(self, index_interval_bytes: int) -> bool:
         """Read the indexes after a clean stop; False if they must be rebuilt. Checks only their last entries against the log."""
@@ -283,9 +283,9 @@ class Segment:
     def _reach_end(self, index_interval_bytes: int) -> bool:
         """Whether the indexes cover the segment up to its end.
 
-        The offset index does if the part of the log after its last entry is no longer than appends leave it. That is
-        ``index.interval.bytes``, or the smallest distance between two entries if the interval was larger when they were written.
-        The time index does if no batch in that part has a larger timestamp than its last entry.
+        The offset index covers the end if the log after the last entry is not longer than ``index.interval.bytes``, or than the
+        smallest distance of two entries, which were perhaps written with a larger interval. The time index covers the end if no
+        batch there has a larger timestamp than the last entry.
         """
         position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = self.log.size - position
@@ -297,13 +297,13 @@ class Segment:
         return gap_bytes <= index_interval_bytes or gap_bytes < self.offset_index.least_gap_bytes()
 
     def recover(self, index_interval_bytes: int, known_end: int = 0, on_batch: OnBatch | None = None) -> Recovered:
-        """Check every batch up to the first bad one, and rebuild offset and time index in memory. Does not change the log.
+        """Check every batch up to the first bad batch, and rebuild offset and time index in memory. Does not change the log.
 
         The transaction index is empty afterwards; ``on_batch``, which is called with each sound batch, may fill it. ``known_end``
-        is an earlier log end offset. A batch with offsets on both sides of it is bad, although its CRC is right: the CRC does not
-        cover offsets.
+        is an earlier log end offset. A batch with offsets on both sides of ``known_end`` is bad, although its CRC is right: the CRC
+        does not cover offsets.
         """
-        # The time index is cleared first: if this start is killed, the next one again recovers a segment without time index.
+        # The time index is cleared first: if this start is killed, the next start again recovers a segment without time index.
         self.time_index.clear()
         self.offset_index.clear()
         self.txn_index.clear()
@@ -352,7 +352,7 @@ class Segment:
     # truncation
 
     def cut_at(self, offset: int) -> tuple[int, int]:
-        """The file position that removes every batch with ``offset`` or a later one, and the end offset of the batches that stay.
+        """The file position of the first batch with ``offset`` or a later offset, and the end offset of the batches before it.
 
         Raises the errors of `position_of`.
         """
@@ -366,8 +366,8 @@ class Segment:
     def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
         """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
 
-        The indexes are truncated first: a start after a crash rebuilds those of a log's last segment, but an old entry would point
-        into a batch that was appended later. After an OSError the next start must recover the segment.
+        The indexes are truncated first: a start after a crash rebuilds the last segment's indexes, but an old entry would point
+        into a later batch. After an OSError the next start must recover the segment.
         """
         self.time_index.truncate(end_offset)
         self.offset_index.truncate(end_offset)
@@ -385,7 +385,7 @@ class Segment:
         if not position:
             self.created_ms, self.first_timestamp_ms = now_ms, -1
 
-    # end
+    # closing and renaming
 
     def files(self) -> list[File]:
         return [self.log, self.offset_index.file, self.time_index.file, self.txn_index.file]
@@ -402,8 +402,7 @@ class Segment:
     def rename(self, suffix: str) -> list[str]:
         """Give the files another suffix after their names; returns the new paths. A rename that failed half-way may be repeated.
 
-        A start recognises a segment by the name of its ``.log`` file. So that file is renamed first on deletion, and otherwise
-        last.
+        A start recognises a segment by its ``.log`` file. So that file is renamed first on deletion, and otherwise last.
         """
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):

@@ -3,8 +3,8 @@
 Apache Kafka writes one entry for each producer, with the producer's last batch. ottla also writes entries for the batches before
 the last, oldest first. The reason: a client may have five batches in flight, and after a broker's restart it retries all batches
 that were stored but not acknowledged. If the broker knows only the last batch, the first retry looks out of order. A Java producer
-without a transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: of
-several entries with one producer id it keeps the last.
+without a transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: Kafka
+keeps the last of several entries with one producer id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
 MAX_WHOLE_PRODUCERS = 10_000
-"""Maximum number of producers for which a snapshot has all remembered batches and not only the last one. The producers that wrote
+"""Maximum number of producers for which a snapshot has all remembered batches and not only the last batch. The producers that wrote
 most recently are chosen, because a producer that has been idle for a long time does not retry."""
 
 
@@ -90,12 +90,12 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
 
 
 def max_size_bytes(offset: int) -> int:
-    """The largest possible size of a snapshot at an offset: each entry is for a batch or a marker at a lower offset of its own."""
+    """The largest possible size of a snapshot at an offset: each entry belongs to a different batch or marker at a lower offset."""
     return _HEAD.size + offset * _ENTRY.size
 
 
 def read(fs: Filesystem, directory: str, offset: int) -> list[ProducerEntry] | None:
-    """The producers in the snapshot at an offset; None if it is not sound.
+    """The producers in the snapshot at an offset; None if the snapshot is not sound.
 
     A file above the possible size is not read, because it may take any amount of memory.
     """

@@ -1,7 +1,7 @@
 """Stray directories, which a broker renamed to ``NAME.ID-stray`` because their topic does not exist.
 
-The broker never reads or removes them, so an operator has to be informed of them. They are found by a start, which lists the log
-directory, and by `LogDirectory.set_aside`. They do not change afterwards, so the size of each is measured once.
+The broker never reads or removes them, so an operator has to be informed of them. A start finds them in the log directory, and
+`LogDirectory.set_aside` adds new stray directories. Stray directories do not change, so each is measured once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class StrayDirectories:
         self._on_found = on_found
 
     def note(self, name: str) -> None:
-        """Add an entry of the log directory to the known stray directories if its name is that of one."""
+        """Add an entry of the log directory if its name is that of a stray directory."""
         stray = unmeasured(self._directory, name)
         if stray is not None and name not in self._known:
             self._known[name] = stray

@@ -1,6 +1,6 @@
 """The transactions recorded in a log's batches: the producers' state and every marker.
 
-Recovery builds a history of the batches that it reads, and ``ottla audit`` builds one of a whole log.
+Recovery builds a history of the batches that it reads, and ``ottla audit`` builds a history of a whole log.
 """
 
 from __future__ import annotations

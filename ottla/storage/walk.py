@@ -101,8 +101,8 @@ def pieces(
 
     A damaged length may make a batch appear as long as the rest of the file. So ``may_read`` is called before a batch that is
     larger than a piece is read. With ``must_reach_end`` an incomplete batch raises `Damaged`, for callers that must not ignore the
-    bytes after it. The loop ends: each turn passes a batch or reads more than the turn before, because a read returns all bytes
-    that it is asked for, or raises.
+    bytes after it. The loop ends: each turn passes a batch or reads more than the turn before, because a read returns all requested
+    bytes, or raises.
     """
     end = file.size if end is None else end
     wanted, is_readable = max(piece_bytes, HEADER_BYTES), True
@@ -154,7 +154,7 @@ def headers(file: File, base_offset: int, position: int, window_bytes: int) -> I
     """Yield position and header of each batch of a segment from a file position. Reads windows, and skips large batches.
 
     Raises `DamagedBatch` for bytes that are not a batch, as far as its header shows. The loop ends: each turn reads at least one
-    header, because a read returns all bytes that it is asked for, or raises.
+    header, because a read returns all requested bytes, or raises.
     """
     end, next_offset = file.size, base_offset
     while position < end:

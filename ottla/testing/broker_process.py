@@ -24,25 +24,25 @@ KEPT_LOG_LINES = 10_000
 CHUNK_BYTES = 1 << 16
 """Size of a read from a pipe, in bytes."""
 CLOSE_TIMEOUT_S = 10.0
-"""Timeout, in seconds, for the threads that read the output of a process that has ended."""
+"""Timeout, in seconds, for reading the remaining output of a process that has ended."""
 LONGEST_PAUSE_S = 0.02
-"""Longest pause between two checks whether a process has ended, in seconds."""
+"""Longest pause, in seconds, between two checks whether a process has ended."""
 NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
-"""Prefixes of variables that are meant for another broker or for the test: PYTEST_CURRENT_TEST contains the test's id, and Linux
-starts no process with a variable above 128 KiB."""
+"""Prefixes of environment variables that are for another broker or for the test. PYTEST_CURRENT_TEST contains the test's id, and
+Linux starts no process with a variable above 128 KiB."""
 
 
 SAFE_PATH = ("-P",)
-"""Keeps Python from importing from the working directory first, where a user's ``queue.py`` would replace Python's. PYTHONPATH,
+"""Removes the working directory from Python's import path, where a user's ``queue.py`` would replace Python's. PYTHONPATH,
 installed packages and editable installs still work."""
 
 
 def data_directory(path: str | Path | None, otherwise: Path) -> Path:
-    """Return the absolute path of a data directory, which a change of the working directory does not affect. Raises ValueError."""
+    """Return a data directory as absolute path, so that the program may change its working directory. Raises ValueError."""
     if path is None:
         return otherwise
     directory = Path(path).absolute()
-    # Kafka's log.dirs is a list, whose items are trimmed.
+    # Kafka's log.dirs is a comma-separated list whose items are trimmed.
     if "," in str(directory):
         raise ValueError(f"data_dir: {str(path)!r} contains a comma, which separates directories in log.dirs; choose another path")
     if str(directory) != str(directory).rstrip():
@@ -51,7 +51,7 @@ def data_directory(path: str | Path | None, otherwise: Path) -> Path:
 
 
 def setting_arguments(settings: Mapping[str, object], features: Mapping[str, int]) -> list[str]:
-    """Format settings, which may be numbers and booleans, and feature levels as arguments of ``ottla serve``."""
+    """Format settings and feature levels as arguments of ``ottla serve``. Values may be texts, numbers and booleans."""
     arguments = []
     for key, value in settings.items():
         arguments += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
@@ -61,24 +61,24 @@ def setting_arguments(settings: Mapping[str, object], features: Mapping[str, int
 
 
 def new_directory() -> Path:
-    """Return a new path for temporary data, not created yet. A configured directory, such as TMPDIR, is not used if its path
-    contains a comma, which separates directories in ``log.dirs``."""
+    """Return the path of a new temporary directory, without creating it. TMPDIR is not used if it contains a comma, because commas
+    separate directories in ``log.dirs``."""
     configured = Path(tempfile.gettempdir()).absolute()
     parent = configured if "," not in str(configured) else Path("/tmp")
     return parent / f"ottla-{uuid.uuid4().hex[:12]}"
 
 
 def remove_directory(directory: Path, pid: int) -> None:
-    """Remove a directory that process ``pid`` owns. A forked process has a copy of the handle, but must not remove directories."""
+    """Remove a directory that process ``pid`` owns. Does nothing in a forked process, which only has a copy of the handle."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 class ServedProcess:
-    """One process, which may be started again after its end. A thread calls ``on_event`` with each JSON line of its stdout.
+    """A child process, which may be started again after its end. A thread calls ``on_event`` with each JSON line of its stdout.
 
-    The object belongs to the process that created it. In a forked process the threads of its copy do not run, and the broker is not
-    a child: the copy can only check whether the process runs.
+    Only the process that created this object can control the child. In a forked process a copy of the object can only check whether
+    the child runs.
     """
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
@@ -91,7 +91,7 @@ class ServedProcess:
         self.logged_lines = 0
         """Number of lines logged since the first start."""
         self._lines_before = 0
-        """Number of these lines before the last start."""
+        """Value of ``logged_lines`` at the last start."""
         self._exit_code: int | None = None
 
     @property
@@ -100,7 +100,7 @@ class ServedProcess:
         return os.getpid() != self.creator_pid
 
     def copy_error(self, what: str) -> str:
-        """Return the reason why a copy does not control ``what``."""
+        """Return the error text for a copy that is asked to control ``what``."""
         return (
             f"Process {os.getpid()} was forked from process {self.creator_pid}, which controls {what}: only that process can start,"
             " stop, kill or restart it."
@@ -110,7 +110,7 @@ class ServedProcess:
     def is_running(self) -> bool:
         if self._process is None:
             return False
-        # For a copy the process is not a child, and `Popen.poll` would report that it has ended.
+        # In a forked process `Popen.poll` would report that the process has ended, because it is not a child.
         return _state_of(self._process.pid) not in ("", "Z") if self.is_copy else self._process.poll() is None
 
     @property
@@ -128,16 +128,16 @@ class ServedProcess:
         return list(self._lines)
 
     def start(self, command: Sequence[str], ended: threading.Event) -> None:
-        """Start the process, in the directory in which this object was created, so that relative paths in settings keep their
-        meaning. ``ended`` is set at the end of its stdout."""
+        """Start the process in the working directory in which this object was created, so that relative paths in settings keep
+        their meaning. ``ended`` is set at the end of the process's stdout."""
         if self._process is not None:
-            # The process has exited, or another process has killed it.
+            # The process has ended without `stop` or `kill`.
             self._ended(self._process, CLOSE_TIMEOUT_S)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
         if environment.get("PYTHONPATH"):
             environment["PYTHONPATH"] = absolute_python_path(environment["PYTHONPATH"])
         self._lines_before, self._exit_code = self.logged_lines, None
-        # The pipes are unbuffered: if a thread holds a buffer's lock during a fork, the lock is never released in the child.
+        # The pipes are unbuffered: if a thread held a buffer's lock during a fork, the lock would stay locked in the child.
         process = self._process = subprocess.Popen(
             command,
             bufsize=0,
@@ -167,7 +167,7 @@ class ServedProcess:
             self.logged_lines += 1
 
     def last_lines(self, count: int) -> str:
-        """Return the newest lines logged since the last start, or a sentence if there are none."""
+        """Return the newest lines logged since the last start. If there are none, returns a sentence that says so."""
         count = min(count, self.logged_lines - self._lines_before)
         if count > 0:
             return "\n".join(self.logs[-count:])
@@ -180,16 +180,16 @@ class ServedProcess:
         self._process.stdin.write(f"{line}\n".encode())
 
     def wake(self) -> None:
-        """Send SIGCONT to a process that SIGSTOP has stopped."""
+        """Send SIGCONT, which continues a process that SIGSTOP has stopped."""
         if self._process is not None and not self.is_copy:
             self._process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float) -> int | None:
-        """Send SIGTERM and wait for the process. Returns the exit code, None after the timeout."""
+        """Send SIGTERM and wait for the end of the process. Returns the exit code; None after the timeout."""
         if self._process is None:
             return 0
         self._process.terminate()
-        # A process that SIGSTOP has stopped would not handle the SIGTERM.
+        # A process that SIGSTOP has stopped handles SIGTERM only after SIGCONT.
         self.wake()
         code = _exit_code_within(self._process, timeout_s)
         if code is not None:
@@ -197,10 +197,10 @@ class ServedProcess:
         return code
 
     def kill(self, timeout_s: float, grace_s: float = 0.0) -> None:
-        """Send SIGKILL, which is like a crash, if the process does not end by itself within ``grace_s``."""
+        """Send SIGKILL if the process does not end by itself within ``grace_s``."""
         if self._process is None:
             return
-        # None if the process had to be killed.
+        # The exit code stays None if the process had to be killed.
         self._exit_code = _exit_code_within(self._process, grace_s)
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGKILL)
@@ -226,7 +226,8 @@ def _working_directory() -> Path | None:
 
 
 def _exit_code_within(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
-    """Return the exit code; None if the process still runs after ``timeout_s``. `Popen.wait` uses a clock that tests freeze."""
+    """Return the exit code; None if the process still runs after ``timeout_s``. `Popen.wait` would not work while a test has frozen
+    Python's clock."""
     end_s, pause_s = monotonic_s() + timeout_s, 0.0005
     while (code := process.poll()) is None and monotonic_s() < end_s:
         time.sleep(pause_s)
@@ -235,8 +236,7 @@ def _exit_code_within(process: subprocess.Popen[bytes], timeout_s: float) -> int
 
 
 def _state_of(pid: int) -> str:
-    """Return the state of a process in Linux's notation: T for stopped, Z for ended; "?" on other systems, empty if there is no
-    process."""
+    """Return the state of a process as in /proc: T for stopped, Z for a zombie; "?" without /proc; empty for a missing process."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -247,10 +247,9 @@ def _state_of(pid: int) -> str:
 
 
 def is_suspended(pid: int) -> bool:
-    """Whether SIGSTOP has stopped a process, or is pending. Always False on systems without /proc.
+    """Whether SIGSTOP has stopped a process or is pending. Always False on systems without /proc.
 
-    The signal stops the threads one after the other, and the first stops when the signal is no longer pending. So the pending
-    signals are read before the threads' states.
+    SIGSTOP stops being pending when the first thread stops, so the pending signals are read before the threads' states.
     """
     try:
         process = Path(f"/proc/{pid}")
@@ -266,7 +265,7 @@ def is_suspended(pid: int) -> bool:
 
 
 def _lines_of(pipe: IO[bytes] | None) -> Iterator[str]:
-    """Yield the lines of a pipe until its end, or until it is closed because a start was interrupted."""
+    """Yield the lines of a pipe until its end, or until an interrupted start closes the pipe."""
     assert pipe is not None
     unread = b""
     with contextlib.suppress(ValueError, OSError):

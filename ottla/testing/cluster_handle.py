@@ -39,7 +39,7 @@ T = TypeVar("T")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 EXIT_GRACE_S = 1.0
-"""Timeout for the exit of a process that has closed its stdout, in seconds."""
+"""Timeout, in seconds, for the exit of a process that has closed its stdout."""
 CHANGE_TIMEOUT_S = 30.0
 """Timeout for changes of the cluster, in seconds."""
 CONTROLLER = 3000
@@ -47,22 +47,22 @@ CONTROLLER = 3000
 
 
 class ClusterFailed(Exception):
-    """The cluster or one of its brokers did not start or stop. The text ends with the last log lines."""
+    """The cluster or one of its brokers did not start or stop. The message ends with the last log lines."""
 
 
 class Cluster:
     """A cluster of brokers with the ids 1, 2, 3 and so on, and their controller, each in its own process.
 
-    ``brokers`` is their number, ``settings`` are Kafka's ``server.properties`` keys of all brokers, and ``features`` are feature
-    levels. ``broker.rack`` may list a rack for each broker, as in ``a,b,c``. Without ``data_dir`` the cluster has a temporary
-    directory, which is removed at the end. Brokers keep their ports over restarts. All processes end with the process that has
-    started the cluster, even if that is killed.
+    ``brokers`` is the number of brokers, ``settings`` are Kafka's ``server.properties`` keys for all brokers, and ``features`` are
+    feature levels. ``broker.rack`` may list a rack for each broker, as in ``a,b,c``. Without ``data_dir`` the cluster has a
+    temporary directory, which is removed at the end. Brokers keep their ports over restarts. All processes end with the process
+    that started the cluster, even by SIGKILL.
     """
 
     _module = "ottla"
-    """The module that the processes run. A test may use one that adds faults."""
+    """The module that the processes run. A test may use a module that adds faults."""
     _python_options: tuple[str, ...] = SAFE_PATH
-    """Options of the interpreter. A test whose module is in the working directory omits them."""
+    """Options of the interpreter. A test whose ``_module`` is in the working directory omits `SAFE_PATH`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Cluster:
         settings: Mapping[str, str | int | bool] | None = None,
         features: Mapping[str, int] | None = None,
     ) -> None:
-        # `start` creates the directory, so that a handle that is never started leaves nothing behind.
+        # `start` creates the directory, so that a handle that is never started leaves no directory.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
@@ -99,15 +99,13 @@ class Cluster:
         running = sorted(node for node in self._running if node != CONTROLLER)
         return f"<ottla.Cluster {self.bootstrap or 'not running'}, brokers {running} run, data in {self.data_dir}>"
 
-    # properties
-
     @property
     def data_dir(self) -> Path:
         return self._data_dir
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers for a client's ``bootstrap.servers``, including brokers that are not running."""
+        """The addresses of all brokers, even of stopped brokers, for a client's ``bootstrap.servers``."""
         return str(self._ready.get("bootstrap", ""))
 
     @property
@@ -121,7 +119,7 @@ class Cluster:
 
     @property
     def quorum_voters(self) -> str:
-        """The controller in the form of ``controller.quorum.voters``, for further brokers, also of Apache Kafka."""
+        """The value of ``controller.quorum.voters`` for further brokers of ottla or Apache Kafka."""
         return f"{CONTROLLER}@{self._ready['controller']['at']}"
 
     @property
@@ -130,19 +128,19 @@ class Cluster:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process was forked from the one that created this handle. Only that process can start and stop brokers.
+        """Whether this process was forked from the process that created this handle. Only the latter can start and stop brokers.
 
-        A copy can send requests and add faults for the brokers that ran at the fork. Its `close` does nothing.
+        A copy can send requests, and add faults to brokers that ran at the fork. `close` does nothing in a copy.
         """
         return self._parent.is_copy
 
     @property
     def logs(self) -> list[str]:
-        """The newest log lines of all processes, newest last. Each has its process as ``node``."""
+        """The newest log lines of all processes, newest last. The field ``node`` of a line names the process."""
         return self._parent.logs
 
     def _answering(self) -> str:
-        """Return the addresses of the brokers that run and are not paused; all addresses if there is none."""
+        """Return the addresses of the brokers that are running and not paused; all addresses if no broker is."""
         able = [broker for broker in self.brokers if broker in self._running and broker not in self._paused]
         return ",".join(self.address(broker) for broker in able) or self.bootstrap
 
@@ -226,18 +224,18 @@ class Cluster:
     # failures of single brokers
 
     def kill(self, broker: int) -> None:
-        """Send a broker SIGKILL, which is like a crash, and wait for its exit."""
+        """Crash a broker with SIGKILL, and wait for its exit."""
         self._signal(broker, signal.SIGKILL)
         self._await(lambda: broker not in self._running, CHANGE_TIMEOUT_S)
         self._paused.discard(broker)
 
     def shut_down(self, broker: int) -> None:
-        """Send a broker SIGTERM, so that it first moves its leaderships, and wait for its exit."""
+        """Shut down a broker with SIGTERM, and wait for its exit. The broker first moves its leaderships to other brokers."""
         self._signal(broker, signal.SIGTERM)
         self._await(lambda: broker not in self._running, CHANGE_TIMEOUT_S)
 
     def pause(self, broker: int) -> None:
-        """Stop a broker with SIGSTOP: connections stay open, but it sends nothing until `resume`."""
+        """Pause a broker with SIGSTOP: connections stay open, but the broker sends nothing until `resume`."""
         self._signal(broker, signal.SIGSTOP)
         self._paused.add(broker)
 
@@ -246,20 +244,17 @@ class Cluster:
         self._paused.discard(broker)
 
     def partition(self, broker: int) -> None:
-        """Drop requests of other brokers to this broker until `heal`: a network partition in one direction.
+        """Close the connection at each request of another broker to this broker, until `heal`: a network partition in one
+        direction.
 
-        The connections break at each such request. This broker's own requests to other brokers, its heartbeats to the controller,
-        and clients' requests arrive.
+        Requests of this broker to other brokers, heartbeats to the controller, and requests of clients arrive.
         """
         self._check_controls()
         if broker not in self._partitioned:
             self._partitioned[broker] = self.faults(broker).add(client_id="broker-*", cut="before", times=None)
 
     def restart(self, broker: int, *, kill: bool = False) -> None:
-        """Start a broker again, after stopping or killing it if it runs. Returns when it listens.
-
-        Raises `ClusterFailed` if it exits before.
-        """
+        """Stop or kill a running broker, start it again, and wait until it listens. Raises `ClusterFailed` if the broker exits."""
         self._check_controls()
         if broker in self._running:
             if kill:
@@ -277,7 +272,7 @@ class Cluster:
         self._resume_all()
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
-            # If the broker has ended since, its faults have ended as well.
+            # A broker that has ended meanwhile has no faults.
             with suppress(ControlError):
                 partition.remove()
         for node in (CONTROLLER, *self.brokers):
@@ -290,13 +285,13 @@ class Cluster:
         self._resume_all()
         self._partitioned.clear()
         for broker in self.brokers:
-            # The broker may have been killed.
+            # A broker that was killed meanwhile has no faults.
             with suppress(ControlError):
                 self.faults(broker).clear()
 
     def _resume_all(self) -> None:
         self._check_controls()
-        # All nodes, because a test may have sent SIGSTOP itself.
+        # Resume all nodes, because a test may have sent SIGSTOP itself.
         for node in sorted(self._running):
             self.resume(node)
 
@@ -319,8 +314,8 @@ class Cluster:
     # leaders and coordinators
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """Return the id of a partition's leader; None if it has none. Raises `ottla.client.ClientError`, as do the following
-        methods."""
+        """Return the id of a partition's leader; None without a leader. This and the following methods raise
+        `ottla.client.ClientError`."""
         return self._questions.leader(topic, partition)
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
@@ -332,7 +327,7 @@ class Cluster:
         return self._questions.coordinator(transactional_id=transactional_id, group=group)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make an in-sync replica the leader of a partition, and wait until it is."""
+        """Make an in-sync replica the leader of a partition, and wait for the change."""
         self._questions.move_leader(topic, partition, to)
         self.wait_for(lambda: self.leader(topic, partition) == to, CHANGE_TIMEOUT_S)
 
@@ -349,12 +344,12 @@ class Cluster:
         return self._questions.records(topic, isolation)
 
     def transaction(self, transactional_id: str) -> TransactionDescription:
-        """Return the current transaction of an id."""
+        """Return the current transaction of a transactional id."""
         return self._questions.transaction(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
-        that a member owns and without a commit counts from the log start."""
+        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
+        committed offset the lag of a partition that a member owns counts from the log start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:

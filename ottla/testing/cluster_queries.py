@@ -1,4 +1,4 @@
-"""Requests that the handles and the plugin send to a cluster, ottla's or another. Each uses its own connection."""
+"""Requests that the handles and the plugin send to a cluster of ottla or Apache Kafka. Each request opens a connection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ T = TypeVar("T")
 
 TIMEOUT_S = 10.0
 PAUSE_S = 0.02
-"""The pause between two calls of a condition, in seconds."""
+"""Pause, in seconds, between two calls of a condition."""
 NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIONAL_ID_NOT_FOUND")
-"""Errors that `wait_for` retries, by Kafka's names, because this module imports the protocol lazily."""
+"""Names of the errors that `wait_for` retries. They are names, because this module imports the protocol lazily."""
 
 
 class Questions:
-    """Requests to the cluster at the address that ``bootstrap()`` returns. Each raises `ottla.client.ClientError`, whose message is
-    one line."""
+    """Requests to the cluster at the address that ``bootstrap()`` returns. Each method raises `ottla.client.ClientError`."""
 
     def __init__(self, bootstrap: Callable[[], str]) -> None:
         self._bootstrap = bootstrap
@@ -55,8 +54,7 @@ class Questions:
             return cluster.transaction(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
-        that a member owns and without a commit counts from the log start."""
+        """Return the lag of a group by topic and partition; see `ottla.client.admin.groups.lag`."""
         with self.cluster() as cluster:
             return cluster.lag(group)
 
@@ -68,7 +66,7 @@ class Questions:
             return [node.node_id for node in cluster.brokers.nodes()]
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """Return the id of a partition's leader; None if it has none."""
+        """Return the id of a partition's leader; None without a leader."""
         leader = self._partition(topic, partition).leader_id
         return None if leader < 0 else leader
 
@@ -104,8 +102,7 @@ class Questions:
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-    A condition that fails because a topic, group or transactional id does not exist yet is retried, because a test may wait for an
-    application's lag before the application has created its group. Any other error of the condition is raised.
+    If the condition raises because a topic, group or transactional id does not exist yet, it is retried. Other errors are raised.
     """
     from ottla.client.errors import KafkaAnswered
 

@@ -1,4 +1,4 @@
-"""A handle for a broker process: starts, stops, kills and restarts it on the same directory, and empties it for each test."""
+"""A handle for one broker, for tests: starts, stops, kills and restarts the broker's process, and resets its data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 EXIT_GRACE_S = 1.0
-"""Timeout for the exit of a process that has closed its stdout, in seconds."""
+"""Timeout, in seconds, for the exit of a process that has closed its stdout."""
 _GIVEN_OTHERWISE = {
     "listeners": "host= and port=",
     "log.dirs": "data_dir=",
@@ -47,15 +47,15 @@ _GIVEN_OTHERWISE = {
     "ottla.control.port": "the handle itself",
     "ottla.control.token": "the handle itself",
 }
-"""Settings that the handle sets itself, with the argument that determines each."""
+"""Settings that the handle sets itself, each with the argument to use instead."""
 
 
 class BrokerFailed(Exception):
-    """The broker did not start or did not stop. The text ends with the broker's last log lines."""
+    """The broker did not start or did not stop. The message ends with the broker's last log lines."""
 
 
 class Snapshot:
-    """The state of a broker at one moment, which `Broker.restore` restores. It exists as long as the broker's directory."""
+    """A copy of a broker's data, for `Broker.restore`. The copy exists as long as the handle's temporary directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -71,7 +71,7 @@ class BrokerClock:
         self._control = control
         self.is_manual = is_manual
         self.last_ms: int | None = None
-        """The last known time of a manual clock, in ms. A restarted broker begins at this time."""
+        """The last known time of a manual clock, in ms. A restarted broker's clock begins at this time."""
 
     def __repr__(self) -> str:
         return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
@@ -83,12 +83,12 @@ class BrokerClock:
         return shown
 
     def approximate_ms(self) -> int:
-        """Return the time of `now_ms` without a request to the broker."""
+        """Return the clock's time without a request to the broker."""
         return now_ms() if self.last_ms is None else self.last_ms
 
     def advance(self, duration: str | timedelta) -> None:
-        """Advance the clock by ``61s``, ``1h30m``, ``7d``. Timers that become due are called in the order of their times before
-        this returns.
+        """Advance the clock by a duration such as ``61s``, ``1h30m`` or ``7d``. Returns after all due timers were called, in the
+        order of their times.
 
         Raises ValueError for an invalid duration, and `ControlError` if the clock is not manual.
         """
@@ -96,23 +96,23 @@ class BrokerClock:
 
 
 class Broker:
-    """One broker in its own process, on a directory that outlives a restart.
+    """One broker in its own process, which can be restarted on the same directory and port.
 
     ``settings`` are Kafka's ``server.properties`` keys, and ``features`` are feature levels. Without ``data_dir`` the broker has a
-    temporary directory, which is removed at the end. The broker keeps its port over restarts. It ends with the process that has
-    started it, even if that is killed, and then removes its temporary directory.
+    temporary directory, which is removed at the end. The broker ends with the process that started it, even by SIGKILL, and then
+    removes the temporary directory.
 
-    With ``clock="manual"`` time changes only by `clock`.
+    With ``clock="manual"`` the broker's time changes only by ``clock.advance``.
 
     Raises ValueError for settings that the handle sets itself: the listeners and the data directory.
     """
 
     _module = "ottla"
-    """The module that the process runs. A test may use one that adds faults."""
+    """The module that the process runs. A test may use a module that adds faults."""
     _python = sys.executable
-    """The Python interpreter. A benchmark may use that of another checkout."""
+    """The Python interpreter. A benchmark may use the interpreter of another checkout."""
     _python_options: tuple[str, ...] = SAFE_PATH
-    """Options of the interpreter. A test whose module is in the working directory omits them."""
+    """Options of the interpreter. A test whose ``_module`` is in the working directory omits `SAFE_PATH`."""
     _is_steered = True
     """Whether to start the control API and pass ``--owner-pid``. Older checkouts support neither."""
     _start_timeout_s = START_TIMEOUT_S
@@ -130,16 +130,16 @@ class Broker:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is set by {instead}; leave it out")
-        # `start` creates the directory, so that a handle that is never started leaves nothing behind.
+        # `start` creates the directory, so that a handle that is never started leaves no directory.
         self._temporary = new_directory()
         self._data_dir = data_directory(data_dir, self._temporary / "data")
-        # This removes the directory if `close` is not called. If this process is killed, the broker removes it.
+        # Remove the directory even if `close` is not called. If this process is killed, the broker removes the directory.
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
         self.clock = BrokerClock(self._control, is_manual=clock == "manual")
         self.faults = RemoteFaults(self._control)
-        """Faults such as errors, delays, lost responses and crashes: `docs/faults.md`."""
+        """The broker's faults, such as errors, delays, lost responses and crashes (`docs/faults.md`)."""
         self._questions = Questions(lambda: self.bootstrap)
         self._snapshots = 0
         self._remote: Remote | None = None
@@ -171,9 +171,9 @@ class Broker:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this process was forked from the one that created this handle. Only that process can start and stop the broker.
+        """Whether this process was forked from the process that created this handle. Only the latter can start and stop the broker.
 
-        A copy can send requests, add faults and advance the clock. Its `close` does nothing.
+        A copy can send requests, add faults and advance the clock. `close` does nothing in a copy.
         """
         return self._served.is_copy
 
@@ -197,7 +197,7 @@ class Broker:
         return self._served.logged_lines
 
     def logs_since(self, logged_lines: int) -> list[str]:
-        """Return the lines after the first ``logged_lines`` lines, as far as they are kept."""
+        """Return the lines that were logged after the first ``logged_lines`` lines. Old lines may be missing."""
         newer = self.logged_lines - logged_lines
         return self.logs[-newer:] if newer > 0 else []
 
@@ -221,10 +221,10 @@ class Broker:
             self._served.start(command, self._answered)
             self._wait_until_ready()
         except BaseException:
-            # Ctrl-C does not reach the process, which has its own session, so it is killed here.
+            # Kill the process, because it has its own session and gets no SIGINT from Ctrl-C.
             self.kill()
             raise
-        # The broker chooses a free port itself, so that no other process can take it in between.
+        # The broker chooses a free port itself, so that no other process can bind the port first.
         self._port = split_address(next(iter(self.ready["listening"].values())))[1]
         if self._is_steered:
             control = self.ready["control"]
@@ -245,7 +245,7 @@ class Broker:
             self._answered.set()
 
     def stop(self) -> int:
-        """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` if the process does not end."""
+        """Send SIGTERM and wait for the end of the process. Returns the exit code. Raises `BrokerFailed` after a timeout."""
         self._check_controls()
         code = self._served.stop(STOP_TIMEOUT_S)
         if code is None:
@@ -255,7 +255,7 @@ class Broker:
         return code
 
     def kill(self) -> None:
-        """Send SIGKILL, which is like a crash."""
+        """Crash the broker with SIGKILL."""
         self._check_controls()
         self._served.kill(STOP_TIMEOUT_S)
         self._is_paused = False
@@ -278,10 +278,8 @@ class Broker:
             remove_directory(self._temporary, os.getpid())
 
     def begin_anew(self) -> None:
-        """Empty the broker as `reset` does, and also set a manual clock to the machine's time with a restart.
-
-        Raises `ControlError` and `BrokerFailed`.
-        """
+        """Reset the broker and restart it, so that a manual clock begins at the machine's time. Raises `ControlError` and
+        `BrokerFailed`."""
         self.reset()
         self.stop()
         self.clock.last_ms = None
@@ -290,12 +288,12 @@ class Broker:
     def reset(self) -> None:
         """Remove all topics, groups, transactions and configs. Clients are disconnected; address and cluster id stay the same.
 
-        Raises `ControlError`, as do the following methods.
+        This and the following methods raise `ControlError`.
         """
         self._control().post("/v1/reset")
 
     def snapshot(self) -> Snapshot:
-        """Copy the state of the broker. Clients are disconnected."""
+        """Copy the broker's data. Clients are disconnected."""
         self._snapshots += 1
         of_copy = f"{os.getpid()}-" if self.is_copy else ""
         taken = Snapshot(self._temporary / f"snapshot-{of_copy}{self._snapshots}")
@@ -312,7 +310,7 @@ class Broker:
         self._is_paused = True
 
     def resume(self) -> None:
-        """Resume a paused broker, also one that SIGSTOP has stopped."""
+        """Resume a broker that was paused by `pause` or by SIGSTOP."""
         self._served.wake()
         self._control().post("/v1/resume")
         self._is_paused = False
@@ -320,7 +318,7 @@ class Broker:
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic. By default it has ``num.partitions`` partitions.
 
-        Raises `ottla.client.ClientError`, as do the following methods.
+        This and the following methods raise `ottla.client.ClientError`.
         """
         self._questions.create_topic(name, partitions, configs)
 
@@ -329,26 +327,26 @@ class Broker:
         return self._questions.records(topic, isolation)
 
     def transaction(self, transactional_id: str) -> TransactionDescription:
-        """Return the current transaction of an id."""
+        """Return the current transaction of a transactional id."""
         return self._questions.transaction(transactional_id)
 
     def history(self, transactional_id: str) -> dict[str, Any]:
-        """Return the events of a transactional id since the broker's start, as `docs/control.md` describes them: ``holder``, the
-        client of its current owner, and ``events``: requests with clients and errors, fenced producers, decisions and markers.
+        """Return the history of a transactional id since the broker's start: ``holder``, the client that owns the id, and
+        ``events``: requests with clients and errors, fenced producers, decisions and markers (`docs/control.md`).
 
         Raises `ControlError`.
         """
         return self._control().history(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. A partition
-        that a member owns and without a commit counts from the log start."""
+        """Return the lag of a group by topic and partition, up to the high watermark and including transaction markers. Without a
+        committed offset the lag of a partition that a member owns counts from the log start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
         """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-        A condition that fails because a topic, group or transactional id does not exist yet is retried.
+        If the condition raises because a topic, group or transactional id does not exist, it is retried.
         """
         return wait_for(condition, timeout_s)
 

@@ -1,12 +1,12 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``; and
 ``ottla_cluster`` for tests against several brokers.
 
-``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects a test's broker, and with ``brokers=3``
-its cluster. Tests with equal options share one broker in each xdist worker; for a test with ``fresh`` the broker is reset first.
-With ``--ottla-bootstrap`` or ``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and tests
-with options are skipped.
+``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` selects the broker of a test; with ``brokers=3``
+it selects a cluster. Tests with equal options share one broker in each xdist worker; with ``fresh`` the broker is reset before the
+test. With ``--ottla-bootstrap`` or ``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and
+tests with options are skipped.
 
-The broker runs in its own process, which starts when the first test uses it. Its modules are not imported here.
+The broker runs in its own process, which starts when the first test uses it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CLUSTER_BROKERS = 3
 MAX_REPORTED_LINES = 200
-"""Number of the newest log lines of the broker in the report of a failed test."""
+"""Maximum number of the broker's newest log lines in the report of a failed test."""
 _BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 _OPTIONS: dict[str, tuple[type, ...]] = {
     "settings": (Mapping,),
@@ -51,7 +51,7 @@ class Before:
 
 
 class External:
-    """A broker that existed before the tests, with the methods of `ottla.Broker` that work with every Kafka broker."""
+    """An existing broker, with the methods of `ottla.Broker` that work with every Kafka broker."""
 
     def __init__(self, bootstrap: str) -> None:
         from ottla.testing.cluster_queries import Questions, wait_for
@@ -92,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _pairs(lines: list[str], where: str) -> dict[str, str]:
-    """Parse lines ``KEY=VALUE``. Raises `pytest.UsageError`."""
+    """Parse ``KEY=VALUE`` lines. Raises `pytest.UsageError`."""
     pairs = {}
     for line in lines:
         name, equals, value = line.partition("=")
@@ -107,7 +107,7 @@ def _text(value: Any) -> str:
 
 
 def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
-    """Return the options of the markers of a test, a class or a module; a nearer marker takes precedence. Raises
+    """Return the options of the markers of a test, class or module. The innermost marker takes precedence. Raises
     `pytest.UsageError`."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
@@ -155,7 +155,6 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
 
 
 def _levels(features: Mapping[str, Any]) -> dict[str, int]:
-    """Check feature levels. Raises `pytest.UsageError`."""
     try:
         return {str(name): int(level) for name, level in features.items()}
     except (TypeError, ValueError):
@@ -163,7 +162,7 @@ def _levels(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 _BROKERS = pytest.StashKey[SessionBrokers]()
-"""The brokers of a session, once a test has used one."""
+"""The brokers of a session; set when a test first uses a broker."""
 
 
 @pytest.fixture(scope="session")
@@ -204,9 +203,9 @@ def ottla_module(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
 
 @pytest.fixture
 def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
-    """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against an existing broker.
+    """A running `ottla.Broker` on a temporary directory, or the existing broker against which the tests run.
 
-    Remaining faults of the test are removed, so that they do not hit requests of the next test.
+    The test's faults are removed after the test, so that they do not hit requests of the next test.
     """
     options = _marked(request.node)
     if (external := _external(request.config, options, "test")) is not None:
@@ -222,12 +221,13 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
 
 
 def _of_wider_fixtures(request: pytest.FixtureRequest, *names: str) -> list[object]:
-    """Return the brokers that a test uses through those fixtures."""
+    """Return the brokers that a test uses through the fixtures ``names``."""
     return [request.getfixturevalue(name) for name in names if name in request.fixturenames]
 
 
 def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> External | None:
-    """Return the existing broker against which the tests run; None if they start their own. Skips a test with marker options."""
+    """Return the existing broker against which the tests run; None if the plugin starts brokers. Skips tests with marker
+    options."""
     bootstrap = config.getoption("--ottla-bootstrap")
     if bootstrap is None:
         return None
@@ -239,7 +239,7 @@ def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> E
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, object, object]:
-    """Record the faults that a fixture of a wider scope than a test adds, because they stay as long as the fixture."""
+    """Record the faults that a fixture with a wider scope adds, because these faults stay until the fixture ends."""
     if fixturedef.scope == "function":
         return (yield)
     _check_marker(fixturedef, request)
@@ -290,7 +290,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _users(named: list[str], definitions: Mapping[str, Sequence[pytest.FixtureDef[Any]]]) -> dict[str, str | None]:
-    """Return the fixtures that a test uses, each with the fixture that requests it, or None if the test itself does."""
+    """Return the fixtures that a test uses. The value of each is the fixture that requests it, or None if the test requests it."""
     users: dict[str, str | None] = dict.fromkeys(named)
     unread = list(users)
     while unread:
@@ -302,7 +302,7 @@ def _users(named: list[str], definitions: Mapping[str, Sequence[pytest.FixtureDe
 
 
 def _given(node: pytest.Item | pytest.Collector) -> dict[str, BrokerRequest]:
-    """Return the brokers of the wider fixtures for a test or class."""
+    """Return the brokers that the wider fixtures use for a test or class."""
     module = node.getparent(pytest.Module)
     of_the_module = {} if module is None else _marked(module)
     return {
@@ -321,7 +321,7 @@ def _refuse(node: pytest.Item | pytest.Collector, name: str, who: str) -> NoRetu
 
 
 def _check_marker(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Fail a fixture of a class or module that would use another broker than its tests."""
+    """Fail a fixture with class or module scope that would use another broker than its tests."""
     node = request.node
     if fixturedef.scope == "session" or not isinstance(node, pytest.Item | pytest.Collector):
         return
@@ -369,7 +369,7 @@ def _ottla_clusters() -> Iterator[SessionClusters]:
 
 @pytest.fixture
 def ottla_cluster(request: pytest.FixtureRequest) -> Cluster:
-    """A running cluster of three brokers, or of as many as the marker selects: an `ottla.Cluster`. All of its brokers run."""
+    """A running `ottla.Cluster` of three brokers, or of the number that the marker selects. All brokers run at the test's start."""
     options = _marked(request.node)
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
@@ -386,18 +386,18 @@ def ottla_bootstrap(ottla: Broker | External) -> str:
 
 @pytest.fixture
 def ottla_records(ottla: Broker | External) -> Callable[..., list[ConsumedRecord]]:
-    """A function ``ottla_records(topic, isolation="committed")`` that returns all current records of a topic. Other isolations are
-    ``aborted`` and ``all``."""
+    """A function ``ottla_records(topic, isolation="committed")`` that returns all current records of a topic. The other values of
+    ``isolation`` are ``aborted`` and ``all``."""
     return ottla.records
 
 
 @pytest.fixture
 def ottla_topic() -> str:
-    """A topic name that was never used. The broker creates the topic on its first use."""
+    """A new topic name. The broker creates the topic when a client first uses it."""
     return f"topic-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def ottla_group() -> str:
-    """A consumer group id that was never used."""
+    """A new consumer group id."""
     return f"group-{uuid.uuid4().hex[:12]}"

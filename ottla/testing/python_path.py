@@ -1,7 +1,7 @@
-"""PYTHONPATH for processes that start in another directory than this one.
+"""PYTHONPATH for processes that start in another directory than this process.
 
-Relative entries are relative to the directory in which Python was started. That is the directory in which this module was imported,
-unless the program changed it before, so the handles and the pytest plugin import this module early.
+Relative entries are relative to the directory in which Python was started. This module records it when it is imported, so the
+handles and the pytest plugin import the module before the program can change the directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AT_THE_IMPORT = os.environ.get("PYTHONPATH", "")
 
 
 def absolute_python_path(entries: str) -> str:
-    """Make the entries of PYTHONPATH absolute. A value that was set after the import is returned unchanged."""
+    """Make the entries of PYTHONPATH absolute. A value that the program has changed since the import is returned unchanged."""
     if entries != _AT_THE_IMPORT:
         return entries
     return os.pathsep.join(str(_IMPORTED_IN / entry) for entry in entries.split(os.pathsep))

@@ -1,4 +1,4 @@
-"""The lines about transactions in the report of a failed test."""
+"""The section about transactions in the report of a failed test."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from ottla.control.remote import Remote
 
 MAX_TRANSACTIONAL_IDS = 5
-"""Number of transactional ids in a report, those with the newest events."""
+"""Maximum number of transactional ids in a report. Ids with the newest events are included."""
 MAX_EVENTS = 30
-"""Number of the newest events of each id in a report."""
+"""Maximum number of newest events of each id in a report."""
 MAX_IDS_READ = 200
 TIMEOUT_S = 5.0
 
 
 def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None = None) -> list[str]:
-    """Return a line for each event of transactional ids since a time; an error line if the cluster does not respond.
+    """Return a line for each event of transactional ids since ``since_ms``, or an error line if the cluster does not respond.
 
     The broker's ``control_api`` adds the clients of requests, errors, and the causes of fencing.
     """
@@ -34,7 +34,7 @@ def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None
     try:
         with KafkaClient(bootstrap, TIMEOUT_S, client_id=HANDLE_CLIENT_ID) as cluster:
             stored = [listing.transactional_id for listing in cluster.transactions()]
-            # An id whose requests were all rejected is in no log. The control API knows it, and the ids with the newest events.
+            # The logs do not contain an id whose requests were all rejected, but the control API knows such ids.
             asked = [] if control_api is None else [name for name, newest_ms in control_api.known_ids() if newest_ms >= since_ms]
             in_logs = set(stored)
             for name in list(dict.fromkeys([*asked, *stored]))[:MAX_IDS_READ]:

@@ -1,6 +1,7 @@
 """The brokers and clusters of one pytest session and worker.
 
-Tests with equal options share one. The broker of a fixture with a wider scope than a test is not closed before the fixture ends.
+Tests with equal options share a broker. A wider fixture (class, module or session scope) holds its broker, which is not closed
+before the fixture ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-# Imported early to record the directory in which pytest was started, which a test may change.
+# Imported early to record the directory in which pytest was started, before a test changes the directory.
 import ottla.testing.python_path  # noqa: F401
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from ottla.testing.handle import Broker
 
 MAX_BROKERS = 8
-"""Maximum number of running brokers of a session, unless wider fixtures hold more. Each takes about 45 MiB."""
+"""Maximum number of running brokers of a session, unless wider fixtures hold more. A broker takes about 45 MiB."""
 MAX_CLUSTERS = 2
 MACHINE, MANUAL = "machine", "manual"
 """The clocks of a broker."""
 FaultName = tuple[int | None, int]
-"""The process id of a broker and the id of a fault, because a restarted broker numbers its faults from 1."""
+"""The process id of a broker and the id of a fault. A restarted broker numbers its faults from 1 again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,39 +37,37 @@ class BrokerRequest:
     clock: str = MACHINE
     broker_count: int = 1
     number: int = 0
-    """Distinguishes otherwise equal brokers. More than one is needed if a wider fixture holds the first."""
+    """Distinguishes brokers with equal options. A second broker is started if a wider fixture holds the first."""
 
 
 @dataclass(slots=True)
 class SessionBrokers:
-    """The brokers of one session and worker."""
-
     running: dict[BrokerRequest, Broker] = field(default_factory=dict)
     held: Counter[BrokerRequest] = field(default_factory=Counter)
-    """Number of fixtures with a wider scope than a test that use each broker. It is not closed before they end."""
+    """Number of wider fixtures that hold each broker."""
     _kept: dict[object, set[FaultName]] = field(default_factory=dict)
-    """The faults that fixtures of a wider scope have added, by fixture."""
+    """The faults that wider fixtures have added, by fixture."""
     _begun_ms: dict[BrokerRequest, int] = field(default_factory=dict)
     """The start times of manual clocks."""
 
     def get(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Broker:
-        """Return a running broker, preferably an equal one from ``shared``, which has the brokers of the test's wider fixtures.
+        """Return a running broker. ``shared`` has the brokers of the test's wider fixtures, which are preferred if they match.
 
-        A fresh broker is emptied, so a broker that wider fixtures hold is not used, unless it is in ``shared``.
+        With ``is_fresh`` the broker is reset, so a broker that the wider fixtures of other tests hold is not used.
         """
         from ottla.testing.handle import Broker
 
         wanted = self._shared(wanted, shared) or (self._not_held(wanted) if is_fresh else wanted)
         broker = self.running.pop(wanted, None)
         if broker is not None and broker.is_copy and not broker.is_running:
-            # This process was forked from the one that started the broker, which has ended.
+            # The broker has ended, and this forked process cannot start it again.
             broker = None
         if broker is None:
             self._make_room()
             broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features), clock=wanted.clock)
         self.running[wanted] = broker
         if not broker.is_running:
-            # The broker is new, or a test has stopped or killed it.
+            # The broker is new, or a test has stopped the broker.
             broker.start()
         if broker.is_paused:
             broker.resume()
@@ -83,12 +82,12 @@ class SessionBrokers:
         return broker
 
     def _shared(self, wanted: BrokerRequest, shared: Collection[object]) -> BrokerRequest | None:
-        """Return the request of a broker in ``shared`` that is equal to ``wanted``."""
+        """Return the request of a broker in ``shared`` that has the options of ``wanted``."""
         equal = {id(broker): request for request, broker in self.running.items() if replace(request, number=0) == wanted}
         return next((equal[id(broker)] for broker in shared if id(broker) in equal), None)
 
     def _not_held(self, wanted: BrokerRequest) -> BrokerRequest:
-        """Return the request of the first equal broker that no wider fixture holds."""
+        """Return the request of the first broker with the wanted options that no wider fixture holds."""
         while self.held[wanted] > 0:
             wanted = replace(wanted, number=wanted.number + 1)
         return wanted
@@ -103,9 +102,9 @@ class SessionBrokers:
 
     @contextmanager
     def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
-        """Yield a broker that is not closed inside the block, for a fixture of a wider scope than a test."""
+        """Yield a broker that is not closed during the block, for a wider fixture."""
         broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
-        # `get` has put the broker last.
+        # `get` has moved the broker to the end of the dictionary.
         request = next(reversed(self.running))
         self.held[request] += 1
         try:
@@ -129,7 +128,7 @@ class SessionBrokers:
         return names
 
     def keep_faults(self, owner: object, names: set[FaultName]) -> None:
-        """Record the faults that ``owner``, a fixture of a wider scope, has added. They stay until `let_faults_go`."""
+        """Record faults that the wider fixture ``owner`` has added. They stay until `let_faults_go`."""
         if names:
             self._kept.setdefault(owner, set()).update(names)
 
@@ -137,7 +136,7 @@ class SessionBrokers:
         self._kept.pop(owner, None)
 
     def remove_faults(self, brokers: Iterable[Broker] | None = None) -> None:
-        """Resume brokers, by default all held ones, and remove their faults, except those of wider fixtures."""
+        """Resume brokers, by default all held brokers, and remove their faults, except the faults of wider fixtures."""
         from ottla.control.remote import ControlError
 
         kept = set().union(*self._kept.values())
@@ -145,7 +144,7 @@ class SessionBrokers:
             # A forked process must not change the broker of its parent.
             if broker.is_copy or not broker.is_running:
                 continue
-            # The test may just have killed the broker.
+            # The test may have killed the broker a moment ago.
             with suppress(ControlError):
                 if broker.is_paused:
                     broker.resume()
@@ -159,7 +158,7 @@ class SessionBrokers:
 
 @dataclass(slots=True)
 class SessionClusters:
-    """The clusters of one session and worker. Equal requests get the same one."""
+    """The clusters of one session and worker. Equal requests get the same cluster."""
 
     running: dict[BrokerRequest, Cluster] = field(default_factory=dict)
 
@@ -174,7 +173,8 @@ class SessionClusters:
         self.running[wanted] = cluster
         if not cluster.is_running:
             cluster.start()
-        # The previous test may have killed or paused brokers, and left faults, including those that prevent healing.
+        # The previous test may have killed or paused brokers, and left faults. Faults are removed first, because they may prevent
+        # healing.
         cluster.remove_faults()
         cluster.heal()
         return cluster
@@ -184,7 +184,7 @@ class SessionClusters:
 
 
 def _call_all(calls: Iterable[Callable[[], None]]) -> None:
-    """Make all calls even if one fails, and raise the error afterwards."""
+    """Call all functions, even if one raises, and raise the error afterwards."""
     with ExitStack() as stack:
         for call in calls:
             stack.callback(call)

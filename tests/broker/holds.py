@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.dispatch import Secured
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.env import SimulatedEnv
 from ottla.storage.filesystem import Filesystem
@@ -57,8 +58,8 @@ class MeasuredBroker(SimulatedBroker):
         self.env_type = partial(MeasuredEnv, meter)  # type: ignore[assignment]
         super().__init__(settings)
 
-    def connection(self) -> Connection:
-        connection = super().connection()
+    def connection(self, secured: Secured | None = None) -> Connection:
+        connection = super().connection(secured)
         received = connection.buffer_updated
         connection.buffer_updated = lambda nbytes: self.meter.run(lambda: received(nbytes))  # type: ignore[method-assign]
         return connection

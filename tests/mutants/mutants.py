@@ -172,7 +172,7 @@ MUTANTS = [
         caught_by="INI-15",
     ),
     Mutant(
-        "the transaction time-out counts from the last change",
+        "the transaction timeout counts from the last change",
         file=SHARD,
         function="TransactionShard.is_timed_out",
         old="metadata.start_ms + metadata.timeout_ms < now_ms",

@@ -22,7 +22,7 @@ def play(entries: Iterable[str], file: str = MUTANTS[0].file, text: str = "") ->
     """Run the scenarios of these entries in a new process, on an ottla in which ``file`` has the source ``text``."""
     module = file.removesuffix(".py").replace("/", ".")
     command = [sys.executable, "-m", "tests.mutants.player", module, ",".join(entries)]
-    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, encoding="utf-8", timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, encoding="utf-8", timeout=600, check=False)
 
 
 def test_unchanged_code_passes() -> None:

@@ -19,6 +19,7 @@ from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Directory
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
+from tests.security.acl.acls import acl
 from tests.support.logs import NOW_MS, Logs, put
 
 SESSION = "consumer.session.timeout.ms"
@@ -31,12 +32,13 @@ def metadata_of(fs: MemoryFilesystem, directory: str) -> Log:
 
 
 def keep(fs: MemoryFilesystem, directory: str, rate: float, users: Iterable[str]) -> None:
-    """Create a directory whose metadata has credentials, a quota of ``rate`` and a group config for each user."""
+    """Create a directory whose metadata has credentials, an ACL, a quota of ``rate`` and a group config for each user."""
     log, state = metadata_of(fs, directory), ClusterState(1)
     for user in users:
         records: list[LogRecord] = []
         records += state.client_quotas.alter(entity_of([("user", user)]), {"producer_byte_rate": rate}).records
         records += state.credentials.set(user, 1, user.encode(), b"%d" % rate, 4096).records
+        records += state.acls.create([acl("orders", "READ", principal=f"User:{user}")], user.ljust(16).encode, 33).records
         records += state.set_configs(GROUP_RESOURCE, user, {SESSION: f"{rate:.0f}"}).records
         records += state.set_configs(BROKER_RESOURCE, "1", {"background.threads": "3"}).records
         log.append_own(build_batch(((r.key, r.value) for r in records), NOW_MS), NOW_MS)
@@ -77,11 +79,13 @@ def test_entries_of_the_target_are_kept_and_reported(fs: MemoryFilesystem) -> No
     assert rates == {"ann": 1000, "bob": 2000}
     assert state.credentials.by_user["bob"] == own.credentials.by_user["bob"]
     assert state.credentials.by_user["ann"][1].salt == b"ann"
+    assert sorted(acl.principal for acl in state.acls.by_id.values()) == ["User:ann", "User:bob"]
     told = "\n".join(plan.notes)
-    assert "also imported: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2" in told
+    assert "also imported: quotas of clients and users: 2, credentials of users: 2, ACLs: 2, configs of groups: 2" in told
     for words, shown in (
         ("quotas of clients and users", "user bob"),
         ("credentials of users", "bob"),
+        ("ACLs", "ALLOW User:bob READ TOPIC orders"),
         ("configs of groups", "bob"),
     ):
         assert f"{words}: /target keeps its own for 1 that exist in both ({shown})" in told
@@ -92,13 +96,14 @@ def test_adoption_of_single_topics_imports_no_quotas_credentials_or_configs(fs: 
     plan, state = adopted(fs, "t")
     assert list(state.credentials.by_user) == ["bob"]
     expected = (
-        "not imported, because --topic was given: quotas of clients and users: 2, credentials of users: 2, configs of groups: 2"
+        "not imported, because --topic was given: quotas of clients and users: 2, credentials of users: 2, ACLs: 2, configs of"
+        " groups: 2"
     )
     assert expected in plan.notes
     assert not any("keeps its own" in note for note in plan.notes)
 
 
-@pytest.mark.parametrize("limit", ["MAX_ENTITIES", "MAX_USERS", "MAX_KEPT", "MAX_KEPT_CHARACTERS"])
+@pytest.mark.parametrize("limit", ["MAX_ENTITIES", "MAX_USERS", "MAX_ACLS", "MAX_KEPT", "MAX_KEPT_CHARACTERS"])
 def test_entries_beyond_the_limit_are_refused_without_a_write(
     fs: MemoryFilesystem, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

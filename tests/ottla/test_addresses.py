@@ -8,9 +8,9 @@ from ottla.addresses import Address, broker_address, client_address, joined_addr
 from ottla.arguments import BadArgument
 from ottla.broker.config.settings import connection_limits
 from ottla.broker.network.listener import parse_endpoints
+from ottla.client.errors import ClientError
 from ottla.client.security.client_config import addresses
 from ottla.container.image import prepared
-from ottla.spark.errors import PipelineError
 
 ADDRESSES = [
     ("127.0.0.1:9092", ("127.0.0.1", 9092)),
@@ -48,7 +48,7 @@ def test_malformed_addresses_are_refused_alike_everywhere(text: str) -> None:
     for parse in (split_address, broker_address):
         with pytest.raises(BadArgument):
             parse(text)
-    with pytest.raises(PipelineError):
+    with pytest.raises(ClientError):
         addresses(text)
     with pytest.raises(Exception, match="listeners"):
         parse_endpoints((f"PLAINTEXT://{text}",), "listeners")

@@ -43,6 +43,9 @@ class _InCompany:
     def connect(self, client_id: str = "scenario") -> Client:
         return self.broker.connect(client_id)
 
+    def connect_as(self, user: str) -> Client:
+        return self.broker.connect_as(user)
+
     def restart(self, *, kill: bool = False) -> None:
         self.together.restart(kill=kill)
 

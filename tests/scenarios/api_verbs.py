@@ -21,7 +21,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import uuid_text
 from tests.scenarios.consumer_verbs import wait_for_topics
-from tests.scenarios.json_messages import Reader, Writer
+from tests.scenarios.json_messages import BROKERS_OWN, WITHOUT_TEXTS, Reader, Writer
 from tests.scenarios.share_verbs import have_coordinators
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World
@@ -49,7 +49,7 @@ def ask(world: World, words: Words) -> Ask:
     Command: ``A = ask ApiName [v=9] {"field": 1}``. The version is the newest by default, or the newest up to ``upto=9``. In the
     JSON ``~t`` is the case's own name of t, ``<node>`` for the broker's id, ``<id.t>`` for the text of a topic id, and
     ``<x*250>`` for 250 times the letter x. ``<A.epoch+1>`` is a field of the actor A, or of the response to the ``ask`` named A,
-    and ``<A>`` is the id of the member A.
+    and ``<A>`` is the id of the member A. With ``by=alice`` a user sends the request, and error messages are shown too.
     """
     (api,) = words.plain[:1]
     given = _filled(world, world.usual.get(api, {}) | json.loads(words.json or "{}"))
@@ -64,7 +64,7 @@ def ask(world: World, words: Words) -> Ask:
             return loading.name
         _keep_own(world, api, answer)
         _learn_ids(world, answer)
-        return writer.response(answer)
+        return writer.response(answer, WITHOUT_TEXTS if words.user else BROKERS_OWN)
 
     newest = _entry(api).max_version
     return Ask(request, words.version(min(newest, words.number("upto", newest))), show)

@@ -10,9 +10,11 @@ from typing import Any, Protocol
 
 from ottla import Broker
 from ottla.simulation.broker import SimulatedBroker
+from tests.scenarios.users import USERS_SETTINGS, authenticated
 from tests.support import oracle
 from tests.support.raw_client import RawClient
-from tools.kafka import ApacheKafka
+from tests.wire.secured import SecuredBroker
+from tools.kafka import ApacheKafka, free_port
 
 TARGETS = ("simulated", "ottla", "kafka")
 """ottla in this process without sockets and real time, ottla in a process of its own, and Apache Kafka."""
@@ -25,7 +27,7 @@ _COMMON = {
 _QUICK_START = {"broker.heartbeat.interval.ms": "200"}
 """A shorter heartbeat interval, so that a started broker learns sooner that it is no longer fenced.
 
-The session time-out stays at Kafka's nine seconds, although a start after a kill waits for the end of the old session. With a
+The session timeout stays at Kafka's nine seconds, although a start after a kill waits for the end of the old session. With a
 shorter session, load on the machine could fence a broker, which would add two leader epochs to each of its partitions.
 """
 _TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
@@ -41,7 +43,7 @@ _QUICK_CONSUMERS = {
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
 }
-"""Lower bounds that allow a case to use short time-outs for its group."""
+"""Lower bounds that allow a case to use short timeouts for its group."""
 _QUICK_STREAMS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
@@ -50,7 +52,7 @@ _QUICK_STREAMS = {
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "500",
 }
-"""Immediate target assignments of streams groups, and lower bounds that allow a case to use short time-outs."""
+"""Immediate target assignments of streams groups, and lower bounds that allow a case to use short timeouts."""
 _QUICK_SHARES = {
     "group.share.assignment.interval.ms": "0",
     "group.share.assignor.offload.enable": "false",
@@ -59,7 +61,7 @@ _QUICK_SHARES = {
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
 }
-"""Immediate target assignments of share groups, and lower bounds that allow short time-outs and acquisition locks."""
+"""Immediate target assignments of share groups, and lower bounds that allow short timeouts and acquisition locks."""
 _ANY_API = {
     **_TARGETS_AT_ONCE,
     "group.min.session.timeout.ms": "6000",
@@ -84,6 +86,13 @@ _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "
 """A small buffer, because Apache Kafka clears the whole buffer, which has 128 MB by default, before each cleaning."""
 
 
+ACL_SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "unstable.api.versions.enable": "true",
+}
+
+
 @dataclass(slots=True, frozen=True)
 class SetUp:
     settings: dict[str, str] = field(default_factory=dict)
@@ -91,6 +100,7 @@ class SetUp:
 
 
 WITHOUT_GROUPS = "no-groups"
+WITH_ACLS = "acls"
 SET_UPS = {
     "default": SetUp(),
     "tv0": SetUp(features={"transaction.version": 0}),
@@ -108,6 +118,8 @@ SET_UPS = {
     "apis": SetUp(_ANY_API),
     # No request for a group has been sent, so the offsets topic does not exist.
     WITHOUT_GROUPS: SetUp(),
+    # Clients without a user may do everything, and users what the ACLs of their case allow.
+    WITH_ACLS: SetUp(_ANY_API | ACL_SETTINGS),
     "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }
 
@@ -129,6 +141,10 @@ class Target(Protocol):
 
     def connect(self, client_id: str = "scenario") -> Client: ...
 
+    def connect_as(self, user: str) -> Client:
+        """Connect as ``User:user``, on a broker whose clients authenticate."""
+        ...
+
     def restart(self, *, kill: bool = False) -> object: ...
 
     def close(self) -> None: ...
@@ -144,14 +160,21 @@ class _Process(Protocol):
 
 
 class Wire:
-    """A broker in a process of its own, reached over sockets. ``end`` ends it for good, by default with a clean stop."""
+    """A broker in a process of its own, reached over sockets. ``end`` ends it for good, by default with a clean stop.
 
-    def __init__(self, process: _Process, end: Callable[[], object] | None = None) -> None:
+    Users connect to ``users_at``, the address of its listener with SASL.
+    """
+
+    def __init__(self, process: _Process, end: Callable[[], object] | None = None, users_at: str = "") -> None:
         self.process: Any = process
         self._end = end
+        self._users_at = users_at
 
     def connect(self, client_id: str = "scenario") -> RawClient:
         return RawClient(self.process.bootstrap, client_id)
+
+    def connect_as(self, user: str) -> RawClient:
+        return authenticated(RawClient(self._users_at, "scenario"), user)
 
     def restart(self, *, kill: bool = False) -> None:
         self.process.restart(kill=kill)
@@ -171,7 +194,10 @@ def start(target: str, name: str, directory: Path) -> Target:
     set_up = SET_UPS[name]
     settings = _COMMON | set_up.settings
     if target == "simulated":
-        return SimulatedBroker(settings, set_up.features).start()
+        simulated = SimulatedBroker(settings, set_up.features).start()
+        return simulated.with_coordinators() if name == WITH_ACLS else simulated
+    if name == WITH_ACLS:
+        return _start_with_users(target, directory, settings)
     if target == "ottla":
         return Wire(Broker(data_dir=directory, settings=settings, features=set_up.features).start())
     levels = [part for key, level in set_up.features.items() for part in ("--feature", f"{key}={level}")]
@@ -179,6 +205,19 @@ def start(target: str, name: str, directory: Path) -> Target:
     # A kill is faster than a clean stop, and no test needs the files that a clean stop would write.
     broker = Wire(kafka.start(), end=kafka.kill)
     _make_coordinators(broker, [oracle.TRANSACTION] if name == WITHOUT_GROUPS else [oracle.GROUP, oracle.TRANSACTION])
+    return broker
+
+
+def _start_with_users(target: str, directory: Path, settings: dict[str, str]) -> Wire:
+    """Start a broker that has, besides its plain listener, one on which users authenticate."""
+    settings = settings | USERS_SETTINGS
+    if target == "ottla":
+        ours = SecuredBroker(directory, settings)
+        return Wire(ours, end=ours.close, users_at=ours.listening["SASL_PLAINTEXT"])
+    port = free_port()
+    kafka = ApacheKafka(directory, settings=_QUICK_START | settings, listeners={"SASL_PLAINTEXT": port}).start()
+    broker = Wire(kafka, end=kafka.kill, users_at=f"127.0.0.1:{port}")
+    _make_coordinators(broker, [oracle.GROUP, oracle.TRANSACTION])
     return broker
 
 

@@ -54,11 +54,11 @@ def beat(world: World, words: Words) -> Ask:
             return name_of(answer.error_code)
         if answer.member_epoch >= 0:
             actor.generation, actor.member = answer.member_epoch, answer.member_id
-        told = f"NONE e{answer.member_epoch}"
+        text = f"NONE e{answer.member_epoch}"
         if answer.assignment is None:
-            return told
+            return text
         actor.owned = {t.topic_id: list(t.partitions) for t in answer.assignment.topic_partitions}
-        return f"{told} {partitions_of(world, actor.owned)}"
+        return f"{text} {partitions_of(world, actor.owned)}"
 
     return Ask(request, words.version(1), show)
 

@@ -31,6 +31,8 @@ BROKERS_OWN = {"throttle_time_ms", "error_message", "host", "port", "cluster_id"
 BROKERS_OWN |= {"replica_nodes", "isr_nodes", "configs", "producer_id", "rack", "broker_id", "transaction_start_time_ms", "log_dir"}
 BROKERS_OWN |= {"usable_bytes", "total_bytes", "batch_index_error_message", "status_detail"}
 """Response fields that are not shown: texts for people, and ids, addresses and sizes that are specific to a broker."""
+WITHOUT_TEXTS = BROKERS_OWN - {"error_message", "status_detail"}
+"""The fields that are not shown in responses to users, whose error messages are compared."""
 UNORDERED = {
     "topic_results",
     "results_by_partition",
@@ -132,9 +134,9 @@ class Writer:
         self._topic = topic
         self._text = text
 
-    def response(self, answer: Any) -> str:
+    def response(self, answer: Any, hidden: set[str] = BROKERS_OWN) -> str:
         """Return the fields that differ from their defaults, after the name of the top-level error if the response has one."""
-        fields = self.fields(answer)
+        fields = self.fields(answer, hidden)
         whole = fields.pop("error_code", "NONE" if hasattr(answer, "error_code") else "")
         if not whole:
             return compact(fields)

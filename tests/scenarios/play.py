@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ottla.simulation.client import newest
 from tests.scenarios import (
+    acl_verbs,
     admin_verbs,
     api_verbs,
     batch_verbs,
@@ -39,6 +40,7 @@ _LOADED = (
     forge,
     api_verbs,
     batch_verbs,
+    acl_verbs,
 )
 _LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)
 MODES = {"once", "cut", "twice"}
@@ -70,7 +72,7 @@ def cut_up(command: str, case: dict[str, str]) -> Words:
         verb, *words = [*words, verb]
     plain = [w for w in words if "=" not in w or w.startswith("=")]
     options = dict(w.split("=", 1) for w in words if "=" in w and not w.startswith("="))
-    return Words(name, verb, plain, options, brace.strip() + content)
+    return Words(name, verb, plain, options, brace.strip() + content, options.pop("by", ""))
 
 
 def play(scenario: Scenario, case: dict[str, str], broker: Target, target: str, prefix: str) -> list[Played]:
@@ -141,12 +143,13 @@ def perform(world: World, command: str) -> str:
 
 
 def _inner(words: Words, name: str = "") -> Words:
-    return Words(name, words.plain[0], words.plain[1:], words.options, words.json)
+    return Words(name, words.plain[0], words.plain[1:], words.options, words.json, words.user)
 
 
 def _run(world: World, words: Words) -> str:
     ask_or_answer = verbs.VERBS[words.verb](world, words)
     if isinstance(ask_or_answer, Ask):
+        ask_or_answer.user = words.user
         return world.ask(ask_or_answer, set(words.plain) & MODES)
     return ask_or_answer
 

@@ -47,7 +47,7 @@ def _current_leader(world: World, answer: Any, partition_response: Any) -> str:
 
 @verb
 def write(world: World, words: Words) -> Ask:
-    """Produce records without a producer id; ``wait`` is the request's time-out in ms.
+    """Produce records without a producer id; ``wait`` is the request's timeout in ms.
 
     Command: ``write t a,b [acks=-1] [wait=1500] [v=13]``.
     """

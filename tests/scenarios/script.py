@@ -1,6 +1,6 @@
 """Scenario files: their format, the choice of the expected response, and the writing of responses into them.
 
-    IDM-03 a retry is answered with where the first stands   [v=9,12]
+    IDM-03 a retry returns the offset of the first attempt   [v=9,12]
       broker: default
       topic t
       A = init

@@ -23,7 +23,7 @@ RACKS = {1: "r1", 2: "r2", 3: "r3"}
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
-    # The session time-out is longer than the delays of a broker on a busy machine. Cases that kill a broker wait until its session
+    # The session timeout is longer than the delays of a broker on a busy machine. Cases that kill a broker wait until its session
     # expires.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "200",
@@ -88,6 +88,9 @@ class SeveralTarget:
 
     def connect(self, client_id: str = "scenario") -> Router:
         return Router(self, client_id)
+
+    def connect_as(self, user: str) -> Router:
+        raise AssertionError("clients of a cluster do not authenticate")
 
     @contextmanager
     def on(self, node: int | None) -> Iterator[None]:

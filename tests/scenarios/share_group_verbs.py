@@ -59,12 +59,12 @@ def share(world: World, words: Words) -> Ask:
             return name_of(answer.error_code)
         if answer.member_epoch >= 0:
             actor.generation = answer.member_epoch
-        told = f"NONE e{answer.member_epoch}"
+        text = f"NONE e{answer.member_epoch}"
         if answer.assignment is None:
-            return told
+            return text
         if words.has("counted"):
-            return f"{told} {sum(len(t.partitions) for t in answer.assignment.topic_partitions)} partitions"
-        return f"{told} {partitions_of(world, {t.topic_id: t.partitions for t in answer.assignment.topic_partitions})}"
+            return f"{text} {sum(len(t.partitions) for t in answer.assignment.topic_partitions)} partitions"
+        return f"{text} {partitions_of(world, {t.topic_id: t.partitions for t in answer.assignment.topic_partitions})}"
 
     return Ask(request, words.version(1), show)
 
@@ -165,10 +165,10 @@ def acquire(world: World, words: Words) -> Ask:
         if answer.error_code:
             return name_of(answer.error_code)
         _goes_on(actor, words, session)
-        told = [(topic.topic_id, p) for topic in answer.responses for p in topic.partitions]
+        results = [(topic.topic_id, p) for topic in answer.responses for p in topic.partitions]
         texts = [
             f"{_spelled(world, topic_id, p.partition_index)}{_fetched(p)}"
-            for topic_id, p in sorted(told, key=lambda one: (world.spelled(one[0]), one[1].partition_index))
+            for topic_id, p in sorted(results, key=lambda one: (world.spelled(one[0]), one[1].partition_index))
         ]
         return f"NONE {', '.join(texts) or 'nothing'}"
 
@@ -181,8 +181,8 @@ def _spelled(world: World, topic_id: bytes, index: int) -> str:
 
 def _fetched(partition: Any) -> str:
     runs = (f"{r.first_offset}-{r.last_offset}:{r.delivery_count}" for r in partition.acquired_records)
-    told = name_of(partition.error_code) if partition.error_code else " ".join(runs) or "nothing"
-    return told + (f" acknowledged {name_of(partition.acknowledge_error_code)}" if partition.acknowledge_error_code else "")
+    text = name_of(partition.error_code) if partition.error_code else " ".join(runs) or "nothing"
+    return text + (f" acknowledged {name_of(partition.acknowledge_error_code)}" if partition.acknowledge_error_code else "")
 
 
 @verb
@@ -227,8 +227,8 @@ def dead_letters(world: World, words: Words) -> str:
     for _, batch in stored(world, (name, index)):
         for record in DefaultRecordBatch(batch):
             headers = ((key.removeprefix(_HEADER), (value or b"").decode()) for key, value in record.headers)
-            told = " ".join(f"{key}={world.shown(text)}" for key, text in headers)
-            texts.append(f"{record.offset} {_spelled_bytes(record.key)}={_spelled_bytes(record.value)} {told}")
+            shown = " ".join(f"{key}={world.shown(text)}" for key, text in headers)
+            texts.append(f"{record.offset} {_spelled_bytes(record.key)}={_spelled_bytes(record.value)} {shown}")
     return " | ".join(texts) or "nothing"
 
 

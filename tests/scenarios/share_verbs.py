@@ -181,8 +181,8 @@ def share_summary(world: World, words: Words) -> Ask:
     topics = [read_summary.ReadStateSummaryData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
 
     def show(result: Any) -> str:
-        told = f"e{result.state_epoch} leader={result.leader_epoch} start={result.start_offset}"
-        return told + ("" if words.version(1) == 0 else f" complete={result.delivery_complete_count}")
+        text = f"e{result.state_epoch} leader={result.leader_epoch} start={result.start_offset}"
+        return text + ("" if words.version(1) == 0 else f" complete={result.delivery_complete_count}")
 
     return _ask(read_summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=topics), words.version(1), asked, show)
 

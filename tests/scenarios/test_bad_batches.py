@@ -229,12 +229,12 @@ def test_duplicate_elements_are_refused_only_by_create_topics(raw: RawClient, to
     )
     committed = oracle.ready(raw, request, 8, lambda a: [p.error_code for p in a.topics[0].partitions])
     assert [p.error_code for p in committed.topics[0].partitions] == [0, 0]
-    who = identity(raw, topic)
+    producer = identity(raw, topic)
     added = raw.call(
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=topic,
-            v3_and_below_producer_id=who.producer_id,
-            v3_and_below_producer_epoch=who.producer_epoch,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0, 0])],
         ),
         3,

@@ -260,7 +260,7 @@ def test_parked_fetch_is_answered_when_records_arrive(bootstrap: str, raw: RawCl
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     asked = FetchTopic(topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
-    # The fetch's maximum wait is longer than the client's time-out, so a response proves that new records ended the wait.
+    # The fetch's maximum wait is longer than the client's timeout, so a response proves that new records ended the wait.
     fetch = FetchRequest(max_wait_ms=600_000, min_bytes=1, topics=[asked])
     sent = raw.send(fetch, 11)
     with RawClient(bootstrap) as other:
@@ -346,7 +346,7 @@ def test_listener_resumes_when_descriptors_are_free() -> None:
             soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (used + 3, hard))
             crowd = [RawClient(broker.bootstrap) for _ in range(12)]
-            assert first.call(MetadataRequest([])).brokers, "who is in is served"
+            assert first.call(MetadataRequest([])).brokers, "a connected client is still served"
             for client in crowd:
                 client.close()
             resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))

@@ -201,7 +201,7 @@ def test_wall_clock_jumps_do_not_trigger_timeouts(broker: SimulatedBroker, world
     assert perform(world, "produce A t").startswith("NONE")
     broker.sleep(5_000)
     assert perform(world, "offsets A g t=1 member=M") == "NONE", "no session has ended"
-    assert perform(world, "describe x").startswith("Ongoing"), "no time-out has come"
+    assert perform(world, "describe x").startswith("Ongoing"), "no timeout has come"
     broker.sleep(56_000)
     assert perform(world, "describe x").startswith("CompleteAbort"), "and it does not stay away"
 

@@ -71,7 +71,7 @@ class Protocol(RuleBasedStateMachine):
     def ask(self, command: str) -> str:
         return player.perform(self.world, command)
 
-    def who(self, name: str, age: int) -> Identity:
+    def identity_of(self, name: str, age: int) -> Identity:
         known = self.given[name]
         identity = known[max(len(known) - 1 - age, 0)] if known else (4_242_424, 0)
         self.world.actors["A"] = Actor("A", self.world.real(name), *identity)
@@ -100,23 +100,23 @@ class Protocol(RuleBasedStateMachine):
     def recover(self, name: str, age: int) -> None:
         if not self.given[name]:
             return
-        identity = self.who(name, age)
+        identity = self.identity_of(name, age)
         answer = self.ask(f"init {name} as=A timeout={TIMEOUT_MS}")
         self.adopt(name, self.model.init(name, identity, -1, self.broker.now_ms()), answer)
 
     @rule(name=NAMES, where=WHERE, age=AGE)
     def add(self, name: str, where: str, age: int) -> None:
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         assert self.ask(f"add A {where}") == self.model.add(name, pid, epoch, where, self.broker.now_ms())
 
     @rule(name=NAMES, where=WHERE, age=AGE)
     def verify(self, name: str, where: str, age: int) -> None:
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         assert self.ask(f"verify A {where}") == self.model.verify(name, pid, epoch, where)
 
     @rule(name=NAMES, where=WHERE, age=AGE, newer=st.booleans(), slip=st.sampled_from([0, 0, 0, 0, 1, -1]))
     def produce(self, name: str, where: str, age: int, newer: bool, slip: int) -> None:
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         known = self.model.partitions[where].producers.get(pid)
         following = known.last + 1 if known is not None and known.epoch == epoch else 0
         sequence = max(following + slip, 0)
@@ -128,18 +128,18 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(name=NAMES, age=AGE, commit=st.booleans(), newer=st.booleans())
     def end(self, name: str, age: int, commit: bool, newer: bool) -> None:
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         answer = self.ask(f"{'commit' if commit else 'abort'} A v={5 if newer else 4} stay")
         self.adopt(name, self.model.end(name, pid, epoch, commit=commit, newer=newer), answer)
 
     @rule(name=NAMES, age=AGE)
     def add_offsets(self, name: str, age: int) -> None:
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         assert self.ask("add_offsets A g") == self.model.add(name, pid, epoch, Model.OFFSETS, self.broker.now_ms())
 
     @rule(name=NAMES, age=AGE, offset=st.integers(0, 99), newer=st.booleans(), behind=st.one_of(st.none(), BEHIND))
     def commit_offset(self, name: str, age: int, offset: int, newer: bool, behind: int | None) -> None:
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         now_ms = self.broker.now_ms()
         member_epoch = None if behind is None else self.member_epoch(behind)
         member = "" if member_epoch is None else f" member=M gen={member_epoch}"
@@ -164,7 +164,7 @@ class Protocol(RuleBasedStateMachine):
     def admin_marker(self, name: str, age: int, where: str, commit: bool) -> None:
         if not self.given[name]:
             return
-        pid, epoch = self.who(name, age)
+        pid, epoch = self.identity_of(name, age)
         answer = self.ask(f"marker A {where} {'commit' if commit else 'abort'} coordinator=0")
         assert answer == self.model.admin_marker(pid, epoch, where, COMMITTED if commit else ABORTED)
 

@@ -91,6 +91,9 @@ class Noting:
         self.connections += 1
         return self.simulated.connect(client_id)
 
+    def connect_as(self, user: str) -> Client:
+        return self.simulated.connect_as(user)
+
     def restart(self, *, kill: bool = False) -> None:
         self.restarts += 1
         self.simulated.restart(kill=kill)

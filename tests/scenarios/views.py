@@ -104,7 +104,7 @@ def log(world: World, words: Words) -> str:
     parts = []
     for header, raw in stored(world, world.partition(words.plain[0])):
         where = f"{header.base_offset}" + (f"-{header.last_offset}" if header.last_offset_delta else "")
-        who = f" {world.pid(header.producer_id)} e{header.producer_epoch}" if header.producer_id >= 0 else ""
+        producer = f" {world.pid(header.producer_id)} e{header.producer_epoch}" if header.producer_id >= 0 else ""
         if header.is_control:
             marker = read_marker(raw, header)
             kind = "control" if marker is None else "commit" if marker.commit else "abort"
@@ -114,7 +114,7 @@ def log(world: World, words: Words) -> str:
         if words.has("keys") and not header.is_control:
             kind += "".join(f" {r.offset}:{(r.key or b'').decode()}={(r.value or b'').decode()}" for r in read_records(raw))
         kind += " until" if header.attributes & DELETE_HORIZON_BIT else ""
-        parts.append(f"{where}{who} {kind}")
+        parts.append(f"{where}{producer} {kind}")
     return " | ".join(parts) or "empty"
 
 

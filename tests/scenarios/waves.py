@@ -84,7 +84,7 @@ def _changes_others(words: Words) -> bool:
 
 
 def _is_timed_before(commands: list[Words], restart: str) -> bool:
-    """Whether a time-out of the case begins before its restart, which is delayed if other cases wait for it."""
+    """Whether a timeout of the case begins before its restart, which is delayed if other cases wait for it."""
     before = commands[: [words.verb for words in commands].index(restart)]
     return any("timeout" in words.options for words in before)
 

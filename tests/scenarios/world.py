@@ -12,6 +12,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.streams_group_heartbeat import Subtopology
 from ottla.protocol.primitives import NO_UUID
+from ottla.security.acl.bindings import AclBinding
 from ottla.simulation.client import Closed, api_key, newest
 from tests.scenarios.brokers import Client, Target
 from tests.support import oracle
@@ -21,7 +22,7 @@ NOT_READY = tuple(sorted(code.name for code in oracle.NOT_READY))
 NO_SUCH_ID = b"\x11" * 16
 """A topic id that no topic has."""
 TRANSACTION_TIMEOUT_MS = 600_000
-"""Transaction time-out of producers by default. Restarts of Apache Kafka on a busy machine may take a minute."""
+"""Transaction timeout of producers by default. Restarts of Apache Kafka on a busy machine may take a minute."""
 DEAD_LETTERS = "dlq."
 """Prefix of the dead-letter topics of share groups (``errors.deadletterqueue.topic.name.prefix``)."""
 
@@ -60,6 +61,8 @@ class Ask:
     request: Any
     version: int | None
     show: Callable[[Any], str]
+    user: str = ""
+    """The user who sends the request (`World.call`)."""
 
 
 @dataclass(slots=True)
@@ -71,6 +74,8 @@ class Words:
     plain: list[str]
     options: dict[str, str]
     json: str = ""
+    user: str = ""
+    """The user who sends the request, as in ``by=alice``."""
 
     def has(self, flag: str) -> bool:
         return flag in self.plain
@@ -98,7 +103,10 @@ class World:
         self.nodes: dict[str, int] = {}
         """Broker ids by the names that the case gave to the brokers."""
         self._pids: dict[int, str] = {-1: "-"}
-        self._client: Client | None = None
+        self._clients: dict[str, Client] = {}
+        """Connections by user; the name is empty for the client without a user, who may do everything."""
+        self.acls: dict[str, list[AclBinding]] = {}
+        """The ACLs of each user of the case."""
         self.answers: dict[str, Any] = {}
         """Responses to ``ask``, by the names that the case gave them."""
         self.usual: dict[str, dict[str, Any]] = {}
@@ -144,9 +152,13 @@ class World:
 
     @property
     def client(self) -> Client:
-        if self._client is None:
-            self._client = self.connect()
-        return self._client
+        return self.client_of("")
+
+    def client_of(self, user: str) -> Client:
+        """Return the connection of one of the case's users, or of the client without a user."""
+        if user not in self._clients:
+            self._clients[user] = self.broker.connect_as(self.real(user)) if user else self.connect()
+        return self._clients[user]
 
     def topic_id(self, topic: str) -> bytes:
         """Return the topic's id, or an unused id for an unknown topic."""
@@ -157,17 +169,17 @@ class World:
     def connect(self) -> Client:
         return self.broker.connect("scenario")
 
-    def forget_connection(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+    def forget_connection(self, user: str = "") -> None:
+        client = self._clients.pop(user, None)
+        if client is not None:
+            client.close()
 
-    def call(self, request: Any, version: int | None = None) -> Any:
+    def call(self, request: Any, version: int | None = None, *, user: str = "") -> Any:
         """Send a request and return its response. Raises `Closed`; the next call opens a new connection."""
         try:
-            return self.client.call(request, version)
+            return self.client_of(user).call(request, version)
         except Closed:
-            self.forget_connection()
+            self.forget_connection(user)
             raise
 
     def ask(self, ask: Ask, modes: set[str]) -> str:
@@ -179,7 +191,7 @@ class World:
 
     def _once(self, ask: Ask) -> str:
         try:
-            return ask.show(self.call(ask.request, ask.version))
+            return ask.show(self.call(ask.request, ask.version, user=ask.user))
         except Closed:
             self._note_if_not_offered(ask)
             return "closed"
@@ -236,7 +248,8 @@ class World:
     def close(self) -> None:
         for client, _, _ in self.parked.values():
             client.close()
-        self.forget_connection()
+        for user in list(self._clients):
+            self.forget_connection(user)
 
 
 def name_of(code: int) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-USERS_OF_SPARK = frozenset({"pipeline", "spark", "test_numbers.py", "test_walk_memory.py"})
+USERS_OF_SPARK = frozenset(
+    {"pipeline", "spark", "test_java_admin.py", "test_numbers.py", "test_packaging.py", "test_walk_memory.py"}
+)
 """Folders and files of tests that import ottla.spark, which needs the packages of the extra "spark"."""
 
 

@@ -16,7 +16,7 @@ from tests.support import oracle
 T = TypeVar("T")
 
 TIMEOUT_S = 60.0
-"""Time-out for connecting and for each read, in seconds. It only guards against hanging."""
+"""Timeout for connecting and for each read, in seconds. It only guards against hanging."""
 
 
 class RawClient:

@@ -25,6 +25,8 @@ ORACLE_SETTINGS = {
     # Like ottla, let members of consumer groups learn of changes within half a second.
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
+    # Tests write records with old timestamps, which the first check of retention, 30 s after the start, would delete.
+    "log.initial.task.delay.ms": "86400000",
     **SET_UPS["model"].settings,
 }
 """Settings for tests without particular needs: short heartbeat intervals, and prompt aborts of timed-out transactions."""

@@ -13,7 +13,7 @@ PAUSE_S = 0.01
 
 
 def wait_until(is_so: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until the condition is true. Raises AssertionError after the time-out."""
+    """Wait until the condition is true. Raises AssertionError after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline
@@ -21,7 +21,7 @@ def wait_until(is_so: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
 
 
 def logged(broker: Broker, text: str, count: int = 1) -> list[str]:
-    """Wait for ``count`` lines with ``text`` in the broker's log, and return them. Raises AssertionError after the time-out.
+    """Wait for ``count`` lines with ``text`` in the broker's log, and return them. Raises AssertionError after the timeout.
 
     A thread reads the lines of a running broker, so a response can arrive before a line that was logged earlier. After the broker
     has ended, ``broker.loop.logs`` holds all of its lines.

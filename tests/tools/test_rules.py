@@ -63,5 +63,5 @@ def test_results_are_counted_by_section() -> None:
     board = conformance.board_of(results)
     rows = {row[0]: row[1:] for row in conformance.table(board)}
     assert board.failures == ["b"]
-    assert rows["G. Coordinator log, restarts, expiry, time-outs"][-3:] == ["–", "–", "1 of 2"]
+    assert rows["G. Coordinator log, restarts, expiry, timeouts"][-3:] == ["–", "–", "1 of 2"]
     assert conformance.table(conformance.board_on(conformance.document(board))) == conformance.table(board)

@@ -60,6 +60,11 @@ class SecuredBroker:
         assert line, self.log.read_text()
         self.listening: dict[str, str] = json.loads(line)["listening"]
 
+    @property
+    def bootstrap(self) -> str:
+        """The address of the plain listener."""
+        return self.listening["PLAINTEXT"]
+
     def address(self, protocol: str) -> tuple[str, int]:
         host, _, port = self.listening[protocol].rpartition(":")
         return host, int(port)

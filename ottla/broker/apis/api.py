@@ -3,12 +3,13 @@
 Each module in `broker.handlers` has one `Declaration`, which a `broker.apis.registry.ApiRegistry` finds. The served versions are
 those of the API's schema.
 
-A handler is a coroutine that returns the response, or None for no response. It is driven by hand (`protocol.steps`): a request that
-never waits costs one call more than a function. What changes state is a plain function; at each ``await`` other requests may run.
+A handler is a coroutine that returns the response, or None for no response. The dispatcher runs its steps (`protocol.steps`), so a
+request that never waits costs only one call more than with a plain function. Plain functions change state, because other requests
+may run at each ``await``.
 
 Handlers begin in the order in which requests arrive. While a handler awaits `next_turn`, `in_thread` or a `Pause`, no further
-request of the connection is handled, as Kafka mutes a channel. Once it is parked (`Pause.is_parked`), further requests are, and the
-handler is cancelled if the client disconnects. Responses are sent in the order of the requests.
+request of the connection is handled, as Kafka mutes a channel. Once a handler is parked (`Pause.is_parked`), further requests are
+handled, and the handler is cancelled if the client disconnects. Responses are sent in the order of the requests.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ from ottla.protocol.steps import Steps
 from ottla.security.principal import ANONYMOUS, KafkaPrincipal
 
 
+class RequestRefused(Exception):
+    """A request that gets no response. The connection is closed, with the text as the reason."""
+
+
 class RequestContext(msgspec.Struct):
-    """The version of a request, and the client that sent it. ``principal`` is the identity that the client has proved."""
+    """The version of a request, and the client that sent it."""
 
     version: int
     client_id: str
@@ -63,9 +68,9 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """One API of a server that gives its handlers the services ``S``.
 
     ``failed`` builds the response with one error for a whole request. ``authorisation`` has the permissions that Kafka's authorizer
-    checks; ``authorise`` and ``checks_itself`` say where (`request_authorizer.enforcing`). ``is_bulky``: the response may be far
-    larger than the request, so the request waits while too many bytes of responses wait to be sent. ``is_small`` returns for one
-    request of a bulky API whether its response is small.
+    checks; ``authorise`` and ``checks_itself`` tell where these are checked (`request_authorizer.enforcing`). ``is_bulky``: the
+    response may be far larger than the request, so the request waits while too many bytes of responses are unsent. ``is_small``
+    returns for one request of a bulky API whether its response is small.
     """
 
     key: int
@@ -76,7 +81,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     is_bulky: bool = False
     is_small: Callable[[S, Any, RequestContext], bool] | None = None
     authorise: Authorise | None = None
-    """Checks the permissions that every request of the API needs, before it is handled."""
+    """Checks the permissions that every request of the API needs, before the request is handled."""
     refused: Callable[[S, Any, RequestContext], Any] | None = None
     """Returns the response of a request that the broker refuses before it forwards it to a controller; None for others."""
     checks_itself: bool = False
@@ -96,7 +101,7 @@ class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return APIS[self.key].min_version
 
     def max_version(self, *, unstable: bool) -> int:
-        """The newest version that is served. With ``unstable`` (``unstable.api.versions.enable``) it may be an unstable version."""
+        """The newest version that is served, possibly an unstable one with ``unstable`` (``unstable.api.versions.enable``)."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version
 
 

@@ -1,7 +1,7 @@
 """The permissions that Kafka's authorizer checks before a request is handled.
 
 Each API declares its permissions. A permission that every request of the API needs is checked before its handler is called
-(`request_authorizer.enforcing`). The handler checks the others, because its response has a result for each resource.
+(`request_authorizer.enforcing`). The handler checks permissions on single resources, because its response has a result for each.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Authorisation(NamedTuple):
 def authorisations(text: str) -> tuple[Authorisation, ...]:
     """Parse ``"WRITE TRANSACTIONAL_ID, READ GROUP"``: every permission that Kafka may check for a request of one API.
 
-    A single request may need only some of them, and some replace each other, such as CREATE on CLUSTER or on TOPIC. Raises
-    KeyError for a name that Kafka does not have.
+    A single request may need only some of these permissions, and some are alternatives, such as CREATE on CLUSTER or on TOPIC.
+    Raises KeyError for a name that Kafka does not have.
     """
     pairs = (pair.split() for pair in text.split(","))
     return tuple(Authorisation(AclOperation[operation], ResourceType[resource]) for operation, resource in pairs)
@@ -44,13 +44,13 @@ REFUSED = {
     ResourceType.TRANSACTIONAL_ID: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ResourceType.DELEGATION_TOKEN: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The error of a client that lacks a permission on a resource, by its type (AclEntry.authorizationError)."""
+"""The error of a client that lacks a permission, by the type of the resource (AclEntry.authorizationError)."""
 
 
 def check(
     authorizer: RequestAuthorizer, client: Client, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME
 ) -> None:
-    """Raise the error of the resource type unless the client may perform the operation on the resource, by default the cluster."""
+    """Raise the error of the resource type unless the client may perform the operation. The resource is by default the cluster."""
     if not authorizer.allows(client, operation, resource_type, name):
         raise KafkaError(REFUSED[resource_type])
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
+
+import msgspec
 
 from ottla.security.acl.codes import SUPPORTED_OPERATIONS, AclOperation, ResourceType, operation_bits
 from ottla.security.principal import KafkaPrincipal
@@ -18,10 +21,25 @@ class Client(Protocol):
     def client_host(self) -> str: ...
 
 
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """An action that was denied, and how often. ``denied_by`` is the ACL that denies it; None if no ACL allows it."""
+
+    principal: str
+    client_host: str
+    """The address of the client whose request was denied last."""
+    operation: str
+    resource_type: str
+    resource: str
+    denied_by: str | None
+    first_ms: int
+    last_ms: int
+    times: int
+
+
 class RequestAuthorizer(Protocol):
     @property
     def is_enabled(self) -> bool:
-        """Whether anything may be denied."""
+        """Whether any request may be denied."""
         ...
 
     def allows(
@@ -35,7 +53,7 @@ class RequestAuthorizer(Protocol):
     ) -> bool:
         """Whether the client may perform an operation on one resource.
 
-        With ``logs_denied`` a denial is logged; it is False where the client did not ask for the resource by name.
+        With ``logs_denied`` a denial is logged. Pass False for a resource that the client did not name.
         """
         ...
 
@@ -45,6 +63,14 @@ class RequestAuthorizer(Protocol):
 
     def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
         """The operations that the client may perform on a resource, as the bits of a response (KIP-430)."""
+        ...
+
+    def rates_per_minute(self) -> tuple[float, float]:
+        """How often actions were allowed, and how often they were denied, in the last minute."""
+        ...
+
+    def denials(self) -> Sequence[Denial]:
+        """The newest denials since the broker's start, newest first."""
         ...
 
 
@@ -69,6 +95,12 @@ class AllowAll:
 
     def operations(self, client: Client, resource_type: ResourceType, name: str) -> int:
         return _ALL_BITS[resource_type]
+
+    def rates_per_minute(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def denials(self) -> Sequence[Denial]:
+        return ()
 
 
 _ALL_BITS = {resource_type: operation_bits(operations) for resource_type, operations in SUPPORTED_OPERATIONS.items()}

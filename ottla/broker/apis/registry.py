@@ -4,7 +4,7 @@ So a new API takes two files: ``protocol/schemas/end_txn.schema``, from which ``
 `protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`. ApiVersions, dispatch and the tests use a
 server's registry.
 
-A handler's module is imported at the first request of its API, because importing all of them would block the event loop for too
+A handler's module is imported at the first request of its API, because importing all modules would block the event loop for too
 long. So ApiVersions takes the versions from the index of the schemas, as `Declared` does.
 """
 
@@ -33,7 +33,7 @@ class ApiRegistry(Generic[S]):
     def __init__(self, modules: Mapping[str, str], offered_from: Mapping[int, int] | None = None) -> None:
         """``modules``: full names of modules by short name; modules without a schema of the same name are not handlers.
 
-        ``offered_from``: the lowest version in ApiVersions by API key, if it is not the schema's.
+        ``offered_from``: the lowest version in ApiVersions by API key, if it differs from the schema's.
         """
         self.modules = {key: modules[entry.module] for key, entry in sorted(APIS.items()) if entry.module in modules}
         """The full name of the handler's module by API key, ordered by key."""
@@ -53,7 +53,6 @@ class ApiRegistry(Generic[S]):
         return key in self.modules
 
     def declaration(self, key: int) -> Declared[S]:
-        """The declaration of an API. Raises KeyError for an API that is not served."""
         declared = self._declared.get(key)
         if declared is None:
             own: Declared[S] = import_module(self.modules[key]).API

@@ -13,8 +13,10 @@ import structlog
 
 from ottla.broker.apis.api import Declared
 from ottla.broker.apis.authorisation import Authorise, check
-from ottla.broker.apis.authorizer_port import Client, RequestAuthorizer
+from ottla.broker.apis.authorizer_port import Client, Denial, RequestAuthorizer
+from ottla.broker.apis.denials import Denials
 from ottla.broker.config.settings import Settings
+from ottla.broker.loop.counters import RatePerMinute
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.security.acl.acl_index import AclIndex
@@ -27,13 +29,17 @@ log = structlog.get_logger("authorizer")
 
 
 class AclAuthorizer:
-    """Decides by ACLs, and logs what is denied: each kind of denial once, and then its count (``kafka.authorizer.logger``)."""
+    """Decides by ACLs, and logs denials: each kind of denial once, and then its count (``kafka.authorizer.logger``)."""
 
     is_enabled = True
 
     def __init__(self, authorizer: StandardAuthorizer, clock: Clock) -> None:
         self._authorizer = authorizer
-        self._denials = RepeatedErrors(clock, log)
+        self._clock = clock
+        self._logged = RepeatedErrors(clock, log)
+        self._denials = Denials()
+        self._rates = {True: RatePerMinute(), False: RatePerMinute()}
+        """How often actions are allowed and denied."""
 
     def allows(
         self,
@@ -45,7 +51,9 @@ class AclAuthorizer:
         logs_denied: bool = True,
     ) -> bool:
         decision = self._authorizer.decide(client.principal, host_address(client.client_host), operation, resource_type, name)
+        self._rates[decision.is_allowed].add(self._clock.steady_ms())
         if logs_denied and not decision.is_allowed:
+            self._denials.note(self._clock.now_ms(), client, operation, resource_type, name, decision)
             self._log_denied(client, operation, resource_type, name, decision)
         return decision.is_allowed
 
@@ -53,7 +61,7 @@ class AclAuthorizer:
         self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str, decision: Decision
     ) -> None:
         principal = str(client.principal)
-        self._denials.failed(
+        self._logged.failed(
             "authorization_denied",
             decision.rule_text,
             key=(principal, operation, resource_type, name[:249]),
@@ -64,6 +72,13 @@ class AclAuthorizer:
             resource_type=resource_type.name,
             resource=name,
         )
+
+    def rates_per_minute(self) -> tuple[float, float]:
+        now_ms = self._clock.steady_ms()
+        return self._rates[True].measured(now_ms), self._rates[False].measured(now_ms)
+
+    def denials(self) -> list[Denial]:
+        return self._denials.newest_first()
 
     def allows_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
         host = host_address(client.client_host)
@@ -78,17 +93,17 @@ class AclAuthorizer:
 
 
 def acl_authorizer(settings: Settings, index: AclIndex, clock: Clock) -> AclAuthorizer:
-    """Return the authorizer that the settings configure, which decides by the ACLs of the cluster's metadata."""
+    """Build the authorizer that the settings configure. ``index`` has the ACLs of the cluster's metadata."""
     super_users = parse_super_users(settings.super_users)
     allows = settings.allow_everyone_if_no_acl_found
     return AclAuthorizer(StandardAuthorizer(index, super_users, allows_without_acl=allows), clock)
 
 
 def enforcing(authorizer: RequestAuthorizer) -> Callable[[Declared[Any]], Declared[Any]]:
-    """Return the change of an API's declaration after which requests that lack a permission are refused before they are handled.
+    """Return a function that changes an API's declaration: requests without a needed permission are refused before handling.
 
-    An API whose only permission is one on the cluster needs no more than its declaration. An API whose permissions are neither
-    checked here nor by its handler is only for principals that may do CLUSTER_ACTION, as brokers and super users.
+    If the API's only permission is on the cluster, that permission is checked. An API whose permissions are checked neither here
+    nor by its handler requires CLUSTER_ACTION, which brokers and super users have.
     """
 
     def change(api: Declared[Any]) -> Declared[Any]:

@@ -1,8 +1,8 @@
 """The parts of a broker that handlers of APIs, and other modules, may use.
 
-`BrokerServer` implements `Services`, and no module below it imports `BrokerServer`. Each handler has a Protocol with the services
-that it needs. mypy checks that `Services` has them where the handler's `Declaration` is created, and that `BrokerServer` implements
-`Services` where a connection is created.
+`BrokerServer` implements `Services`; the modules that use `Services` do not import `BrokerServer`. Each handler has a Protocol with
+the services that it needs. mypy checks that `Services` has them where the handler's `Declaration` is created, and that
+`BrokerServer` implements `Services` where a connection is created.
 """
 
 from __future__ import annotations

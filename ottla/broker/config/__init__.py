@@ -4,16 +4,16 @@
 - `definitions`: all config names that Apache Kafka knows, with type, default and rule, and the parsing of values.
 - `effects`: the effects of Apache Kafka's config keys in ottla: each works, is refused, or is accepted without effect, which is
   logged.
-- `first_topic`: a topic that a broker creates at its start.
-- `first_user`: a user that a broker creates at its start.
-- `groups`: the configs of a group: its own, else the broker configs that are their defaults (GroupConfig, KIP-848, 932 and 1071).
+- `first_topic`: a topic that a broker creates when it starts.
+- `first_user`: a user that a broker creates when it starts.
+- `groups`: the effective configs of a group (GroupConfig, KIP-848, 932 and 1071).
 - `live_config`: the current configuration: the settings of the start, overridden by dynamic configs that clients have set.
 - `node_security`: the security of connections to other nodes.
 - `rules`: the allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt.
-- `security`: the security of listeners: the keys and certificates of TLS, and the SASL mechanisms with their JAAS configs.
+- `security`: the security of each listener: keys and certificates for TLS, SASL mechanisms with their JAAS configs.
 - `security_protocols`: the security protocols of listeners.
 - `settings`: the settings of a broker, from Kafka's defaults, ottla's defaults, server.properties, ``KAFKA_*`` variables and
   ``--set``.
 - `sources`: reads settings from server.properties, ``KAFKA_*`` variables, ``--set`` and flags.
-- `topics`: the configs of a topic: its own, else the broker configs that are their defaults, else Kafka's default.
+- `topics`: the effective configs of a topic.
 """

@@ -12,10 +12,10 @@ INTERVAL, MATCH, METRICS = "interval.ms", "match", "metrics"
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 100, 3_600_000
 MAX_VALUE_CHARACTERS = 5_000
 MAX_PATTERNS = 6
-"""Maximum number of patterns in a subscription: one for each property of a client. Of two for the same property Kafka uses the
-last."""
+"""Maximum number of patterns in a subscription: one for each client property. Of two patterns for a property, Kafka uses the last.
+"""
 MAX_PATTERN_CHARACTERS = 400
-"""Maximum length of a pattern in characters. All patterns of a subscription are checked without a pause."""
+"""Maximum length of a pattern in characters. All patterns of a subscription are checked in one step of the event loop."""
 
 CLIENT_METRICS_DEFINITIONS = {
     definition.name: definition
@@ -63,7 +63,7 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
 def _check_pattern(pattern: str) -> None:
     """Check a pattern ``client_id=regular expression``. Raises INVALID_CONFIG.
 
-    Kafka accepts Java's expressions. RE2 supports nearly all of them, except look-around, and no expression takes it long.
+    Kafka accepts Java's expressions. RE2 supports nearly all of these, except look-around, and checks every expression quickly.
     """
     name, is_given, expression = pattern.partition("=")
     if is_given and name.strip() in _CHOSEN_BY and len(pattern) <= MAX_PATTERN_CHARACTERS:

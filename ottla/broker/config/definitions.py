@@ -19,7 +19,7 @@ TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
 LISTENER_PREFIX = "listener.name."
 """The prefix of a broker key that applies to only one listener."""
 MECHANISM_PREFIXES = frozenset({"gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
-"""SASL mechanisms, as the prefix of a key of one listener that applies to only one mechanism."""
+"""SASL mechanisms that a listener's key may name as its second prefix. The key then applies only to that mechanism."""
 
 RELOADABLE = frozenset(
     {
@@ -209,7 +209,7 @@ OF_AUTHORIZER = (
         documentation="Principals that may do everything, separated by semicolons, like <code>User:admin;User:CN=ops</code>.",
     ),
 )
-"""Configs of Kafka's StandardAuthorizer, which are not among those of a broker (StandardAuthorizer.configure)."""
+"""Configs of Kafka's StandardAuthorizer (StandardAuthorizer.configure). They are not in KafkaConfig."""
 
 SMALLEST_SEGMENT_BYTES = 14
 """Minimum ``log.segment.bytes`` in bytes. Kafka's minimum is 1 MiB; tests of retention and compaction need less."""
@@ -259,7 +259,7 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "PASSWORD": str,
     "CLASS": str,
 }
-"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of their type."""
+"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of the type."""
 
 _WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LONG", "DOUBLE")}
 _WANTED["BOOLEAN"] = "Expected value to be either true or false"

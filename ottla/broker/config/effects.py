@@ -22,7 +22,7 @@ from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_R
 RESOURCES = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
 """The names of the resource types with configs, by number, as in without_effect.txt and log lines."""
 _REFUSED = {(TOPIC_RESOURCE, "remote.storage.enable")}
-"""Keys for which ottla refuses every value that would have an effect in Kafka. Those of `settings.KERBEROS_PREFIX` as well."""
+"""Keys for which ottla refuses every value that would have an effect in Kafka, besides those with `settings.KERBEROS_PREFIX`."""
 
 
 class Effect(Enum):
@@ -34,7 +34,6 @@ class Effect(Enum):
 
 
 def definitions(resource_type: int) -> dict[str, Definition]:
-    """All keys of a resource type."""
     if resource_type == BROKER_RESOURCE:
         return broker_definitions()
     if resource_type == TOPIC_RESOURCE:

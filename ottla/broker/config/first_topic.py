@@ -1,4 +1,4 @@
-"""A topic that a broker creates at its start."""
+"""A topic that a broker creates when it starts."""
 
 from __future__ import annotations
 

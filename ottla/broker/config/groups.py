@@ -1,4 +1,4 @@
-"""The configs of a group: its own, else the broker configs that are their defaults (GroupConfig, KIP-848, 932 and 1071)."""
+"""The effective configs of a group: its own values, else those of the broker (GroupConfig, KIP-848, 932 and 1071)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEAD_LETTERS_SHARE_VERSION = 2
 """The lowest level of the feature ``share.version`` with which share groups have dead-letter topics (KIP-1191)."""
 ASSIGNOR = "streams.assignor.name"
 STREAMS_ASSIGNORS = ("sticky",)
-"""The assignors of streams groups that exist (``group.streams.assignors``)."""
+"""Names of the task assignors that streams groups can use (``group.streams.assignors``)."""
 
 _PREFIX = "group."
 
@@ -61,8 +61,6 @@ def group_value(name: str, own: Mapping[str, str], config: BrokerConfig) -> Valu
 
 
 def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> StreamsGroupConfig:
-    """The current configuration of a streams group."""
-
     def number(name: str) -> int:
         value = group_value(f"streams.{name}", own, config)
         assert isinstance(value, int)
@@ -83,7 +81,6 @@ def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> Stream
 
 
 def share_group_config(own: Mapping[str, str], config: BrokerConfig) -> ShareGroupConfig:
-    """The current configuration of a share group's members."""
     return ShareGroupConfig(
         session_timeout_ms=share_number("session.timeout.ms", own, config),
         heartbeat_interval_ms=share_number("heartbeat.interval.ms", own, config),
@@ -134,7 +131,7 @@ def share_offset_reset(own: Mapping[str, str], config: BrokerConfig) -> str:
 
 
 def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
-    """Check all configs that a group is about to have. Raises `ConfigError` as GroupConfig.validate does."""
+    """Check the complete new configs of a group. Raises `ConfigError` as GroupConfig.validate does."""
     known = group_definitions()
     for name in own:
         if name not in known:
@@ -146,7 +143,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
             _check_bounds(name, value, config)
     if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
         raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
-    # As in Kafka, an otherwise invalid topic name is accepted, but then there are no dead letters.
+    # As in Kafka, a topic name that is invalid for another reason is accepted; the group then has no dead letters.
     if str(values.get(DEAD_LETTERS, "")).startswith("__"):
         raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):
@@ -160,7 +157,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
 
 
 def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
-    """Raise `ConfigError` for a value outside the broker's bounds, such as ``group.share.min.`` and ``group.share.max.`` keys."""
+    """Raise `ConfigError` for a value outside the bounds that ``group.KIND.min.*`` and ``group.KIND.max.*`` set on the broker."""
     kind, _, rest = name.partition(".")
     # The bound of streams.num.standby.replicas is group.streams.max.standby.replicas.
     rest = rest.removeprefix("num.")

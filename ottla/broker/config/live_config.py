@@ -89,7 +89,7 @@ class LiveConfig:
                 log.warning("setting_ignored", name=name, resource=RESOURCES[resource_type])
 
     def log_lowered_factors(self) -> None:
-        """Log the configured replication factors that a single broker cannot have."""
+        """Log configured replication factors above 1, which a single broker lowers to 1."""
         for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
             if int(self.current.text(name) or 1) > 1:
                 log.info("replication_factor_lowered", setting=name, given=self.current.text(name), used=1)

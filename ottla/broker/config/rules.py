@@ -11,7 +11,7 @@ _REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 
 
 def broken(rule: str, name: str, value: object) -> str | None:
-    """The reason that the rule does not allow a value, in the words of Kafka's validators; None if it does.
+    """The reason for which a rule refuses a value, in the words of Kafka's validators; None if the value is allowed.
 
     Rules: ``low..high`` a range; ``{a|b}`` one of these, ``ci{a|b}`` in any case; ``[a|b]`` a list of these, ``[]`` a list of
     anything; ``!`` not empty.
@@ -36,7 +36,7 @@ def broken(rule: str, name: str, value: object) -> str | None:
 
 
 def shown(rule: str, text: str, value: object) -> str:
-    """The value as an error message shows it: for a list, the first wrong element if it is known."""
+    """The value as an error message shows it: of a list only the first element that is not allowed."""
     if rule == "replicas" and isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if isinstance(value, tuple):

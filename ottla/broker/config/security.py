@@ -1,6 +1,7 @@
-"""The security of listeners: the keys and certificates of TLS, and the SASL mechanisms of each with their JAAS configs.
+"""The security of each listener: keys and certificates for TLS, SASL mechanisms with their JAAS configs.
 
-A key with the prefix ``listener.name.NAME.`` applies to one listener; ``listener.name.NAME.MECHANISM.`` to one mechanism of it.
+A key with the prefix ``listener.name.NAME.`` applies to one listener, with ``listener.name.NAME.MECHANISM.`` to one SASL mechanism
+of that listener.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from ottla.security.tls.principal_mapping import PrincipalMapping, RuleError
 MODULES = {PLAIN: PLAIN_MODULE} | dict.fromkeys(HASHES, SCRAM_MODULE) | {OAUTHBEARER: OAUTHBEARER_MODULE}
 """The login module of each supported mechanism."""
 NEEDS_MODULE = (PLAIN, OAUTHBEARER)
-"""The mechanisms that need a login module, because it has their users or options. Users of SCRAM are in the cluster's metadata."""
+"""Mechanisms that need a configured login module, which holds their users or options. Users of SCRAM are in the cluster's metadata.
+"""
 UNSECURED_HANDLER = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 SIGNED_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-"""The values of ``sasl.server.callback.handler.class`` of OAUTHBEARER."""
+"""Supported values of ``sasl.server.callback.handler.class`` for OAUTHBEARER, for unsecured and for signed tokens."""
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
-"""The versions of TLS that a listener may enable."""
+"""Supported values of ``ssl.enabled.protocols``."""
 MAX_STORE_BYTES = 1 << 20
 JAAS_KEY, HANDLER_KEY = "sasl.jaas.config", "sasl.server.callback.handler.class"
 
@@ -71,7 +73,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     keys: KeyMaterial
     trusted: bytes | None
-    """The trusted certificates of clients, in PEM; None for those of the operating system."""
+    """CA certificates, in PEM, that verify clients' certificates; None for the CAs of the operating system."""
     client_auth: str
     """Whether clients must have a certificate (``ssl.client.auth``): none, requested or required."""
     protocols: tuple[str, ...]
@@ -237,9 +239,10 @@ def sasl_settings(config: BrokerConfig, listener: str) -> SaslSettings:
 
 
 def _key_set(config: BrokerConfig, listener: str) -> KeySetSettings | None:
-    """The settings for signed tokens; None for unsecured ones. Raises `ConfigError`.
+    """The settings for signed tokens; None if tokens are unsecured. Raises `ConfigError`.
 
-    Kafka checks signatures only with `SIGNED_HANDLER`. Here a URL of keys is enough, so that it is never ignored.
+    Kafka checks signatures only with `SIGNED_HANDLER`. ottla checks them whenever the URL of a key set is configured, so that this
+    setting is never ignored.
     """
 
     def value(name: str) -> Any:
@@ -270,7 +273,7 @@ def _key_set(config: BrokerConfig, listener: str) -> KeySetSettings | None:
 
 
 def _names(config: BrokerConfig) -> set[str]:
-    """The names of the given keys, without the prefix of a listener."""
+    """The names of the configured keys, each without its listener prefix."""
     return {key.removeprefix(LISTENER_PREFIX).partition(".")[2] if key.startswith(LISTENER_PREFIX) else key for key in config.given}
 
 

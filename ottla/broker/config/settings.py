@@ -22,7 +22,7 @@ from ottla.coordinator.group.assignors.named import ASSIGNORS
 from ottla.security.acl.principals import parse_super_users
 
 CONTROLLER_LISTENER = "CONTROLLER"
-"""The default name of the controller listener. ottla opens no such listener, because there are no other nodes."""
+"""The default name of the controller listener. A single broker is its own controller and does not open this listener."""
 
 OWN_DEFAULTS: dict[str, str] = {
     "node.id": "1",
@@ -54,7 +54,7 @@ OWN_DEFAULTS: dict[str, str] = {
 """Defaults that differ from Kafka's, because a laptop needs other values than a data centre."""
 
 KERBEROS_PREFIX = "sasl.kerberos."
-"""Prefix of settings that ottla refuses."""
+"""Prefix of the Kerberos settings, which ottla refuses."""
 AUTHORIZERS = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "StandardAuthorizer")
 """The values of ``authorizer.class.name``: the class of Kafka, and its short name."""
 
@@ -217,7 +217,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def has_control_server(self) -> bool:
-        """Whether the control server runs. With a console but without a configured port, it uses a free port."""
+        """Whether to run the HTTP server of the control API. It also serves the console, on a free port if none is configured."""
         return self.ottla_control_port is not None or self.ottla_console
 
 
@@ -225,10 +225,9 @@ HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 
 
 class BrokerConfig:
-    """All settings: as text by key, for DescribeConfigs, and as typed `Settings`.
+    """All settings: as text by key, for DescribeConfigs, and as typed `Settings`. Raises `ConfigError`.
 
-    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override the ``given`` configs. Raises
-    `ConfigError`.
+    ``dynamic`` are the configs that clients set while the broker runs (KIP-226). They override the ``given`` configs.
     """
 
     def __init__(self, given: Mapping[str, str], dynamic: Mapping[str, str] | None = None) -> None:
@@ -303,7 +302,7 @@ class BrokerConfig:
         return BrokerConfig(self.given, dynamic)
 
     def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-        """The same configuration with the valid configs of ``dynamic``, and the reasons that the others are invalid.
+        """The same configuration with the valid configs of ``dynamic``, and for each invalid config the reason.
 
         A stored config that is invalid must not prevent a start.
         """
@@ -320,7 +319,7 @@ class BrokerConfig:
         return config, reasons
 
     def text(self, name: str) -> str | None:
-        """The current value, as text."""
+        """The current value of a broker key, as text."""
         if name in self.dynamic:
             return self.dynamic[name]
         return self.static_text(name)
@@ -352,7 +351,7 @@ class BrokerConfig:
 
 
 def _check_supported(name: str) -> None:
-    """Raise `ConfigError` for a setting of Kerberos. Without Kerberos it would promise an authentication that does not happen."""
+    """Raise `ConfigError` for a Kerberos setting: accepting it would promise an authentication that does not happen."""
     if KERBEROS_PREFIX in name:
         raise ConfigError(f"{name}: Kerberos (GSSAPI) is not supported; leave it out, and give another mechanism of SASL")
 

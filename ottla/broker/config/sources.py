@@ -11,7 +11,7 @@ from ottla.broker.config.settings import BrokerConfig
 
 PREFIX = "KAFKA_"
 LONG_PREFIX = "KAFKA_CFG_"
-"""Another prefix of settings, in the image bitnami/kafka."""
+"""The prefix of settings in the image bitnami/kafka."""
 IMAGE_ONLY = {
     "KAFKA_CREATE_TOPICS",
     "KAFKA_CREATE_TOPICS_SEPARATOR",
@@ -33,10 +33,11 @@ IMAGE_ONLY = {
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
 }
-"""Variables of Kafka's container images that are not settings. ``ottla serve`` reads those about topics to create."""
+"""Variables of Kafka's container images that are not settings. ``ottla serve`` handles those that create topics."""
 
 FOREIGN_PREFIXES = ("KAFKA_CONFLUENT_", "KAFKA_REST_", "KAFKA_SCHEMA_REGISTRY_", "KAFKA_ZOOKEEPER_")
-"""Prefixes of variables of other programs in those images, or of older Kafka. They are not misspelt broker settings."""
+"""Prefixes of variables for other programs of these images, or for older Kafka versions. Such variables are no misspelt settings.
+"""
 
 MAX_FILE_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -97,7 +98,7 @@ def read_file(path: Path) -> dict[str, str]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # The encoding that java.util.Properties reads.
+        # java.util.Properties reads Latin-1.
         text = raw.decode("latin-1")
     return read_properties(text)
 
@@ -105,7 +106,7 @@ def read_file(path: Path) -> dict[str, str]:
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The settings in ``KAFKA_*`` variables by the rules of Kafka's image, and the variables that are not settings.
 
-    ``KAFKA_CFG_`` takes precedence over ``KAFKA_``, as in the image that has both.
+    ``KAFKA_CFG_`` takes precedence over ``KAFKA_``, as in bitnami/kafka.
     """
     values: dict[str, str] = {}
     ignored: list[str] = []
@@ -136,9 +137,9 @@ def variable_near(name: str) -> str | None:
 def load(
     properties: Path | None, environment: Mapping[str, str], assignments: list[str], extra: Mapping[str, str]
 ) -> tuple[BrokerConfig, list[str]]:
-    """Read the file, then variables, then ``--set``, then flags; later values win. Also returns variables that are not settings.
+    """Read the properties file, then variables, then ``--set``, then flags; a later source overrides an earlier one.
 
-    Raises `ConfigError`.
+    Also returns the variables that are not settings. Raises `ConfigError`.
     """
     given: dict[str, str] = {} if properties is None else read_file(properties)
     from_env, ignored = from_environment(environment)

@@ -1,4 +1,4 @@
-"""The configs of a topic: its own, else the broker configs that are their defaults, else Kafka's default."""
+"""The effective configs of a topic: its own values, else those of the corresponding broker configs, else Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ def validate(name: str, text: str) -> Value:
 
 
 def validate_all(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Check all configs that a topic is about to have, also against each other and the broker's (LogConfig.validate).
-
-    Raises `ConfigError`.
-    """
+    """Check the complete new configs of a topic, also in combination (LogConfig.validate). Raises `ConfigError`."""
     values = {name: validate(name, text) for name, text in overrides.items()}
     if values.get("remote.storage.enable"):
         raise ConfigError(

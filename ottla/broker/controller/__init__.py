@@ -4,7 +4,7 @@
 - `metadata`: the cluster's metadata at its controller: decides requests of brokers and clients, and fences brokers whose session
   ends.
 - `placement`: assigns the replicas of new partitions: spread over brokers and racks, or as the client specifies.
-- `server`: the controller process of a cluster: builds its parts, starts them and stops them.
+- `server`: the controller process of a cluster: builds, starts and stops its parts.
 - `services`: the parts of a controller that its handlers may use.
-- `sessions`: the timed work of a controller: ends brokers' sessions, elects preferred leaders and unclean leaders.
+- `sessions`: the periodic decisions of a controller: ends brokers' sessions, elects preferred leaders and unclean leaders.
 """

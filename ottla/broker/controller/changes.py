@@ -1,6 +1,6 @@
 """Logs and counts a controller's decisions on fencing, leaders and in-sync replicas, with the reason.
 
-A decision is compared with the state before it once its records are in the log, so a decision that the disk refuses is neither
+The states before and after a decision are compared once its records are in the log, so a decision that the disk refuses is neither
 logged nor counted.
 """
 
@@ -21,8 +21,7 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 from ottla.protocol.primitives import read_uvarint
 
 MAX_LINES = 100
-"""Number of partitions that one decision logs line by line. A broker that leads thousands would delay the controller for
-seconds."""
+"""Maximum number of partitions that one decision logs line by line. Thousands of lines would delay the controller for seconds."""
 CLEAN, ELIGIBLE, UNCLEAN = "clean", "eligible", "unclean"
 
 log = structlog.get_logger("controller")
@@ -38,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
-    """The reason is an action of a broker, as in "sent no heartbeat"."""
+    """The reason for changes after an action of a broker, such as ``sent no heartbeat``."""
     return Cause(f"broker {broker_id} {what}", f"the broker {what}", is_failure)
 
 

@@ -61,7 +61,7 @@ class ControllerMetadata:
         self.heartbeats.apply(effect, self.end_offset)
 
     def load(self, features: dict[str, int], registration: ControllerRegistration) -> None:
-        """Replay the log, begin a new leader epoch, and register this controller in it.
+        """Replay the log, begin a new leader epoch, and register this controller in the log.
 
         A log without records gets ``features`` first. Raises `DirectoryError` if the log cannot be read or written.
         """
@@ -81,7 +81,7 @@ class ControllerMetadata:
         return policies.set_features(self.state, levels, self._config.current.static_text(MIN_INSYNC_REPLICAS) or "1")
 
     def _log_overridden(self) -> None:
-        """Log that the cluster's own ``min.insync.replicas`` overrides the one with which this controller was started."""
+        """Log that the cluster's own ``min.insync.replicas`` overrides the value with which this controller was started."""
         given, in_force = self._config.current.given.get(MIN_INSYNC_REPLICAS), self._config.topic_config(MIN_INSYNC_REPLICAS)
         if given not in (None, in_force):
             log.warning(
@@ -93,7 +93,7 @@ class ControllerMetadata:
             )
 
     def _set_dynamic_configs(self) -> None:
-        """Apply the configs that clients have set for all nodes, or for this one."""
+        """Apply the configs that clients have set for all nodes or for this node."""
         dynamic = self.state.config_of(BROKER_RESOURCE, "") | self.state.config_of(BROKER_RESOURCE, str(self.node_id))
         if dynamic != self._config.current.dynamic:
             self._config.set_dynamic(dynamic)
@@ -175,14 +175,13 @@ class ControllerMetadata:
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
     def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
-        """Elect leaders for partitions of one topic; returns an error or None for each. Raises INVALID_REQUEST for an unknown
-        type."""
+        """Elect leaders for partitions of one topic. Returns an error or None for each. An unknown type is an INVALID_REQUEST."""
         result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
         kind = "an unclean election" if election_type == elections.UNCLEAN_ELECTION else "the election of the preferred leader"
         return self._execute(result, Cause(f"a client requested {kind}"))[topic]
 
     def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
-        """Begin to reassign partitions to other replicas or, with None, cancel that. Returns an error or None for each."""
+        """Begin to reassign partitions to other replicas; None cancels a reassignment. Returns an error or None for each."""
         return self._execute(reassignment.reassign(self.state, asked), Cause("a client requested other replicas"))
 
     def assign_directories(
@@ -202,8 +201,7 @@ class ControllerMetadata:
         return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
     def elect_unclean_leaders(self) -> bool:
-        """Elect unclean leaders for partitions without a live in-sync replica, if the topic allows it; returns whether more may be
-        left."""
+        """Elect unclean leaders where no in-sync replica is live and the topic allows it. Returns whether more are needed."""
         cause = Cause("no replica in sync is running, and the topic allows unclean elections")
         return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 

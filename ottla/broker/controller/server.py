@@ -1,4 +1,4 @@
-"""The controller process of a cluster: builds its parts, starts them and stops them."""
+"""The controller process of a cluster: builds, starts and stops its parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ log = structlog.get_logger("controller")
 
 
 class ControllerServer:
-    """Owns all state of a controller, which is the only one of its cluster. Only its event loop reads and changes the state."""
+    """Owns all state of the only controller of a cluster. Only its event loop reads and changes the state."""
 
     def __init__(
         self,

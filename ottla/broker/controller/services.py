@@ -52,4 +52,3 @@ class ControllerServices(Protocol):
 
 
 ControllerDeclaration: TypeAlias = Declared[ControllerServices]
-"""One API of a controller."""

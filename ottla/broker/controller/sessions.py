@@ -1,4 +1,4 @@
-"""The timed work of a controller: ends brokers' sessions, elects preferred leaders and unclean leaders, removes expired tokens."""
+"""The periodic decisions of a controller: ends sessions, elects preferred and unclean leaders, removes expired tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OBSERVER_SESSION_MS = 300_000
 MORE_ELECTIONS_MS = 10
 """Delay before the next round if one round did not elect all leaders, in ms."""
 REFUSED_WAIT_MS = 1_000
-"""Delay before a decision that the log has refused is made again, in ms."""
+"""Delay before a decision that the log has refused is repeated, in ms."""
 
 log = structlog.get_logger("controller")
 

@@ -1,15 +1,15 @@
-"""The coordinators' runtime: each command of `ottla.coordinator` is appended to a log, replayed and answered here.
+"""Runs the coordinators: appends the records of each command of `ottla.coordinator` to a log, replays them, and responds.
 
-A coordinator leads a partition of its topic. Its shard is loaded when this broker becomes the leader, and dropped when it resigns.
+A coordinator has a shard for each partition of its topic that this broker leads. A shard is loaded when this broker becomes the
+leader, and dropped when it no longer leads.
 
 - `completion`: completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
-- `coordinators`: the coordinators of a broker: how they are built, how they reach its own partitions, what they do when the
-  metadata changes, and their timed work.
-- `dead_letters`: writes records that a share group has given up to the group's dead-letter topic (KIP-1191).
+- `coordinators`: builds the coordinators of a broker, passes metadata changes to them, and starts their periodic tasks.
+- `dead_letters`: writes a dead letter for each record that a share group has given up (KIP-1191).
 - `groups`: runs the group coordinator: one shard for each partition of ``__consumer_offsets``.
 - `id_owners`: logs a line when a new producer gets a transactional id and thereby fences the id's previous producer.
 - `lost_partitions`: adds partitions again to open transactions that lost the record of the addition in a power cut.
-- `markers`: sends the markers of decided transactions until every partition has one (TransactionMarkerChannelManager).
+- `markers`: sends the markers of decided transactions until each partition has its marker (TransactionMarkerChannelManager).
 - `shards`: the shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 - `share_groups`: the group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
 - `share_partitions`: keeps share partitions in memory (SharePartitionManager of Kafka).

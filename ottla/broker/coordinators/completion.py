@@ -1,6 +1,6 @@
 """Completes a decided transaction: sends its markers, then logs the Complete record (TransactionCoordinator, KIP-98).
 
-The outcome is final once the Prepare record is in the log. So every failure here is retried, and no client gets its error.
+The outcome is final once the Prepare record is in the log. So every failure of the completion is retried; clients do not see it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from ottla.storage.log import Log
 
 RETRY_MS = 1_000
 MARKERS_AWAITED_MS = 1_000
-"""How long the response to EndTxn waits for markers that are being written. Kafka does not wait for markers at all."""
+"""Maximum time in ms that the response to EndTxn waits for markers that are being written. Kafka does not wait for markers."""
 
 log = structlog.get_logger("transactions")
 
 
 class Completions:
-    """Completes the decided transactions of a coordinator. ``runtime_of`` returns the runtime of a shard, None after the shard was
-    dropped."""
+    """Completes a coordinator's decided transactions. ``runtime_of`` returns None after the shard was dropped."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Completions:
             log.info("transaction_resumed", transactional_id=transactional_id, state=metadata.state.label)
         while metadata is not None and self._is_pending(shard, metadata):
             try:
-                # A start completes the transaction, although a fault that stopped it may be set again.
+                # After a start the transaction is completed, even if the fault that stopped it is configured again.
                 was_stopped = not is_resumed and await self._was_stopped(Point.AFTER_PREPARE, metadata)
                 if was_stopped and not self._is_pending(shard, metadata):
                     return
@@ -106,7 +105,7 @@ class Completions:
         return is_decided and self._runtime_of(shard) is not None and not self._lifecycle.is_stopping
 
     async def _was_stopped(self, point: Point, metadata: TxnMetadata) -> bool:
-        """Wait while the interception stops the transaction at a point; returns whether it has.
+        """Wait while the interception stops the transaction at a point. Returns whether it stopped the transaction.
 
         Raises the `KafkaError` with which the interception refuses the step.
         """
@@ -143,15 +142,15 @@ class Completions:
             self.delayed -= 1
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether `once_ended` would return at once: with ``ottla.durability=process``, one broker, and written markers."""
+        """Whether `once_ended` need not wait: with ``ottla.durability=process``, a single broker, and written markers."""
         barrier = self._barrier
         return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 
     async def once_ended(self, partition_log: Log, transactional_id: str) -> bool:
         """Wait until the outcome of a transaction is certain, and its markers are written and durable.
 
-        The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
-        The outcome is certain without the markers. False means that the decision may be lost.
+        Thus the client's next request finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
+        Returns False if the decision may be lost.
         """
         if not await self._barrier.once_committed(partition_log, partition_log.log_end_offset):
             return False

@@ -1,6 +1,4 @@
-"""The coordinators of a broker: how they are built, how they reach its own partitions, what they do when the metadata changes, and
-their timed work.
-"""
+"""Builds the coordinators of a broker, passes metadata changes to them, and starts their periodic tasks."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ class LocalTransport:
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
         def gave_up(error: Exception) -> None:
-            # After a bug the markers are sent again: they must not be missing for good.
+            # After a bug respond with a retriable error, so that the markers are sent again.
             on_response(self._failed(request, 0, Code.REQUEST_TIMED_OUT))
             raise error
 
@@ -88,10 +86,10 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         self.transactions.set_version(self.state.transaction_version)
         self.share_partitions.features_changed()
 
-    # time
+    # periodic tasks
 
     def begin_housekeeping(self, housekeeping: Housekeeping) -> None:
-        """Start the timed work: timeouts, and the expiry of ids and offsets. Kafka's settings give the intervals if it has one."""
+        """Start the periodic tasks: timeouts, and the expiry of ids and offsets. An interval is Kafka's setting if there is one."""
         groups, transactions, repeat = self.groups, self.transactions, housekeeping.repeat
         repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
         repeat(
@@ -113,11 +111,12 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def make_coordinators(
     kernel: Kernel, metadata: MetadataSource, housekeeping: Housekeeping, transport: MarkerTransport, inflating: InflatingMemory
 ) -> Coordinators:
-    """All coordinators. ``transport`` carries markers; the copies of dead letters take memory from ``inflating``."""
+    """Build all coordinators. ``transport`` carries markers; the copies of dead letters take memory from ``inflating``."""
     state, cluster, partitions = metadata.state, metadata.cluster, metadata.local_partitions.partitions
 
     def state_lost(key: ShareKey) -> None:
-        # A lost state is initialised again by the group, which then fences the share partition: the two parts use each other.
+        # A function, because the two parts use each other: the group initialises a lost state again, and fences the share
+        # partition.
         share_groups.state_lost(key)
 
     groups = Groups(kernel, partitions, state)

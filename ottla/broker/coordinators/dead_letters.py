@@ -1,9 +1,9 @@
-"""Writes records that a share group has given up to the group's dead-letter topic (KIP-1191).
+"""Writes a dead letter for each record that a share group has given up (KIP-1191).
 
-Each given-up record gets a dead letter: a record whose headers name the original record and the reason. If the group's config says
-so, the dead letter also has the original's key and value. A topic accepts dead letters only if its name has the prefix that the
-broker's configs require, and if its own configs allow it. If a dead letter cannot be written, the error is logged and the record is
-archived all the same (ShareGroupDLQStateManager).
+A dead letter is a record in the group's dead-letter topic. Its headers name the original record and the reason. If the group's
+config says so, the dead letter also has the original's key and value. A topic accepts dead letters only if its name has the prefix
+that the broker's configs require, and if its own configs allow them. If a dead letter cannot be written, the error is logged and
+the original record is still archived (ShareGroupDLQStateManager).
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from ottla.storage.reading import next_decoded
 from ottla.storage.walk import DamagedBatch
 
 COPIED_BYTES = 1 << 20
-"""Upper bound, in bytes, on the keys and values that one share partition holds until they are written. Larger records are not
-copied."""
+"""Upper bound, in bytes, on the keys and values that one share partition holds in memory. Larger records are not copied."""
 COPYING_BYTES = 4 * COPIED_BYTES
 """Estimated memory, in bytes, that copying takes besides inflating: the batches read, the copies, and the built batch."""
 COPYING_LIMIT_BYTES = 16 * COPIED_BYTES
 """Upper bound, in bytes, on the memory for copying of all share partitions together. Further share partitions wait."""
 COPY_WORK_BYTES_SHIFT = 11
-"""The cost of decoding records for copies, in the units of `Pace`: one for each record, and one for each 2 KiB."""
+"""The cost of decoding records for copies, in the units of `Pace`: 1 for each record, and 1 for each 2 KiB."""
 APPENDED_BYTES = 1 << 20
 """Upper bound, in bytes, on a batch of more than one dead letter."""
 RECORDS_PER_STEP = 500
@@ -59,13 +58,13 @@ class DeadLetterTopics:
         self._partitions = partitions
         self._barrier = kernel.barrier
         self._inflating = inflating
-        # Taken before the memory for inflating and given back after it, so that no two share partitions wait for each other.
+        # Taken before, and given back after, the memory for inflating, so that two share partitions never wait for each other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
 
     async def write(self, group_id: str, source: Partition, letters: DeadLetters) -> None:
-        """Write the dead letters of ``letters``. When the steps end, they are as durable as ``ottla.durability`` promises.
+        """Write the dead letters of ``letters``, as durably as ``ottla.durability`` promises.
 
-        Raises `KafkaError` if some of them cannot be written or may be lost.
+        Raises `KafkaError` if any of them cannot be written or may be lost.
         """
         own = self._cluster.state.config_of(GROUP_RESOURCE, group_id)
         name = dead_letter_topic(own, self._live_config.current)
@@ -202,7 +201,7 @@ class _Writing:
         self._held_bytes = 0
 
     async def add_copy(self, original: Record) -> None:
-        """Hold an original record until its dead letter is written. Originals come in offset order."""
+        """Hold an original record until its dead letter is written. The caller passes originals in offset order."""
         if original.offset < self._next_offset:
             return
         size_bytes = len(original.key or b"") + len(original.value or b"")

@@ -35,7 +35,7 @@ GROUPS_PER_STEP = 200
 OFFSETS_PER_STEP = 200
 """Number of tombstones in one batch for the offsets of a deleted topic."""
 FORGET_STEPS_AT_ONCE = 3
-"""Number of tombstone batches that the deletion of a topic writes at once. The others are written in the background."""
+"""Number of tombstone batches that the deletion of a topic writes immediately. The rest is written in the background."""
 
 log = structlog.get_logger("groups")
 
@@ -73,7 +73,7 @@ class ClusterTopics(NamedTuple):
 
 
 class Groups:
-    """The group coordinator of this broker: finds the shard of a group id, and does the timed work."""
+    """The group coordinator of this broker: finds the shard of a group id, and runs the periodic tasks."""
 
     def __init__(self, kernel: Kernel, partitions: Partitions, cluster_state: ClusterState) -> None:
         settings = kernel.config.settings
@@ -102,7 +102,7 @@ class Groups:
             share_of=self._share_config,
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
-        # The broker configuration, and the settings of a consumer group without configs of its own that follow from it.
+        # A cache: the broker configuration, and the settings that it gives to a consumer group without configs of its own.
         self._plain_consumer_config = (kernel.config.current, self._made_consumer_config({}))
         self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
         self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
@@ -178,7 +178,7 @@ class Groups:
         return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
 
     def _streams_config(self, group_id: str) -> StreamsGroupConfig:
-        """The current settings of a streams group, not cached, because clients may change configs of groups and broker any time."""
+        """The current settings of a streams group. They are not cached, because clients may change configs at any time."""
         return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     @property
@@ -202,14 +202,11 @@ class Groups:
         self._has_share_states_to_forget = True
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` for a group id.
-
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
-        """
+        """The partition of ``__consumer_offsets`` for a group id. Raises NOT_COORDINATOR while the topic does not exist."""
         return partition_for(group_id, self._shards.partition_count())
 
     def expected_partition_of(self, group_id: str) -> int:
-        """`partition_of`, or the partition that the group will have if ``__consumer_offsets`` does not exist yet."""
+        """Like `partition_of`, but while ``__consumer_offsets`` does not exist, the partition that the group will have."""
         topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         count = self._live_config.settings.offsets_topic_num_partitions if topic is None else topic.partition_count
         return partition_for(group_id, count)
@@ -235,10 +232,10 @@ class Groups:
         runtime.partition.append_marker(marker, transaction_version)
         shard.replay_marker(marker.producer_id, commit=marker.commit)
 
-    # time
+    # periodic tasks
 
     def tick(self) -> None:
-        """Do the timed work that is due in each group. If the log refuses the record of one group, the others go on."""
+        """Handle the timeouts that are due. If the log refuses the record of one group, the remaining groups go on."""
         self._shards.drop_offline()
         now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.items():
@@ -263,13 +260,13 @@ class Groups:
                 await next_turn()
 
     def _refused(self, event: str, key: str, error: KafkaError, **fields: Any) -> None:
-        """Log refused timed work, which is retried: one line for all groups or partitions, with the first error."""
+        """Log a refused periodic task, which is retried: one line for all groups or partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, error=str(error), **fields)
 
     # deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
-        """Write tombstones for the offsets of a deleted topic: some at once, the rest in the background.
+        """Write tombstones for the offsets of a deleted topic: some immediately, the rest in the background.
 
         Offsets that are committed from now on belong to a new topic of the same name, and stay.
         """
@@ -280,8 +277,7 @@ class Groups:
         ]
         self._forgotten |= dict.fromkeys(forgotten)
         steps = self._forget(forgotten)
-        # All offsets of a topic with few offsets are removed at once, so that a client that creates the topic again never reads old
-        # ones.
+        # A topic with few offsets loses all its offsets here, so that a client that creates the topic again reads no old offsets.
         try:
             for _ in range(FORGET_STEPS_AT_ONCE):
                 steps.send(None)
@@ -290,8 +286,7 @@ class Groups:
         steps.close()
 
     async def forget_topics(self) -> None:
-        """Remove the remaining offsets and share states of deleted topics. The next round retries tombstones that the log
-        refused."""
+        """Remove the remaining offsets and share states of deleted topics. The next round retries refused tombstones."""
         with self._errors.round("deleted topics"):
             await self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
@@ -300,7 +295,7 @@ class Groups:
                 await self._forget_share_states()
 
     async def _forget_share_states(self) -> None:
-        """Remove deleted topics from share groups. The share coordinator removes its own states of them."""
+        """Remove deleted topics from share groups. The share coordinator itself removes the states of these topics."""
         for shard, runtime in self._shards.items():
             for changed in shard.shares.forget_topics(batch_bytes(runtime)):
                 if not self._shards.serves(shard):

@@ -14,7 +14,7 @@ from ottla.broker.loop.env import Clock
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_REMEMBERED_ABORTS = 10_000
-"""Number of ids whose aborted transaction is remembered until the successor's InitProducerId. The oldest are forgotten first."""
+"""Number of ids whose aborted transaction is remembered until the successor's InitProducerId. The oldest id is forgotten first."""
 
 log = structlog.get_logger("transactions")
 
@@ -28,7 +28,7 @@ class Takeovers:
         self._aborted: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
 
     def note_abort(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
-        """Note that a producer's open transaction is aborted for a successor, which must repeat InitProducerId."""
+        """Note that an open transaction is aborted because of another client's InitProducerId, which that client must repeat."""
         self._aborted.setdefault(transactional_id, fenced)
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
             self._aborted.popitem(last=False)
@@ -40,7 +40,7 @@ class Takeovers:
     def note_takeover(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:
-        """Log the id's new owner and the producer that it fenced."""
+        """Log the id's new owner and the fenced producer."""
         aborted = self._aborted.pop(transactional_id, None)
         fenced = before if aborted is None else aborted
         log.info(

@@ -1,6 +1,6 @@
 """Adds partitions again to open transactions that lost the record of the addition in a power cut.
 
-The rule, and why it suffices to look at the partitions, is in `coordinator.transaction.lost_additions`.
+The rule is in `coordinator.transaction.lost_additions`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ log = structlog.get_logger("transactions")
 class LostAdditions:
     """The lost additions that this start has to repeat, by transactional id.
 
-    Also knows for which ids an addition must be on disk before the partition's first batch is written, because a start could not
-    tell later to which transaction the batch belongs.
+    Also tracks the ids for which an addition must be on disk before the partition's first batch is written, because a later start
+    could not tell to which transaction the batch belongs.
     """
 
     def __init__(self, barrier: Barrier, directory: LogDirectory) -> None:
@@ -60,7 +60,7 @@ class LostAdditions:
         """
         lost = self._by_id[transactional_id]
         if shard.ids[transactional_id].state in PREPARED:
-            # The batches of the next transaction were written after the markers of this one were on disk.
+            # The batches of the next transaction were written after the markers of this transaction were on disk.
             runtime.execute(shard.complete(transactional_id, now_ms))
         runtime.execute(shard.add_partitions(transactional_id, lost.identity, lost.partitions, now_ms, TV2))
         del self._by_id[transactional_id]
@@ -80,9 +80,9 @@ class LostAdditions:
     def note_addition(self, before: TxnMetadata) -> None:
         """Note the state of an id before a client's first batch adds a partition.
 
-        After an upgrade of ``transaction.version`` a transaction of version 1 has the same epoch as the version 2 transaction that
-        follows. Until the completion of the former is on disk, a start could take batches of the latter for batches of the former,
-        and end them with its markers.
+        After an upgrade of ``transaction.version`` a transaction of version 1 has the same epoch as the following transaction of
+        version 2. Until the completion of the first transaction is on disk, a start could mistake batches of the second for batches
+        of the first, and end them with the wrong markers.
         """
         if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id
@@ -90,5 +90,5 @@ class LostAdditions:
             self._barrier.effect(lambda: self._of_both_versions.discard(transactional_id))
 
     def may_be_added_again(self, transactional_id: str) -> bool:
-        """Whether a start could tell from a partition's batch alone to which transaction of the id it belongs."""
+        """Whether a start could tell from a partition's batch alone to which transaction of the id the batch belongs."""
         return self._has_synced and transactional_id not in self._of_both_versions

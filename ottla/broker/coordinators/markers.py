@@ -1,4 +1,4 @@
-"""Sends the markers of decided transactions until every partition has one (TransactionMarkerChannelManager).
+"""Sends the markers of decided transactions until each partition has its marker (TransactionMarkerChannelManager).
 
 A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `coordinators.LocalTransport`.
 """
@@ -38,7 +38,7 @@ RETRY_MS = 100
 RETRY_AFTER_BUG_MS = 1_000
 """Delay before pending markers are sent again after an unexpected exception. The next attempt may raise it again."""
 MARKERS_AT_ONCE = 40
-"""Number of markers of one transaction that are written without a pause (`each` with the cost of a marker)."""
+"""Number of markers of one transaction that are written in one step."""
 RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -49,7 +49,7 @@ RETRIABLE_MARKER_CODES = {
 }
 """Errors after which a marker is sent again. Any other error is final for that partition.
 
-A coordinator that was replaced without knowing it gets TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH if the producer
+A coordinator that does not know that it was replaced gets TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH if the producer
 has begun its next transaction (TransactionMarkerRequestCompletionHandler).
 """
 
@@ -59,8 +59,7 @@ log = structlog.get_logger("markers")
 class MarkerTransport(Protocol):
     """Carries the markers of one transaction to the brokers that lead the partitions.
 
-    ``on_response`` gets one result for each partition of the request, with the partitions of one broker together. It may be called
-    before the method returns.
+    ``on_response`` is called for each broker with the results of its partitions, possibly before the method returns.
     """
 
     def write_txn_markers(
@@ -69,9 +68,10 @@ class MarkerTransport(Protocol):
 
 
 class _PendingMarkers:
-    """The partitions of one decided transaction that have no marker yet, and the pause that ends when there are none left.
+    """The partitions of one decided transaction that have no marker yet.
 
-    ``written`` ends with False when the shard is dropped. ``is_retry_due``: all are sent again soon, after a bug.
+    ``written`` ends with True when every partition has its marker, with False when the shard is dropped. ``is_retry_due``: after a
+    bug, all pending markers are about to be sent again.
     """
 
     __slots__ = ("is_retry_due", "partitions", "written")
@@ -83,14 +83,14 @@ class _PendingMarkers:
 
 
 class _Sending(msgspec.Struct, kw_only=True):
-    """The marker requests of one transaction without a response: their number, and the callbacks for when all have one."""
+    """``under_way``: number of a transaction's marker requests without a response; at 0 ``waiting`` is called."""
 
     under_way: int = 0
     waiting: list[Callable[[], None]] = []
 
 
 class MarkerSender:
-    """Sends the markers of prepared transactions, and repeats those that fail with a retriable error."""
+    """Sends the markers of prepared transactions, and repeats markers that fail with a retriable error."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class MarkerSender:
         self._sending: dict[str, _Sending] = {}
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """The pending markers of a prepared transaction; all partitions of a transaction that is not being completed here."""
+        """The pending markers of a prepared transaction; all its partitions if this broker is not completing it."""
         pending = self._pending.get(metadata.transactional_id)
         return metadata.partitions if pending is None else pending.partitions
 
@@ -137,7 +137,7 @@ class MarkerSender:
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when every marker request of the id has its response; at once if none is under way."""
+        """Call ``then`` when every marker request of the id has its response; immediately if none is pending."""
         sending = self._sending.get(transactional_id)
         if sending is None:
             then()
@@ -157,7 +157,7 @@ class MarkerSender:
                 then()
 
     async def write(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Write the markers of a decided transaction, however often that fails. False if another broker completes it."""
+        """Write the markers of a decided transaction, with retries until all are written. False if another broker completes it."""
         assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
         pending = self._pending[metadata.transactional_id] = _PendingMarkers(metadata.partitions)
         self._send(shard, metadata, metadata.partitions)
@@ -210,7 +210,8 @@ class MarkerSender:
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
-        """The partitions that do not exist (the topic was deleted, or is smaller than AddOffsetsToTxn expected), and the marker."""
+        """Return the partitions that do not exist (deleted topic, or fewer partitions than AddOffsetsToTxn expected), and the
+        marker for the other partitions."""
         known = self._cluster_state.topics
         deleted = {p for p in partitions if p[0] not in known or p[1] >= known[p[0]].partition_count}
         topics: dict[str, list[int]] = {}
@@ -253,9 +254,9 @@ class MarkerSender:
     async def _send_one_by_one(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, marker: WritableTxnMarker
     ) -> None:
-        """Send the markers of a transaction one after the other, because an interception may stop the transaction between two.
+        """Send the markers of a transaction one after the other: an interception may stop the transaction between two markers.
 
-        After a stop, the response to EndTxn waits only for the markers that were sent before it.
+        After a stop, the response to EndTxn waits only for the markers that were sent before the stop.
         """
         left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
         sending = self._began(metadata.transactional_id)
@@ -281,7 +282,7 @@ class MarkerSender:
     def _latch_or_refuse(
         self, interception: Interception, shard: TransactionShard, metadata: TxnMetadata, left: deque[TopicPartition]
     ) -> Latch | None:
-        """The latch to wait for before the first marker of ``left``, without the markers that the interception refuses."""
+        """Drop the first markers of ``left`` that the interception refuses. Returns the latch for the next marker, if any."""
         while left:
             topic, index = left[0]
             try:
@@ -311,7 +312,7 @@ class MarkerSender:
             self._failed(shard, metadata)
 
     def _evaluate(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
-        """Remove the written markers from the pending ones, and send those with a retriable error again later."""
+        """Remove the written markers from the pending markers, and schedule a retry of markers with a retriable error."""
         written, again = set[TopicPartition](), set[TopicPartition]()
         refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
@@ -354,7 +355,7 @@ class MarkerSender:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether the id still has this decided transaction: a late response must not complete a later one (KAFKA-16352)."""
+        """Whether the id still has this decided transaction. A late response must not complete the next one (KAFKA-16352)."""
         if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)
@@ -379,7 +380,7 @@ _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:
-    """The argument for `Interception.reached` of a decided transaction at a point."""
+    """Build the argument of `Interception.reached` for a decided transaction at a point of its completion."""
     return Reached(
         point=point,
         transactional_id=metadata.transactional_id,

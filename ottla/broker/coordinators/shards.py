@@ -1,7 +1,7 @@
 """The shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
 
 A broker that is elected for a partition reads its log in steps; until then clients get COORDINATOR_LOAD_IN_PROGRESS. A broker that
-no longer leads the partition drops the shard as a whole: its state may be lost, or newer at the next leader.
+no longer leads the partition drops the whole shard: records may be lost, or the next leader may have newer records.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ S = TypeVar("S", bound=Numbered)
 
 
 class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """A new shard, its runtime, and how its log is replayed."""
+    """A new shard, its runtime, and the options for replaying its log."""
 
     shard: S
     runtime: Runtime
@@ -43,7 +43,7 @@ class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class Shards(Generic[S]):
-    """Finds the shard of a partition. ``open`` makes one without state, in a leader epoch.
+    """Finds the shard of a partition. ``open`` makes a shard without state for a leader epoch.
 
     ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
     that goes out of service, before its parked requests are lost. A shard of the transaction coordinator is loaded again if its
@@ -70,11 +70,11 @@ class Shards(Generic[S]):
         self._open = open
         self._loaded = loaded
         self._dropped = dropped
-        # Other brokers may refuse requests of the transaction coordinator with the previous epoch.
+        # A transaction coordinator needs the new epoch, because other brokers may refuse its requests with the previous epoch.
         self._is_renewed_by_epoch = topic == TRANSACTION_TOPIC
         self._serving: dict[int, tuple[S, Runtime]] = {}
         self._loading: dict[int, Runtime] = {}
-        # The leader epoch in which each of these shards was made.
+        # By partition: the leader epoch in which the shard was made.
         self._epochs: dict[int, int] = {}
         self.load_ms: list[float] = []
         """Duration of the last loads, in ms."""
@@ -95,9 +95,9 @@ class Shards(Generic[S]):
     # elections
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator's.
+        """Load the log of a partition that this broker now leads. The leader epoch is also the coordinator epoch.
 
-        At a start, when there are no clients yet, the log is loaded at once. Implements `local_partitions.Coordinator`.
+        While the broker starts, the log is loaded within this call. Implements `local_partitions.Coordinator`.
         """
         known_epoch = self._epochs.get(index)
         if known_epoch is not None and (known_epoch == leader_epoch or not self._is_renewed_by_epoch):
@@ -168,8 +168,7 @@ class Shards(Generic[S]):
         return topic.partition_count
 
     def get(self, index: int) -> tuple[S, Runtime]:
-        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, NOT_COORDINATOR if another broker leads
-        it."""
+        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR if another broker leads."""
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:
@@ -196,8 +195,7 @@ class Shards(Generic[S]):
         return served[1]
 
     def serves(self, shard: S) -> bool:
-        """Whether a shard is still in service. Work in steps checks this after each step, because the shard may have been
-        dropped."""
+        """Whether a shard is still in service. Work in steps checks this after each step."""
         served = self._serving.get(shard.partition)
         return served is not None and served[0] is shard
 

@@ -37,7 +37,7 @@ log = structlog.get_logger("share_groups")
 
 
 class ShareOffset(NamedTuple):
-    """The start offset of a group in a partition. The defaults mean that none is known.
+    """The start offset of a group in a partition. The defaults mean that no start offset is known.
 
     ``lag`` is the number of records whose delivery to the group is not complete; -1 if unknown.
     """
@@ -72,7 +72,7 @@ class ShareGroupStates:
     async def initialize(self, asked: Initialization) -> Refusals:
         """Initialise states, then record in the group that they are initialised. Returns the errors.
 
-        If one state is refused, the group records none, and its next heartbeat retries all of them.
+        If one state is refused, the group records no state as initialised, and its next heartbeat retries all states.
         """
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(double_first=True)
         work = id_work(asked.group_id)
@@ -83,7 +83,7 @@ class ShareGroupStates:
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
-                        # Since the last step the group was deleted, or its states of the topic were.
+                        # The group, or its states of the topic, were deleted since the last step.
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)

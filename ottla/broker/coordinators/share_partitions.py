@@ -1,7 +1,7 @@
 """Keeps share partitions in memory (SharePartitionManager of Kafka). The share coordinator persists their state.
 
-The first fetch loads a share partition. It stays in memory as long as its group has a share session. Records that were acquired and
-not acknowledged are released when their member's session ends, or when their lock expires.
+The first fetch loads a share partition, which stays in memory as long as its group has a share session. Records that were acquired
+and not acknowledged are released when their member's session ends, or when their lock expires.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ from ottla.storage.reading import offset_for_timestamp
 LOCK_TICK_MS = 50
 """How often locks are checked for expiry, in ms."""
 RELEASE_WORK, FORGET_WORK = 60, 2
-"""The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
-`protocol.steps.Pace`."""
+"""The costs of releasing a member's records in a share partition, and of forgetting the share partition, in units of `Pace`."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors that mean that a share partition in memory differs from the share coordinator's state, so that it must be loaded again."""
@@ -69,7 +68,7 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory, with the partition that it reads. Each waiter is called once when records may be available."""
+    """A share partition in memory. ``source`` has the records. Waiters are called once when records may be available."""
 
     __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 
@@ -78,16 +77,16 @@ class OpenSharePartition:
         self.partition = partition
         self.source = source
         self.waiters: dict[Callable[[], None], None] = {}
-        # The earliest time at which a lock is known to expire, in ms; None if no such time is noted.
+        # Time in ms at which the locks are checked next; None if no check is scheduled.
         self.armed_ms: int | None = None
         self.is_fenced = False
         self._leaderships_lost = source.barrier.leaderships_lost
-        # The records whose dead letters are to be written, in order. The share partition stays in memory until they are written.
+        # The records that still need dead letters, in order. The share partition stays in memory until these are written.
         self.dead_letters: deque[DeadLetters] = deque()
 
     @property
     def has_moved(self) -> bool:
-        """Whether another broker leads or has led the partition, and has delivered its records to members."""
+        """Whether another broker leads or has led the partition, and may have delivered its records to members."""
         return self.source.was_lost_since(self._leaderships_lost)
 
     @property
@@ -253,7 +252,7 @@ class SharePartitions:
         self._begin_dead_letters(shared, change.dead_letters)
 
     def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
-        """Apply a change even if it cannot be persisted, which is logged."""
+        """Apply a change even if it cannot be persisted; the error is logged."""
         try:
             self._carry_out(shared, change)
             self._errors.succeeded(shared.key)
@@ -285,7 +284,7 @@ class SharePartitions:
             try:
                 await self._write_dead_letters(shared, shared.dead_letters[0])
             except Exception as error:
-                # A bug is reported, and the following dead letters are written all the same.
+                # Report the bug, and write the following dead letters nevertheless.
                 self._stepping.guarded(raised, error)
             shared.dead_letters.popleft()
         shared.dead_letters.clear()
@@ -303,7 +302,7 @@ class SharePartitions:
             )
         except Exception as error:
             self._stepping.guarded(raised, error)
-        # No `finally`: a stop closes the coroutine, and must archive no record whose dead letter is not written.
+        # No `finally`: a stop closes the coroutine, and must not archive a record whose dead letter is not written.
         if not shared.is_gone:
             self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 
@@ -344,17 +343,17 @@ class SharePartitions:
             if pace.spend(FORGET_WORK):
                 await next_turn()
 
-    # timed work
+    # periodic tasks
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
-        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
+        """Start the periodic tasks. ``repeat`` is `Housekeeping.repeat`."""
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
     async def time_out(self) -> None:
         """Release records whose lock has expired, in memory even if that cannot be persisted.
 
-        After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter
-        all the same, because it must not stay in state Archiving in memory. If its archiving cannot be persisted either, a restart
+        After a restart an unpersisted delivery is not counted. A record that has reached its delivery limit gets its dead letter in
+        any case, because it must not stay in state Archiving in memory. If its archiving cannot be persisted either, a restart
         delivers the record again, and it may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
@@ -381,8 +380,8 @@ class SharePartitions:
     def fence(self, key: ShareKey) -> None:
         """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.
 
-        The next fetch loads it again. In Kafka the leader notices when its next write is refused, and the client gets the error. So
-        here too an acknowledgement before the next fetch gets an error, because its records were acquired before.
+        The next fetch loads it again. An acknowledgement before that gets an error, because its records were acquired with the old
+        state; in Kafka the leader notices this when its next write is refused.
         """
         shared = self._shared.get(key)
         if shared is not None:

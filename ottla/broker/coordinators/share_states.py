@@ -25,8 +25,7 @@ from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
 
 STATE_WORK = 60
-"""The cost of initialising, writing, reading or deleting the state of one share partition, without its batches, in units of
-`protocol.steps.Pace`."""
+"""The cost of initialising, writing, reading or deleting the state of a share partition without batches, in units of `Pace`."""
 DELETED_STATES_RETRY_MS = 60_000
 """How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
 
@@ -83,10 +82,7 @@ class ShareStates:
         return topic is not None and partition < topic.partition_count
 
     def partition_of(self, key: ShareKey) -> int:
-        """The partition of ``__share_group_state`` for a share partition.
-
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
-        """
+        """The partition of ``__share_group_state`` for a share partition. Raises NOT_COORDINATOR while the topic does not exist."""
         count = self._shards.partition_count("This is not the correct coordinator.")
         return partition_for(f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}", count)
 
@@ -124,7 +120,7 @@ class ShareStates:
         shard, runtime = self._shard(key)
         runtime.execute(shard.delete(key))
 
-    # deleted topics and timed work
+    # deleted topics and periodic tasks
 
     def topic_deleted(self, topic: str) -> None:
         """Remove the states of a deleted topic. Deleting ``__share_group_state`` itself removes all states."""
@@ -137,7 +133,7 @@ class ShareStates:
                 self._stepping.run(self._forget_deleted_topics())
 
     async def _forget_deleted_topics(self) -> None:
-        """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted before it."""
+        """Run `forget_topics` until no topic was deleted during a run. One run covers all topics that were deleted earlier."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False
@@ -146,7 +142,7 @@ class ShareStates:
             self._is_forgetting = False
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
-        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
+        """Start the periodic tasks. ``repeat`` is `Housekeeping.repeat`."""
         repeat("share_states_of_deleted_topics", lambda _: DELETED_STATES_RETRY_MS, self.forget_topics)
         repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
         repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
@@ -195,5 +191,5 @@ class ShareStates:
             self._refused("share_states_not_written", key, shard, error)
 
     def _refused(self, event: str, key: str, shard: ShareShard, error: KafkaError) -> None:
-        """Log refused timed work, which the next round retries: one line for all partitions, with the first error."""
+        """Log a refused periodic task, which the next round retries: one line for all partitions, with the first error."""
         self._errors.failed(event, error.code.name, key=key, partition=shard.partition, error=str(error))

@@ -110,9 +110,9 @@ class Transactions:
     def resume(self) -> None:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
-        for the records of those decisions. Before all that, partitions whose addition was lost in a power cut are added again to
-        their transactions.
+        Before that, partitions whose addition was lost in a power cut are added to their transactions again. The markers wait until
+        the decisions are durable. Clients may connect earlier; their own decisions' markers wait for the records of those
+        decisions.
         """
         if self._cluster_state.is_alone:
             self._lost_additions.find(self.shards())
@@ -122,7 +122,7 @@ class Transactions:
         self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
-        """Add lost partitions again to their transactions. Each sweep and command retries records that the log refused."""
+        """Add lost partitions again to their transactions. `abort_timed_out` and commands retry records that the log refused."""
         for transactional_id in self._lost_additions.transactional_ids():
             with suppress(KafkaError):
                 self._shard(transactional_id)
@@ -158,15 +158,11 @@ class Transactions:
             shard.transaction_version = transaction_version
 
     def partition_of(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` for a transactional id.
-
-        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
-        """
+        """The partition of ``__transaction_state`` for a transactional id. Raises NOT_COORDINATOR if the topic does not exist."""
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        """The shard of an id. Raises `KafkaError` if it is not in service, or if lost partitions of the id could not be added
-        again."""
+        """The shard of an id. Raises `KafkaError` if it is not in service, or if lost partitions cannot be added again."""
         opened = self._shards.get(self.partition_of(transactional_id))
         if transactional_id in self._lost_additions:
             self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
@@ -179,7 +175,7 @@ class Transactions:
     def may_be_added_again(self, transactional_id: str) -> bool:
         """Whether a start could repeat an addition that was lost in a power cut (`LostAdditions`).
 
-        In a cluster the logs of the coordinator and of the partition may be on other brokers after a power cut.
+        False in a cluster, where other brokers may lead the coordinator or the partition after the power cut.
         """
         return self._cluster_state.is_alone and self._lost_additions.may_be_added_again(transactional_id)
 
@@ -242,7 +238,7 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> bool:
-        """Add partitions to a transaction; returns whether a record was needed because one of them was new to the transaction."""
+        """Add partitions to a transaction. Returns whether a record was logged, because a partition was new to the transaction."""
         shard, runtime = self._shard(transactional_id)
         before = shard.ids.get(transactional_id)
         result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
@@ -302,18 +298,18 @@ class Transactions:
         return await self._barrier.once_committed(partition_log, partition_log.log_end_offset)
 
     async def once_ended(self, transactional_id: str) -> bool:
-        """Wait until all work after `end` is done and durable (`Completions.once_ended`)."""
+        """Wait until a transaction that `end` has decided is completed and durable (`Completions.once_ended`)."""
         if self._completions.has_ended(transactional_id):
             return True
         return await self._completions.once_ended(self._shard(transactional_id)[1].partition.log, transactional_id)
 
-    # time
+    # periodic tasks
 
     async def abort_timed_out(self) -> None:
         now_ms = self._env.steady_ms()
         self._add_again()
         if self._retry_after_ms:
-            # Forget ids whose producer has ended the transaction itself since.
+            # Forget ids whose producer has meanwhile ended the transaction itself.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in self._shards.items():

@@ -69,10 +69,10 @@ class Verification(Protocol):
         *,
         implicit_add: bool,
     ) -> None:
-        """Verify several partitions at once, so that one record of the coordinator adds them all.
+        """Verify several partitions together, so that one record of the coordinator adds them all.
 
-        ``then`` is called when `join` has a result for each partition, possibly before the call returns. If it is called later, the
-        caller calls `join` with ``has_waited``.
+        ``then`` is called when `join` has a result for each partition, possibly before the call returns. If ``then`` is called
+        later, the caller calls `join` with ``has_waited``.
         """
         ...
 
@@ -120,7 +120,7 @@ class LocalVerification:
         elif transactions.is_synced(transactional_id):
             then(None)
         else:
-            # Whether the record reached the disk shows when the caller calls `join` again.
+            # The next call of `join` shows whether the record reached the disk.
             self._barrier.answer(lambda _: then(None))
 
     def join_all(
@@ -132,7 +132,7 @@ class LocalVerification:
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. Partitions that are only verified need no record. Errors are left to `join`."""
+        """Implements `Verification`. Partitions that are only verified need no record. `join` reports errors."""
         if implicit_add:
             with contextlib.suppress(KafkaError):
                 self._add(transactional_id, identity, partitions)
@@ -163,10 +163,11 @@ def join_transaction(
     implicit_add: bool,
     has_waited: bool,
 ) -> Pause[None] | None:
-    """`Verification.join` for a handler. None if the partition is now part of the transaction.
+    """Call `Verification.join` for a handler. Returns None if the partition is now part of the transaction.
 
-    A `Pause` ends when the coordinator has answered. The handler must then call this again with ``has_waited``, because the state
-    may have changed meanwhile. It must not wait between a result of None and its append. Raises the coordinator's error.
+    A returned `Pause` ends when the coordinator has responded. The handler must then call this function again with ``has_waited``,
+    because the state may have changed. The handler must not wait between a result of None and its append. Raises the coordinator's
+    error.
     """
     answers: list[KafkaError | None] = []
     pause: Pause[None] = Pause()

@@ -3,7 +3,7 @@
 - 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): TRANSACTION_ABORTABLE.
 
-As in Kafka the topic need not exist: the producer looks for the group's coordinator, which creates it, only after this request.
+As in Kafka the topic need not exist: the producer looks for the group's coordinator, which creates the topic, only afterwards.
 """
 
 from __future__ import annotations

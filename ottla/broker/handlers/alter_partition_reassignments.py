@@ -76,7 +76,7 @@ def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None)
     if not replicas:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
     node_id = ports.live_config.settings.node_id
-    # Kafka checks the replicas in ascending order, so of several errors it reports that of the smallest broker id.
+    # Kafka checks the replicas in ascending order, so of several errors it reports the error of the smallest broker id.
     smallest, times = min(replicas), replicas.count(node_id)
     if smallest == node_id and times > 1:
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} the broker {node_id} more than once.")

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import Refusals, ShareGroupStates
 from ottla.broker.handlers.support.common import share_error_message, topic_id
@@ -19,11 +20,14 @@ from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from ottla.security.acl.codes import AclOperation, ResourceType
 
+_DENIED = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 _UNKNOWN = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     share_groups: ShareGroupStates
     cluster: ClusterCommands
@@ -39,7 +43,8 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
             raise KafkaError(Code.INVALID_GROUP_ID, "The group id is invalid.")
         shard, runtime = ports.groups.shard(request.group_id)
         shard.check_share_group(request.group_id)
-        known = [(name, offsets) for name, offsets in asked if name in ports.cluster.state.topics]
+        topics, denied = ports.cluster.state.topics, _denied(ports, context, asked)
+        known = [(name, offsets) for name, offsets in asked if name in topics and name not in denied]
         altered = runtime.execute(shard.shares.alter_offsets(request.group_id, known))
     except KafkaError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=share_error_message(error))
@@ -53,7 +58,12 @@ async def handle(ports: Ports, request: AlterShareGroupOffsetsRequest, context: 
         # Topics that do not exist come first, as in Kafka.
         ordered = sorted(asked, key=lambda topic: topic[0] in altered.unknown)
         return AlterShareGroupOffsetsResponse(
-            responses=[_topic(name, identities[name], offsets, altered.unknown.get(name), refusals) for name, offsets in ordered]
+            responses=[
+                _denied_topic(name, identities[name], offsets)
+                if name in denied
+                else _topic(name, identities[name], offsets, altered.unknown.get(name), refusals)
+                for name, offsets in ordered
+            ]
         )
 
     return await made(answer, count)
@@ -65,6 +75,22 @@ def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, 
     for topic in request.topics:
         asked.setdefault(topic.topic_name, {}).update((p.partition_index, p.start_offset) for p in topic.partitions)
     return list(asked.items())
+
+
+def _denied(ports: Ports, context: RequestContext, asked: list[tuple[str, dict[int, int]]]) -> set[str]:
+    """The names of the topics that the client may not read."""
+    authorizer = ports.authorizer
+    if not authorizer.is_enabled:
+        return set()
+    return {name for name, _ in asked if not authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name)}
+
+
+def _denied_topic(name: str, identity: bytes, offsets: dict[int, int]) -> AlterShareGroupOffsetsResponseTopic:
+    partitions = [
+        AlterShareGroupOffsetsResponsePartition(partition_index=index, error_code=_DENIED.code, error_message=_DENIED.message)
+        for index in offsets
+    ]
+    return AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=partitions)
 
 
 def _topic(
@@ -91,4 +117,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ GROUP, READ TOPIC"),
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

@@ -2,7 +2,7 @@
 
 - 3 (KIP-511, KIP-584): the request has the client's software name and version; the response has features.
 - 4 (KAFKA-17011): a feature may have the lowest level 0. Such features are left out in version 3, whose clients cannot read them.
-- 5 (KIP-1242): the request has the cluster and node that the client expects; the client rebootstraps if this broker is another one.
+- 5 (KIP-1242): the request has the cluster and node that the client expects; the client rebootstraps if this is another broker.
 
 An unknown version gets UNSUPPORTED_VERSION in version 0, so that a newer client can retry with an older version.
 """
@@ -80,7 +80,7 @@ async def handle(ports: Ports, request: ApiVersionsRequest, context: RequestCont
 
 
 def _check(ports: Ports, request: ApiVersionsRequest, version: int) -> None:
-    """Raises INVALID_REQUEST, or REBOOTSTRAP_REQUIRED if the client expects another broker."""
+    """Raise INVALID_REQUEST, or REBOOTSTRAP_REQUIRED if the client expects another broker."""
     names = (request.client_software_name, request.client_software_version)
     if version >= 3 and not all(_SOFTWARE.fullmatch(name) for name in names):
         raise KafkaError(Code.INVALID_REQUEST)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Target
@@ -34,6 +35,7 @@ MEMBER_WORK = 10
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
 
 
@@ -44,7 +46,7 @@ async def handle(ports: Ports, request: ConsumerGroupDescribeRequest, context: R
     async def describe(shard: GroupShard, group_id: str, pace: Pace) -> DescribedGroup:
         return await _describe(shard, group_id, ports.groups.topics, pace)
 
-    return ConsumerGroupDescribeResponse(groups=(await described_groups(ports.groups, request, describe, _refused)))
+    return ConsumerGroupDescribeResponse(groups=(await described_groups(ports, request, context, describe, _refused, _topics)))
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
@@ -97,6 +99,13 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: GroupTopics) 
     return Assignment([TopicPartitions(topic_id=topic, topic_name=name, partitions=indexes) for topic, name, indexes in named])
 
 
+def _topics(group: DescribedGroup) -> Iterator[Iterable[str]]:
+    for member in group.members:
+        yield member.subscribed_topic_names
+        for assignment in (member.assignment, member.target_assignment):
+            yield (topic.topic_name for topic in assignment.topic_partitions)
+
+
 def failed(request: ConsumerGroupDescribeRequest, version: int, code: Code) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(groups=[DescribedGroup(error_code=code, group_id=g) for g in request.group_ids])
 
@@ -107,4 +116,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
@@ -15,6 +16,7 @@ from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
 from ottla.coordinator.group.consumer.member import HeldPartitions
 from ottla.coordinator.group.modern.requests import Heartbeat
+from ottla.coordinator.group.subscriptions import Expansions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -22,7 +24,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.protocol.steps import Pace, next_turn
+from ottla.protocol.steps import Pace, Steps, next_turn
 from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITIONS_PER_UNIT = 20
@@ -30,6 +32,7 @@ PARTITIONS_PER_UNIT = 20
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     clock: Clock
 
@@ -42,7 +45,7 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
         beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version, owned)
         check_heartbeat(beat, ports.groups.config.consumer_of(request.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
-        expansions = await shard.consumers.expansions(beat)
+        expansions = await _visible_topics(ports.authorizer, context, lambda: shard.consumers.expansions(beat))
         # The coordinator may have been reloaded during the steps.
         shard, runtime = ports.groups.shard(request.group_id)
         answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
@@ -56,8 +59,32 @@ async def handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: 
     )
 
 
+async def _visible_topics(
+    authorizer: RequestAuthorizer, context: RequestContext, expand: Callable[[], Steps[Expansions]]
+) -> Expansions:
+    """The topics that match each regular expression and that the client may describe.
+
+    If the checks take several steps, the expressions are expanded again, so that the topics are those of the last step.
+    """
+    may_see, pace = dict[str, bool](), Pace(double_first=True)
+    while True:
+        expansions, has_paused = await expand(), False
+        if not authorizer.is_enabled:
+            return expansions
+        for name in {name for names in expansions.values() if isinstance(names, frozenset) for name in names} - may_see.keys():
+            may_see[name] = authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=False)
+            if pace.spend(1):
+                has_paused = True
+                await next_turn()
+        if not has_paused:
+            return {
+                expression: frozenset(name for name in names if may_see[name]) if isinstance(names, frozenset) else names
+                for expression, names in expansions.items()
+            }
+
+
 async def _owned(topics: list[TopicPartitions] | None) -> dict[bytes, frozenset[int]] | None:
-    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many."""
+    """The partitions that the member reports as owned, by topic id. With a regular expression there may be very many partitions."""
     if topics is None:
         return None
     owned, pace = dict[bytes, frozenset[int]](), Pace(double_first=True)

@@ -1,8 +1,7 @@
-"""CreateAcls, versions 1 to 3: creates ACLs; without an authorizer each is refused.
+"""CreateAcls, versions 1 to 3: creates ACLs; without an authorizer each ACL is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Kafka closes the connection of a
-client that sends the code 0, UNKNOWN, in an ACL, and refuses the whole request, with UNKNOWN_SERVER_ERROR, for codes that only
-filters may have. ottla refuses the single ACL with INVALID_REQUEST.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Codes that Kafka does not have
+close the connection.
 """
 
 from __future__ import annotations
@@ -10,12 +9,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support.acl_messages import acl_of
+from ottla.broker.handlers.support.acl_messages import acls_of
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
@@ -24,14 +25,16 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    acls = await made(lambda: acls_of(request.creations), len(request.creations))
+    check(ports.authorizer, context, AclOperation.ALTER, ResourceType.CLUSTER)
     if not ports.authorizer.is_enabled:
         refused = AclCreationResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
         return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
     try:
-        errors = await ports.cluster.create_acls([acl_of(creation) for creation in request.creations])
+        errors = await ports.cluster.create_acls(acls)
     except KafkaError as error:
         errors = [error] * len(request.creations)
-    return CreateAclsResponse(throttle_time_ms=0, results=[_result(error) for error in errors])
+    return await made(lambda: CreateAclsResponse(throttle_time_ms=0, results=list(map(_result, errors))), len(errors))
 
 
 def _result(error: KafkaError | None) -> AclCreationResult:
@@ -45,4 +48,4 @@ def failed(request: CreateAclsRequest, version: int, code: Code) -> CreateAclsRe
     return CreateAclsResponse(throttle_time_ms=0, results=[refused] * len(request.creations))
 
 
-API = Declaration(key=30, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))
+API = Declaration(key=30, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"), checks_itself=True)

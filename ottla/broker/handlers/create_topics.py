@@ -66,7 +66,7 @@ async def handle(ports: Ports, request: CreateTopicsRequest, context: RequestCon
         try:
             if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            # As in Kafka, the name of the metadata log is refused for itself.
+            # As in Kafka, the name of the metadata log gets its own error, whatever the client's permissions.
             is_allowed = may_create_all or topic.name == METADATA_TOPIC
             if not is_allowed and not authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, topic.name):
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")

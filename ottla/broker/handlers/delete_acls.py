@@ -1,7 +1,7 @@
 """DeleteAcls, versions 1 to 3: deletes the ACLs that match filters; without an authorizer each filter is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Kafka closes the connection of a
-client that sends the code 0, UNKNOWN; ottla refuses the single filter.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Codes that Kafka does not have
+close the connection.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support.acl_messages import filter_of
+from ottla.broker.handlers.support.acl_messages import filters_of
+from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_acls import (
@@ -21,6 +22,7 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
@@ -29,15 +31,18 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    filters = await made(lambda: filters_of(request.filters), len(request.filters))
+    check(ports.authorizer, context, AclOperation.ALTER, ResourceType.CLUSTER)
     if not ports.authorizer.is_enabled:
         refused = DeleteAclsFilterResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
         return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
     results: list[list[AclBinding] | KafkaError]
     try:
-        results = await ports.cluster.delete_acls([filter_of(each) for each in request.filters])
+        results = await ports.cluster.delete_acls(filters)
     except KafkaError as error:
         results = [error] * len(request.filters)
-    return DeleteAclsResponse(throttle_time_ms=0, filter_results=[_result(result) for result in results])
+    count = sum(1 if isinstance(result, KafkaError) else 1 + len(result) for result in results)
+    return await made(lambda: DeleteAclsResponse(throttle_time_ms=0, filter_results=list(map(_result, results))), count)
 
 
 def _result(result: list[AclBinding] | KafkaError) -> DeleteAclsFilterResult:
@@ -65,4 +70,4 @@ def failed(request: DeleteAclsRequest, version: int, code: Code) -> DeleteAclsRe
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
 
 
-API = Declaration(key=31, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))
+API = Declaration(key=31, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"), checks_itself=True)

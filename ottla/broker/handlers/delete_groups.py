@@ -1,6 +1,6 @@
 """DeleteGroups, versions 0 to 3 (KIP-229): deletes groups without members, with all their offsets.
 
-- 3 (KIP-1331): has a field for a message, which Kafka sets only if a plugin fails to delete a streams group's topology.
+- 3 (KIP-1331): the response has a message, which Kafka sets only if a plugin fails to delete a streams group's topology.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestCon
 
 
 async def _delete(ports: Ports, group_id: str, pace: Pace) -> Code:
-    """Delete the group's offsets in batches that fit into the log, and the group with the last batch if it still has no members.
+    """Delete the group's offsets in batches that fit into the log. The last batch deletes the group if it still has no members.
 
     The share coordinator first deletes the states of a share group.
     """

@@ -71,7 +71,7 @@ class Deleting(msgspec.Struct, kw_only=True):
         return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.barrier.leaderships_lost)
 
     def is_over(self) -> bool:
-        """Update the result's low watermark; returns whether it has reached ``offset``, or another broker has led meanwhile."""
+        """Update the result's low watermark. True if it has reached ``offset``, or if another broker has led meanwhile."""
         partition, result = self.partition, self.result
         if partition.was_lost_since(self.leaderships_lost):
             result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER
@@ -81,7 +81,7 @@ class Deleting(msgspec.Struct, kw_only=True):
 
 
 async def _followers_deleted(timers: Timers, deleting: list[Deleting], timeout_ms: int) -> None:
-    """Park the request until the live followers have deleted the records as well, or until its timeout, and update the results."""
+    """Park the request until the live followers have deleted the records, or until its timeout. Updates the results."""
     if not (left := [one for one in deleting if not one.is_over()]):
         return
     wakeup = Wakeup(timers, timeout_ms)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import ShareGroupStates
 from ottla.broker.handlers.support.common import share_error_message
@@ -17,15 +18,19 @@ from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
+from ottla.security.acl.codes import AclOperation, ResourceType
+
+_DENIED = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     share_groups: ShareGroupStates
 
 
 async def handle(ports: Ports, request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> DeleteShareGroupOffsetsResponse:
-    group_id, groups = request.group_id, ports.groups
+    group_id, groups, authorizer = request.group_id, ports.groups, ports.authorizer
     try:
         if not groups.offers_share_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
@@ -33,7 +38,9 @@ async def handle(ports: Ports, request: DeleteShareGroupOffsetsRequest, context:
             raise KafkaError(Code.INVALID_GROUP_ID, "The group id is invalid.")
         shard, runtime = groups.shard(group_id)
         shard.check_share_group(group_id)
-        deletion = runtime.execute(shard.shares.delete_offsets(group_id, [topic.topic_name for topic in request.topics]))
+        names = [topic.topic_name for topic in request.topics]
+        allowed = [name for name in names if authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name)]
+        deletion = runtime.execute(shard.shares.delete_offsets(group_id, allowed))
         refusals = await ports.share_groups.delete(group_id, deletion.partitions)
         deleted = [topic_id for topic_id in deletion.partitions if topic_id not in refusals]
         if deleted:
@@ -41,12 +48,13 @@ async def handle(ports: Ports, request: DeleteShareGroupOffsetsRequest, context:
             runtime.execute(shard.shares.offsets_deleted(group_id, deleted))
     except KafkaError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=share_error_message(error))
-    names = {topic_id: groups.topics.topic_name(topic_id) or "" for topic_id in deletion.partitions}
+    names_by_id = {topic_id: groups.topics.topic_name(topic_id) or "" for topic_id in deletion.partitions}
 
     def answer() -> DeleteShareGroupOffsetsResponse:
-        done = [_topic(names[topic_id], topic_id) for topic_id in deleted]
+        done = [_topic(names_by_id[topic_id], topic_id) for topic_id in deleted]
         refused = [_topic(name, NO_UUID, error) for name, error in deletion.refusals.items()]
-        refused += [_topic(names[topic_id], topic_id, error) for topic_id, error in refusals.items()]
+        refused += [_topic(names_by_id[topic_id], topic_id, error) for topic_id, error in refusals.items()]
+        refused += [_topic(name, NO_UUID, _DENIED) for name in names if name not in allowed]
         return DeleteShareGroupOffsetsResponse(responses=done + refused)
 
     return await made(answer, len(request.topics))
@@ -70,4 +78,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("DELETE GROUP, READ TOPIC"),
+    authorise=needs("DELETE GROUP group_id"),
+    checks_itself=True,
 )

@@ -70,8 +70,7 @@ async def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestCon
 
 
 class _RequestedTopics:
-    """The topics of a request. A repeated topic gets one error and is not deleted. Entries without name and id get an error
-    each."""
+    """The topics of a request. A repeated topic gets one error, as does each entry without name and id. Neither is deleted."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
         topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
@@ -83,7 +82,7 @@ class _RequestedTopics:
 
 
 def _may(ports: Ports, context: RequestContext, operation: AclOperation, topic: str) -> bool:
-    """Whether the client may delete all topics of the cluster, or may perform an operation on one."""
+    """Whether the client may delete all topics of the cluster, or may perform an operation on this topic."""
     authorizer = ports.authorizer
     return authorizer.allows(
         context, AclOperation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False

@@ -1,6 +1,7 @@
-"""DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer it is refused.
+"""DescribeAcls, versions 1 to 3: returns the ACLs that match a filter; without an authorizer the request is refused.
 
-All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources. Codes that Kafka does not have
+close the connection.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from itertools import groupby
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
-from ottla.broker.handlers.support.acl_messages import filter_of
-from ottla.broker.metadata.cluster import ACLS_AT_ONCE, ClusterCommands
+from ottla.broker.handlers.support.acl_messages import filters_of
+from ottla.broker.metadata.cluster import ClusterCommands, acls_at_once
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
@@ -22,6 +23,7 @@ from ottla.protocol.messages.describe_acls import (
 )
 from ottla.protocol.steps import in_thread
 from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 
 class Ports(Protocol):
@@ -30,21 +32,18 @@ class Ports(Protocol):
 
 
 async def handle(ports: Ports, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    if 0 in (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type):
-        # Kafka closes the connection of such a client instead (DescribeAclsRequest.normalizeAndValidate).
-        return DescribeAclsResponse(
-            throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message="DescribeAclsRequest contains UNKNOWN elements"
-        )
+    (selects,) = filters_of([request])
+    check(ports.authorizer, context, AclOperation.DESCRIBE, ResourceType.CLUSTER)
     if not ports.authorizer.is_enabled:
         return DescribeAclsResponse(
             throttle_time_ms=0, error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
         )
-    acls, selects, resources = ports.cluster.state.acls, filter_of(request), list[DescribeAclsResource]()
+    acls, resources = ports.cluster.state.acls, list[DescribeAclsResource]()
 
     def describe() -> None:
         resources.extend(_resources(acls.matching(selects)))
 
-    if len(acls.by_id) <= ACLS_AT_ONCE:
+    if len(acls.by_id) <= acls_at_once():
         describe()
     else:
         await in_thread(describe)
@@ -75,4 +74,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE CLUSTER"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -42,7 +42,7 @@ async def handle(ports: Ports, request: DescribeClientQuotasRequest, context: Re
 
 
 def _filter(components: list[ComponentData]) -> Filter:
-    """Raises INVALID_REQUEST, or UNSUPPORTED_VERSION for an unknown entity type (ClientQuotasImage.describe)."""
+    """Build the filter. Raises INVALID_REQUEST, or UNSUPPORTED_VERSION for an unknown entity type (ClientQuotasImage.describe)."""
     wanted: Filter = {}
     for component in components:
         kind, how, match = component.entity_type, component.match_type, component.match

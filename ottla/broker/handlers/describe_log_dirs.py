@@ -4,9 +4,9 @@
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned, which is never the case.
 
-Kafka has no field for a log that is offline, or in which a reader has found a damaged batch, and none for a stray directory.
-``ottla health`` gets a separate result for each, with a line of text instead of the path, and ``ottla cluster`` for each stray
-directory, which is not an error. Other clients do not get these results, because they would take the lines for directories.
+Kafka has no field for an offline log, a damaged batch that a reader has found, or a stray directory. ``ottla health`` gets a
+separate result for each of these, with a line of text instead of the path; ``ottla cluster`` gets results for stray directories,
+which are not errors. Other clients would take the lines for directories, so they get no such results.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
 from ottla.broker.handlers.support.common import share_error_message, topic_id
@@ -29,12 +30,14 @@ from ottla.protocol.messages.describe_share_group_offsets import (
 )
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 TOPIC_WORK = 2
 """The cost of a topic, without its partitions, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     share_groups: ShareGroupStates
     cluster: ClusterCommands
@@ -50,7 +53,9 @@ async def handle(
         if pace.spend(id_work(asked.group_id)):
             await next_turn()
         try:
-            topics = await _topics(ports, asked, pace)
+            if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.GROUP, asked.group_id):
+                raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
+            topics = await _topics(ports, context, asked, pace)
             described.append(DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=topics))
         except KafkaError as error:
             described.append(_refused(asked.group_id, error))
@@ -64,9 +69,12 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 
 
 async def _topics(
-    ports: Ports, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
+    ports: Ports, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    """Topics that exist, then the others. Raises `KafkaError`."""
+    """Describe topics that exist, then topics that do not, then topics that the client may not describe. Raises `KafkaError`.
+
+    If all topics of the group are requested, topics that the client may not describe are hidden.
+    """
     wanted: list[tuple[str, Iterable[int]]]
     if asked.topics is None:
         shard, _ = ports.groups.shard(asked.group_id)
@@ -79,10 +87,15 @@ async def _topics(
         wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
     known: list[DescribeShareGroupOffsetsResponseTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
+    denied: list[DescribeShareGroupOffsetsResponseTopic] = []
     summary_work = SUMMARY_WORK + id_work(asked.group_id)
     for name, partitions in wanted:
         if pace.spend(TOPIC_WORK):
             await next_turn()
+        if not ports.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            if asked.topics is not None:
+                denied.append(_denied(name, partitions))
+            continue
         identity = topic_id(ports.cluster, name)
         answers = []
         for partition in partitions:
@@ -100,7 +113,21 @@ async def _topics(
             )
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=answers)
         (unknown if identity == NO_UUID else known).append(topic)
-    return known + unknown
+    return known + unknown + denied
+
+
+def _denied(name: str, partitions: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    """The result for a topic that the client may not describe."""
+    results = [
+        DescribeShareGroupOffsetsResponsePartition(
+            partition_index=partition,
+            start_offset=-1,
+            error_code=Code.TOPIC_AUTHORIZATION_FAILED,
+            error_message="Topic authorization failed.",
+        )
+        for partition in partitions
+    ]
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=results)
 
 
 def failed(request: DescribeShareGroupOffsetsRequest, version: int, code: Code) -> DescribeShareGroupOffsetsResponse:
@@ -115,4 +142,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

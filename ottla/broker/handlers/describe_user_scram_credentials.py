@@ -54,7 +54,10 @@ def _describe(ports: Ports, user: str, times: int) -> DescribeUserScramCredentia
 
 
 def failed(request: DescribeUserScramCredentialsRequest, version: int, code: Code) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=code, error_message=None)
+    users = [
+        DescribeUserScramCredentialsResult(user=user.name, error_code=code, error_message=None) for user in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=code, error_message=None, results=users)
 
 
 API = Declaration(

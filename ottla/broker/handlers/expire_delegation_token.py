@@ -1,6 +1,6 @@
 """ExpireDelegationToken, versions 1 and 2 (KIP-48): ends a token of which the client is the owner or a renewer.
 
-All versions behave alike.
+Both versions behave alike.
 """
 
 from __future__ import annotations

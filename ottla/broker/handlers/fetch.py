@@ -61,15 +61,14 @@ FOLLOWERS_FROM = 11
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 LEADERS_FROM = 16
-"""The first version in which Kafka sets the current leader, although earlier ones have the field (KIP-951)."""
+"""The first version in which Kafka sets the current leader, although earlier versions have the field (KIP-951)."""
 _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
-"""A fetch of more partitions than this reads them in steps, at first and whenever it is woken."""
+"""A fetch of more partitions than this reads them in steps."""
 PARTITION_WORK = 5
 """The cost of reading a partition without new data, in units of `protocol.steps.Pace`."""
 SLICE_BYTES = 8 << 20
-"""Maximum number of bytes that one fetch reads from one partition. A larger ``min_bytes`` raises the limit, because otherwise the
-fetch would always wait for its timeout."""
+"""Maximum number of bytes that one fetch reads from one partition. A larger ``min_bytes`` raises this limit."""
 BYTES_PER_WORK = 10_000
 """Number of bytes of records that are read in one unit of work."""
 
@@ -94,7 +93,7 @@ async def handle(ports: Ports, request: FetchRequest, context: RequestContext) -
 
 
 class Fetch:
-    """One fetch: reads at once, and waits if there is too little data."""
+    """One fetch: reads immediately, and waits if there is too little data."""
 
     def __init__(self, ports: Ports, request: FetchRequest, context: RequestContext) -> None:
         self._ports = ports
@@ -104,9 +103,9 @@ class Fetch:
         self._context = context
         self._replica_id, self._replica_epoch = replica_of(request, context.version)
         self._is_replica = self._replica_id >= 0
-        # Whether the partitions are read for the first time. Only then does a follower's fetch offset count, as in Kafka.
+        # Whether the partitions are read for the first time. As in Kafka, only this read uses a follower's fetch offset.
         self._is_new = True
-        # Whether the response to a consumer contains a leader, whose address must then be added. Other brokers know the address.
+        # Whether the response to a consumer names a leader, so that the leader's address must be added. Followers know the address.
         self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
@@ -123,7 +122,7 @@ class Fetch:
             self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
-        # Number of batches of an earlier process that may still be checked before other work runs.
+        # Number of batches from before the broker's start that this step may still check (`storage.unchecked`).
         self._checks_left = CHECKED_BATCHES
         # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
@@ -141,7 +140,7 @@ class Fetch:
             self._answers = []
             wakeup = Wakeup(self._ports.timers, wait_ms)
             if self._has_changed():
-                # A partition has changed while others were being read.
+                # A partition has changed while other partitions were being read.
                 wakeup.wake()
             return await read_when_woken(self._ports, self, wakeup)
         finally:
@@ -235,7 +234,7 @@ class Fetch:
     # reading
 
     def _count_read(self, size_bytes: int) -> None:
-        """Count the bytes that this fetch has read against the response budget, while other work runs."""
+        """Add the bytes that this fetch has read to the response budget, while other work runs."""
         if size_bytes != self._counted_bytes:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
@@ -270,7 +269,7 @@ class Fetch:
         return urgent or self._answers_bytes >= self._min_bytes
 
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
-        """Read one partition: returns the partition, its data, and whether the response must be sent at once."""
+        """Read one partition: returns the partition, its data, and whether the response must be sent immediately."""
         index = requested.key[2]
         committed = self._request.isolation_level == READ_COMMITTED and not self._is_replica
         try:
@@ -305,7 +304,7 @@ class Fetch:
                 data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
                 self._needs_addresses |= not self._is_replica
             return None, data, True
-        # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (RDC-15).
+        # As in Kafka, a read_committed fetch at the high watermark does not wait if the last stable offset is lower (rule RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
         # A response has bytes of only one segment, and the next segment already has bytes (DelayedFetch, case F).
         is_urgent = is_urgent or piece.has_more

@@ -70,7 +70,7 @@ def _initialise(
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        # While a transaction is being completed, the client only has to repeat the request.
+        # Only an open transaction is aborted for a successor. During a completion the client only repeats the request.
         is_open = metadata is not None and metadata.state is TxnState.ONGOING
         if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
             ports.takeovers.note_abort(transactional_id, before)
@@ -93,7 +93,7 @@ def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProd
 
 
 def _authorise(authorizer: RequestAuthorizer, request: InitProducerIdRequest, context: RequestContext) -> None:
-    """Check the right to the transactional id, or to write idempotently: on the cluster or to any topic (KIP-679)."""
+    """Check WRITE on the transactional id or, without an id, IDEMPOTENT_WRITE on the cluster or WRITE on any topic (KIP-679)."""
     transactional_id = request.transactional_id
     if transactional_id is not None:
         check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)

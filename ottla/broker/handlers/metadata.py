@@ -1,6 +1,6 @@
 """Metadata, versions 0 to 13: returns brokers, topics and partitions with their leaders. Creates unknown topics if allowed.
 
-- 0: an empty list means all topics; since 1 null does, and an empty list means no topic.
+- 0: an empty list means all topics; since 1 null means all topics, and an empty list none.
 - 4: a client may forbid the creation of topics.
 - 7 (KIP-320): leader epochs.
 - 8 (KIP-430): authorised operations on request.
@@ -220,7 +220,7 @@ def _partition(
 ) -> MetadataResponsePartition:
     """A partition in a cluster of several brokers (KRaftMetadataCache.partitionMetadata).
 
-    Clients of version 0 cannot handle brokers that are not in the response, so unavailable replicas are left out for them.
+    For clients of version 0, which cannot handle brokers that are not in the response, unavailable replicas are left out.
     """
     shown = version >= UNAVAILABLE_REPLICAS_FROM
     replicas = [node_id for node_id in partition.replicas if shown or node_id in alive]
@@ -257,7 +257,7 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
 
 
 def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
-    """Whether a request is for few topics with few partitions. It does not wait while large responses fill the budget."""
+    """Whether a request is for few topics and partitions. Such a request need not wait while large responses fill the budget."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
     state = ports.cluster.state

@@ -1,6 +1,6 @@
 """OffsetFetch, versions 1 to 10: returns the committed offsets of a group, for all or some of its topics.
 
-- 2: null means all topics, and the response has an error code; in version 1 each partition repeats it.
+- 2: null means all topics; the response has an error code, which each partition repeats in version 1.
 - 7 (KIP-447): with ``require_stable`` a partition with pending offsets of an open transaction gets UNSTABLE_OFFSET_COMMIT.
 - 8 (KIP-709): many groups in one request.
 - 10: topics by id.
@@ -107,8 +107,7 @@ async def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # A large group is handled in steps from a copy of its offsets, a small one without a pause. So a response never has only a part
-    # of a transaction's offsets.
+    # A large group is handled in steps from a copy of its offsets, so that no response has only a part of a transaction's offsets.
     if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         await next_turn()
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
@@ -129,7 +128,7 @@ async def _group(
             context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=asked.topics is not None
         ):
             if asked.topics is None:
-                # A client that asks for all topics gets those that it may describe.
+                # A client that asks for all topics gets the topics that it may describe.
                 continue
             missing = Code.TOPIC_AUTHORIZATION_FAILED
         partitions = []
@@ -210,7 +209,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
 
 
 def is_small(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> bool:
-    """Whether a request is for only a few partitions. The metadata of each has at most ``offset.metadata.max.bytes``."""
+    """Whether a request is for only a few partitions. Each partition has metadata of at most ``offset.metadata.max.bytes``."""
     asked = request.groups if context.version >= GROUPS_FROM else [request]
     topics = [group.topics for group in asked]
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES

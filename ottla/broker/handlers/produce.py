@@ -9,19 +9,21 @@
 - 13 (KIP-516): topics by id.
 
 ApiVersions also offers versions 0 to 2, for librdkafka, but as in Kafka requests of these versions are refused
-(`registry.BROKER_APIS`). With acks=0 there is no response. With acks=all the response waits for the in-sync replicas.
+(`registry.BROKER_APIS`). With acks=0 there is no response, and an error closes the connection. With acks=all the response waits for
+the in-sync replicas.
 
 Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
 
-from ottla.broker.apis.api import Declaration, RequestContext, WaitsFor
-from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.api import Declaration, RequestContext, RequestRefused, WaitsFor
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.verification import Verification
@@ -61,8 +63,7 @@ from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
-"""The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
-inflated payload."""
+"""The cost of a partition in units of `Pace`: `PARTITION_WORK`, and 1 for each 256 bytes of its batch and inflated payload."""
 
 
 class Ports(Protocol):
@@ -111,12 +112,20 @@ async def handle(ports: Ports, request: ProduceRequest, context: RequestContext)
     else:
         response = await _append_all(state, request)
     if not request.acks:
+        codes = {Code(result.error_code) for topic in response.responses for result in topic.partition_responses}
+        _close_if_refused(codes - {Code.NONE})
         return None
     if ports.cluster.is_alone:
         return response
     if request.acks == ACKS_ALL:
         await _wait_for_replicas(state, leaderships_lost, request.timeout_ms)
     return with_produce_endpoints(ports, context.listener, response)
+
+
+def _close_if_refused(codes: Collection[Code]) -> None:
+    """Raise `RequestRefused` if a batch of a request with acks=0 got an error: only a closed connection tells the producer."""
+    if codes:
+        raise RequestRefused(f"a batch with acks=0 was refused with {', '.join(sorted(code.name for code in codes))}")
 
 
 def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -> bool:
@@ -128,7 +137,7 @@ def _is_simple(ports: Ports, context: RequestContext, request: ProduceRequest) -
 
 
 async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceResponse:
-    """Check the request as a whole, then append one batch after the other. Other work runs between those of a large request."""
+    """Check the request as a whole, then append its batches one after the other. Other work may run in between."""
     pace, allowance, work = Pace(), state.allowance, 0
     refused = await whole_refusal(state.ports, state.context, request, pace)
     if request.transactional_id is not None and refused is Code.NONE:
@@ -158,7 +167,7 @@ async def _append_all(state: RequestState, request: ProduceRequest) -> ProduceRe
 
 
 async def _wait_for_replicas(state: RequestState, leaderships_lost: int, timeout_ms: int) -> None:
-    """Wait until all in-sync replicas have the batches (DelayedProduce). The result of each depends only on its own partition."""
+    """Wait until all in-sync replicas have the batches (DelayedProduce). Each result depends only on its own partition."""
     appended = [appended for appended, _ in state.unreplicated]
     codes = await replicated(state.ports.barrier, state.ports.timers, appended, leaderships_lost, timeout_ms)
     for ((partition, _), result), code in zip(state.unreplicated, codes, strict=True):
@@ -236,10 +245,13 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
 
 
 def _authorise(authorizer: RequestAuthorizer, request: ProduceRequest, context: RequestContext) -> None:
-    if has_transactional_records(request):
-        if request.transactional_id is None:
-            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        check(authorizer, context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    if not has_transactional_records(request):
+        return
+    name = request.transactional_id
+    if name is None or not authorizer.allows(context, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        if not request.acks:
+            _close_if_refused([Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
+        raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 API = Declaration(

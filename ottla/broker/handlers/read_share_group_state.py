@@ -24,8 +24,7 @@ from ottla.protocol.messages.read_share_group_state import (
 )
 
 MAX_ANSWERED_BATCHES = 250_000
-"""Maximum number of state batches in a response, for all share partitions together, because a request may repeat them. Equals the
-limit of elements in a request."""
+"""Maximum number of state batches in a response, because a request may repeat share partitions."""
 
 
 class Ports(Protocol):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_partitions import SharePartitions
@@ -28,6 +29,7 @@ from ottla.protocol.messages.share_acknowledge import (
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     cluster: ClusterCommands
     share_partitions: SharePartitions
@@ -50,7 +52,7 @@ async def handle(ports: Ports, request: ShareAcknowledgeRequest, context: Reques
         share_partitions.sessions.acknowledge(session, request.share_session_epoch)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    outcomes = await acknowledge_all(ports, group_id, member_id, request.topics, context.version, is_renewal=request.is_renew_ack)
+    outcomes = await acknowledge_all(ports, session, request.topics, context, is_renewal=request.is_renew_ack)
     if request.share_session_epoch == FINAL_EPOCH:
         await share_partitions.end_session(session)
     lock_duration_ms = share_partitions.config(group_id).lock_duration_ms
@@ -80,4 +82,6 @@ API = Declaration(
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ GROUP, READ TOPIC"),
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

@@ -1,9 +1,9 @@
-"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges earlier ones.
+"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges earlier records.
 
 - 2 (KIP-1206, KIP-1222): the number of records may be a strict limit, and the member may renew locks.
 
 The response has whole batches, and the ranges of their records that the member has acquired. Without records to acquire, the
-request waits until records arrive, a transaction ends, or another member's records are released. It also waits for a share
+request waits until records arrive, a transaction ends, or another member's records are released. The request also waits for a share
 coordinator that is loading or on another broker, as Kafka's persister does (PersisterStateManager): share consumers do not handle
 coordinator errors.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, needs
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_partitions import OpenSharePartition, SharePartitions
@@ -38,6 +39,7 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 PARTITION_WORK = 20
 """The cost of reading a share partition without new records, in units of `protocol.steps.Pace`."""
@@ -51,6 +53,7 @@ BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     cluster: ClusterCommands
     share_partitions: SharePartitions
@@ -68,15 +71,13 @@ async def handle(ports: Ports, request: ShareFetchRequest, context: RequestConte
         session = _session(ports, request, session_key, context.connection_id)
     except KafkaError as error:
         if error.code is Code.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
-            # A client that gets no session must not retry at once.
+            # A client that gets no session must not retry immediately.
             await sleep(ports.timers, request.max_wait_ms)
         return failed(request, context.version, error.code)
     outcomes: Outcomes = {}
     if _has_acknowledgements(request):
-        outcomes = await acknowledge_all(
-            ports, session_key.group_id, session_key.member_id, request.topics, context.version, is_renewal=is_renewal
-        )
-    fetch = ShareFetch(ports, request, session_key, session, outcomes, context.listener)
+        outcomes = await acknowledge_all(ports, session_key, request.topics, context, is_renewal=is_renewal)
+    fetch = ShareFetch(ports, request, session_key, session, outcomes, context)
     if session is None or is_renewal:
         answer = await fetch.answer()
         if session is None:
@@ -127,10 +128,10 @@ class ShareFetch:
         key: SessionKey,
         session: ShareSession | None,
         outcomes: Outcomes,
-        listener: str,
+        context: RequestContext,
     ) -> None:
         self._ports = ports
-        self._listener = listener
+        self._context = context
         self._request = request
         self._key = key
         self._session = session
@@ -165,7 +166,7 @@ class ShareFetch:
             assert answer is not None, "the last read returned no response"
             return answer
         wakeup = Wakeup(self._ports.timers, wait_ms)
-        # The first read is at once, and listens already.
+        # Read immediately; `read_when_woken` listens before it reads.
         wakeup.wake()
         return await read_when_woken(self._ports, self, wakeup)
 
@@ -190,6 +191,9 @@ class ShareFetch:
             self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION if where in resolved else Code.UNKNOWN_TOPIC_ID
             return
         resolved.add(where)
+        if not self._ports.authorizer.allows(self._context, AclOperation.READ, ResourceType.TOPIC, topic.name):
+            self._errors[where] = Code.TOPIC_AUTHORIZATION_FAILED
+            return
         if not 0 <= where.partition < topic.partition_count:
             self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION
             return
@@ -216,8 +220,7 @@ class ShareFetch:
             self._count_read(0)
 
     def _is_current(self) -> bool:
-        """Whether the session still exists and waits for this request. Records must not be acquired for a session that has
-        ended."""
+        """Whether the session still waits for this request. Records must not be acquired for a session that has ended."""
         session = self._session
         return session is not None and session.epoch == self._epoch and self._ports.share_partitions.sessions.has(session)
 
@@ -331,7 +334,7 @@ class ShareFetch:
         if session is not None and not self._ports.share_partitions.sessions.has(session):
             return ShareFetchResponse(error_code=Code.SHARE_SESSION_NOT_FOUND)
         if session is not None and session.epoch != self._epoch:
-            # Another request of the session has arrived while this one waited.
+            # Another request of the session has arrived while this request waited.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
         topics: dict[bytes, dict[int, PartitionData]] = {}
         pace = Pace(double_first=True)
@@ -361,7 +364,7 @@ class ShareFetch:
             ],
         )
         if self._errors:
-            name_leaders_for_fetch(self._ports, self._listener, response)
+            name_leaders_for_fetch(self._ports, self._context.listener, response)
         return response
 
     def _partition(self, where: SessionPartition) -> PartitionData:
@@ -389,4 +392,6 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("READ GROUP, READ TOPIC"),
     is_bulky=True,
+    authorise=needs("READ GROUP group_id"),
+    checks_itself=True,
 )

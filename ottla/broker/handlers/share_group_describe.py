@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.common import share_error_message
 from ottla.broker.handlers.support.group_descriptions import described_groups, named_partitions, unknown_group
@@ -30,6 +32,7 @@ MEMBER_WORK = 10
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
 
 
@@ -40,7 +43,7 @@ async def handle(ports: Ports, request: ShareGroupDescribeRequest, context: Requ
     async def describe(shard: GroupShard, group_id: str, pace: Pace) -> DescribedGroup:
         return await _describe(shard, group_id, ports.groups.topics, pace)
 
-    return ShareGroupDescribeResponse(groups=(await described_groups(ports.groups, request, describe, _refused)))
+    return ShareGroupDescribeResponse(groups=(await described_groups(ports, request, context, describe, _refused, _topics)))
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
@@ -84,6 +87,12 @@ def _assignment(assigned: Assigned, topics: GroupTopics) -> Assignment:
     return Assignment([TopicPartitions(topic_id=topic, topic_name=name, partitions=indexes) for topic, name, indexes in named])
 
 
+def _topics(group: DescribedGroup) -> Iterator[Iterable[str]]:
+    for member in group.members:
+        yield member.subscribed_topic_names
+        yield (topic.topic_name for topic in member.assignment.topic_partitions)
+
+
 def failed(request: ShareGroupDescribeRequest, version: int, code: Code) -> ShareGroupDescribeResponse:
     return ShareGroupDescribeResponse(groups=[DescribedGroup(error_code=code, group_id=g) for g in request.group_ids])
 
@@ -94,4 +103,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

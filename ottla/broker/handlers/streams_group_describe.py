@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.group_descriptions import described_groups, unknown_group
 from ottla.coordinator.group.shard import GroupShard
@@ -26,6 +28,7 @@ MEMBER_WORK = 20
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
 
 
@@ -43,11 +46,19 @@ async def handle(ports: Ports, request: StreamsGroupDescribeRequest, context: Re
             await next_turn()
         return group
 
-    return StreamsGroupDescribeResponse(groups=(await described_groups(ports.groups, request, describe, _refused)))
+    return StreamsGroupDescribeResponse(groups=(await described_groups(ports, request, context, describe, _refused, _topics)))
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
+
+
+def _topics(group: DescribedGroup) -> Iterator[Iterable[str]]:
+    for subtopology in () if group.topology is None else group.topology.subtopologies or ():
+        yield subtopology.source_topics
+        yield subtopology.repartition_sink_topics
+        for internal in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
+            yield (topic.name for topic in internal)
 
 
 def failed(request: StreamsGroupDescribeRequest, version: int, code: Code) -> StreamsGroupDescribeResponse:
@@ -60,4 +71,5 @@ API = Declaration(
     failed=failed,
     authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
     is_bulky=True,
+    checks_itself=True,
 )

@@ -1,16 +1,18 @@
 """StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): a member joins a streams group, stays in it or leaves it.
 
-- 1 (KIP-1331): the response may request a description of the topology. A broker that stores none never does so.
+- 1 (KIP-1331): the response may request a description of the topology. ottla stores none, and never requests one.
 
 Missing internal topics of the topology are created here, as by a CreateTopics request of the member; the next heartbeat uses them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
-from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.apis.authorisation import authorisations, check
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
@@ -25,9 +27,11 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import CLUSTER_NAME, AclOperation, ResourceType
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     groups: Groups
     cluster: ClusterCommands
     clock: Clock
@@ -48,11 +52,18 @@ async def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: R
         outcome = runtime.execute(shard.streams_heartbeat(beat, ports.clock.steady_ms()))
     except KafkaError as error:
         return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-    return await _with_topics(ports, outcome) if outcome.missing_topics else outcome.answer
+    return await _with_topics(ports, context, outcome) if outcome.missing_topics else outcome.answer
 
 
-async def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> StreamsGroupHeartbeatResponse:
-    """The response after the missing topics were created, or with the reasons that they could not be created."""
+async def _with_topics(ports: Ports, context: RequestContext, outcome: StreamsHeartbeatOutcome) -> StreamsGroupHeartbeatResponse:
+    """Create the missing topics. Returns the response, with the reasons if topics could not be created.
+
+    If the client may not create one of the topics, none is created.
+    """
+    denied = _denied_topics(ports.authorizer, context, outcome.missing_topics)
+    if denied:
+        _add_detail(outcome.answer, f"Unauthorized to CREATE on topics {','.join(denied)}.")
+        return outcome.answer
     failures, pace = [], Pace(double_first=True)
     for topic in outcome.missing_topics.values():
         if pace.spend(CREATE_WORK):
@@ -62,10 +73,22 @@ async def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Stream
         except KafkaError as error:
             if error.code is not Code.TOPIC_ALREADY_EXISTS:
                 failures.append(f"{topic.name} ({error.message or error.code.name})")
-    for status in outcome.answer.status or ():
-        if failures and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
-            status.status_detail += f"; Creation failed: {', '.join(failures)}"
+    if failures:
+        _add_detail(outcome.answer, f"Creation failed: {', '.join(failures)}")
     return outcome.answer
+
+
+def _add_detail(answer: StreamsGroupHeartbeatResponse, detail: str) -> None:
+    for status in answer.status or ():
+        if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; {detail}"
+
+
+def _denied_topics(authorizer: RequestAuthorizer, context: RequestContext, names: Iterable[str]) -> list[str]:
+    """The names of the topics that the client may not create."""
+    if authorizer.allows(context, AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=False):
+        return []
+    return [name for name in names if not authorizer.allows(context, AclOperation.CREATE, ResourceType.TOPIC, name)]
 
 
 def _creatable(topic: InternalTopic) -> CreatableTopic:
@@ -82,9 +105,18 @@ def failed(request: StreamsGroupHeartbeatRequest, version: int, code: Code) -> S
     return StreamsGroupHeartbeatResponse(error_code=code)
 
 
+def _authorise(authorizer: RequestAuthorizer, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> None:
+    check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
+    for subtopology in () if request.topology is None else request.topology.subtopologies or ():
+        internal = [*subtopology.repartition_source_topics, *subtopology.state_changelog_topics]
+        for name in (*subtopology.source_topics, *subtopology.repartition_sink_topics, *(topic.name for topic in internal)):
+            check(authorizer, context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+
+
 API = Declaration(
     key=88,
     handle=handle,
     failed=failed,
     authorisation=authorisations("READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC"),
+    authorise=_authorise,
 )

@@ -60,7 +60,7 @@ def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResp
 
 
 def _authorise(authorizer: RequestAuthorizer, request: SyncGroupRequest, context: RequestContext) -> None:
-    # Kafka checks the protocol before the permission, and the handler refuses the request for it.
+    # As in Kafka, a request without a protocol is refused by the handler, even if a permission is missing as well.
     if context.version < 5 or (request.protocol_type is not None and request.protocol_name is not None):
         check(authorizer, context, AclOperation.READ, ResourceType.GROUP, request.group_id)
 

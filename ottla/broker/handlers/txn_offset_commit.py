@@ -123,7 +123,7 @@ async def _commit(
             has_waited = True
             shard, runtime = ports.groups.shard(request.group_id)
         if has_waited:
-            # A topic may have been deleted and recreated with the same name meanwhile. The new topic must not get these offsets.
+            # A topic may have been deleted and recreated meanwhile. The new topic must not get these offsets.
             gone = {where for where, partition in partitions.items() if ports.partitions.find(*where) is not partition}
             codes = dict.fromkeys(gone, Code.UNKNOWN_TOPIC_OR_PARTITION)
             offsets = {where: offset for where, offset in offsets.items() if where not in gone}
@@ -148,7 +148,7 @@ async def _commit(
 def _verify(
     ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
 ) -> Pause[None] | None:
-    """Verify the transaction. None if the offsets may be appended now, else the `Pause` of `join_transaction`.
+    """Verify the transaction. Returns None if the offsets may be appended now, else the `Pause` of `join_transaction`.
 
     Raises `KafkaError`.
     """

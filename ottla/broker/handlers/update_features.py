@@ -1,6 +1,6 @@
 """UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none of a request.
 
-- 1 (KIP-778): a request may only validate; it has an upgrade type instead of a flag that allows a downgrade.
+- 1 (KIP-778): a request may be validated only; an upgrade type replaces the flag that allows a downgrade.
 - 2 (KIP-1022): one error for the whole request.
 """
 
@@ -55,7 +55,7 @@ def _kind(update: FeatureUpdateKey, version: int) -> int:
 
 
 def _check(update: FeatureUpdateKey, kind: int, current: int) -> None:
-    """Raises INVALID_UPDATE_VERSION (FeatureControlManager.updateFeature)."""
+    """Raise INVALID_UPDATE_VERSION for an invalid update (FeatureControlManager.updateFeature)."""
     name, level = update.feature, update.max_version_level
     low, high = SUPPORTED_FEATURES.get(name, (0, -1))
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):

@@ -39,8 +39,8 @@ MARKER_WORK = 50
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
 )
-"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. A transaction coordinator does
-not handle them, but retries the marker after NOT_LEADER_OR_FOLLOWER (KafkaApis.handleWriteTxnMarkersRequest)."""
+"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. Transaction coordinators get
+NOT_LEADER_OR_FOLLOWER instead, after which they retry the marker (KafkaApis.handleWriteTxnMarkersRequest)."""
 
 
 REPLICATED_WITHIN_MS = 30_000
@@ -61,7 +61,7 @@ async def handle(ports: Ports, request: WriteTxnMarkersRequest, context: Request
 async def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write the markers of a request from a client or from this broker's own coordinator.
 
-    The response waits until they are committed: a marker that is lost with its leader would never be sent again.
+    The response waits until the markers are committed: a marker that is lost with its leader would never be sent again.
     """
     leaderships_lost = ports.barrier.leaderships_lost
     response = await each(

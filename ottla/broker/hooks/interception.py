@@ -1,8 +1,7 @@
 """The port by which tests inject faults into requests and transactions.
 
 The broker itself has no faults. It calls an `Interception` (`ottla.control.faults.registry`) before a request is handled and at
-named points of a transaction. The result is a value that describes what happens instead: a `Verdict`, or a `Latch` to wait for.
-Without an `Interception` each request costs only one comparison with None.
+named points of a transaction. The result describes the injected fault: a `Verdict`, or a `Latch` to wait for.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class RequestTopics(Protocol):
 
 
 class IncomingRequest(NamedTuple):
-    """A request before it is handled. ``request`` is valid only until then, because its bytes are in a receive buffer."""
+    """A request before it is handled. ``request`` refers to a receive buffer, and is invalid after the request was handled."""
 
     api_key: int
     version: int
@@ -44,7 +43,7 @@ class IncomingRequest(NamedTuple):
 
 
 class Latch:
-    """Holds waiting work back until `open` is called."""
+    """Delays work until `open` is called."""
 
     __slots__ = ("_waiting", "is_open")
 
@@ -53,7 +52,7 @@ class Latch:
         self._waiting: list[Callable[[], None]] = []
 
     def when_open(self, then: Callable[[], None]) -> None:
-        """Call ``then`` when the latch is opened, or at once if it is already open."""
+        """Call ``then`` when the latch is opened, or immediately if it is already open."""
         if self.is_open:
             then()
         else:
@@ -88,7 +87,7 @@ class Delay(NamedTuple):
 
 class Rate(Protocol):
     def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        """Time in ms that the next ``size_bytes`` must wait, after all bytes of earlier calls."""
+        """Return the delay in ms for the next ``size_bytes``, which come after the bytes of all earlier calls."""
         ...
 
 
@@ -107,16 +106,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     held_before: Latch | None = None
     is_unread: bool = False
-    """Whether a held request counts as not received yet. It is then dropped when its client disconnects."""
+    """Whether a held request counts as not received yet. Such a request is dropped when its client disconnects."""
     delays_before: tuple[Delay, ...] = ()
     """The delays are applied one after the other."""
     rate: Rate | None = None
     """The rate at which the bytes of the request arrive and the bytes of its response are sent."""
     on_begin: Callable[[], None] | None = None
     takes_effect: bool = True
-    """Whether the request is handled. Otherwise ``response`` is sent; None for no response."""
+    """Whether the request is handled. If not, ``response`` is sent; None for no response."""
     request: Any = None
-    """The request that is handled instead of the client's; None for the client's."""
+    """The request that is handled instead of the client's request; None for no change."""
     response: Any = None
     complete: Callable[[Any], Any] | None = None
     """Changes the handler's response into the response that is sent."""
@@ -148,7 +147,7 @@ class Point(StrEnum):
 
 
 class Reached(NamedTuple):
-    """A transaction at one of the points. Before a marker, ``topic`` and ``partition`` name the marker's partition."""
+    """A transaction at one of the points. Before a marker, ``topic`` and ``partition`` are those of the marker."""
 
     point: Point
     transactional_id: str
@@ -172,11 +171,11 @@ class DecisionDelayed(KafkaError):
 
 
 class Interception(Protocol):
-    """Decides about faults. The broker reads the two collections first, and calls the methods only for their elements."""
+    """Decides about faults. The broker calls `intercept` only for `watched_keys`, and `reached` only for `watched_points`."""
 
     @property
     def watched_keys(self) -> Collection[int]:
-        """The keys of the APIs for whose requests `intercept` is called."""
+        """The keys of the APIs whose requests are passed to `intercept`."""
         ...
 
     @property

@@ -1,9 +1,9 @@
 """The port to a listener that records events of transactional ids which no log contains: requests, errors, fencings.
 
-Kafka's APIs do not offer these events. Decisions that a client requested, written markers and completed transactions are in the
-logs, and are not reported. Added partitions are in the logs as well, and are reported only if their client is not known to own the
-id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, that of its EndTxn, and without a
-listener a few comparisons with None. Produced and fetched batches cost nothing.
+Kafka's APIs do not offer these events. The logs contain decisions that a client requested, written markers and completed
+transactions, so these are not reported. Added partitions are in the logs as well, and are reported only if their client is not
+known to own the id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, for its EndTxn, and
+without a listener a few comparisons with None. Produced and fetched batches cost nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from ottla.protocol.errors import Code
 from ottla.protocol.topic_partition import TopicPartition
 
 PARTITIONS_KEPT = 20
-"""Maximum number of partitions that an event lists. All of them are counted."""
+"""Maximum number of partitions that an event lists. All partitions are counted."""
 TEXT_CHARACTERS = 249
-"""Maximum number of characters of a client's string that an event keeps; clients may send 32,767. It is Kafka's limit for topic
-names."""
+"""Maximum number of characters of a client's string that an event keeps: Kafka's limit for topic names."""
 
 
 class Kind(StrEnum):
     REQUEST = "request"
-    """A client's request has got its response."""
+    """The broker has responded to a client's request."""
     FENCED = "fenced"
     """A producer has fenced an older producer of the id."""
     DECIDED = "decided"
@@ -41,7 +40,7 @@ UNASKED_OUTCOMES = frozenset(("fenced", "timeout"))
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):
-    """A client and the API that it used. All its requests of this API on one connection share one object."""
+    """A client and the API that it used. All requests to one API on one connection share one object."""
 
     client_id: str
     client_host: str
@@ -53,7 +52,7 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
 class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event of a transactional id. ``producer_id`` and ``producer_epoch`` are those of the request, or of the transaction.
 
-    It refers to existing objects, and is converted to readable text only when it is requested (`ottla.control.history`).
+    An event refers to existing objects. It is converted to readable text only when it is requested (`ottla.control.history`).
     """
 
     time_ms: int
@@ -67,7 +66,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: str = ""
     new_producer_id: int = -1
     new_producer_epoch: int = -1
-    """The producer id and epoch in a response, and with `Kind.FENCED` those of the newer producer."""
+    """The producer id and epoch in a response; with `Kind.FENCED` those of the newer producer."""
     partition_count: int = 0
     partitions: Collection[TopicPartition] = ()
     """At most `PARTITIONS_KEPT` of the partitions, in any order."""
@@ -75,13 +74,13 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Ended: TypeAlias = tuple[int, Asker, str, int, int, int, bool, int, int]
 """An EndTxn: its time in ms since 1970, the client, the transactional id, producer id and epoch, the error code, whether it
-commits, and the producer id and epoch of the response. Every transaction has one, and creating the tuple during the request costs a
-fraction of creating a `Happened`, which is built only when it is read."""
+commits, and the producer id and epoch of the response. Every transaction has one, so the request stores only this tuple, and the
+costlier `Happened` is built when it is read (`event_of_end`)."""
 
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None:
-        """Called for each event that has no other method here."""
+        """Called for each event without a method of its own."""
         ...
 
     def ended(self, request: Ended) -> None:
@@ -93,7 +92,7 @@ class TransactionListener(Protocol):
         ...
 
     def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
-        """Whether that client is known to own the id. After a start no owner is known, although producers continue."""
+        """Whether the client is known to own the id. After a start of the broker no owner is known, although producers continue."""
         ...
 
 
@@ -131,7 +130,7 @@ def of_transaction(
     partitions: Collection[TopicPartition] | None = None,
     error: int = Code.NONE,
 ) -> Happened:
-    """The event of a transaction, in all its partitions or in ``partitions``. Topic names are not cut."""
+    """An event of a transaction that concerns ``partitions``, by default all its partitions. Topic names are not cut."""
     where = metadata.partitions if partitions is None else partitions
     return Happened(
         time_ms=now_ms,

@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 IDLE_TIMEOUT_S: Final = 5.0
 """Time in s that a client may stall while it sends a request or reads the response."""
 REQUEST_TIMEOUT_S: Final = 10.0
-"""Time in s that a client may take to send its whole request, even if bytes keep arriving, because it uses one of few
-connections."""
+"""Time in s that a client may take to send its whole request, because it occupies one of few connections."""
 MAX_HEADER_BYTES: Final = 1 << 16
 """Maximum size of the request line and all headers in bytes."""
 MAX_BODY_BYTES: Final = 1 << 20
 MAX_DISCARDED_BYTES: Final = 16 << 20
-"""The rest of a refused request is read and dropped up to this size in bytes, beyond which the connection is closed."""
+"""Maximum number of bytes of a refused request that are read and dropped. Then the connection is closed."""
 PIECE_BYTES: Final = 1 << 13
 """Size in bytes of the pieces in which a request is read. The headers may exceed their maximum by one piece."""
 MAX_TOLD: Final = 200
-"""Maximum length of an error text in characters. Texts of the library quote the request."""
+"""Maximum length of an error text in characters. h11's texts quote the request."""
 HAS_LEFT: Final = "ottla.has_left"
 """Key of a function in a request's WSGI environment that returns whether the client has closed the connection."""
 
@@ -66,7 +65,7 @@ class _Refused(Exception):
 class Exchange:
     """One request of a client and the app's response, created for each connection. The caller closes ``connection`` after `run`.
 
-    ``on_bug`` is called if the app raises an exception, which is logged and gets the response 500.
+    If the app raises an exception, it is logged, the response is 500, and ``on_bug`` is called.
     """
 
     def __init__(self, connection: socket, app: WSGIApplication, on_bug: Callable[[], None]) -> None:
@@ -82,7 +81,7 @@ class Exchange:
         with suppress(_Disconnected):
             try:
                 request = self._next_event()
-                # A client that closes the connection without a request causes another event.
+                # If the client closes the connection without a request, h11 returns another event.
                 if isinstance(request, h11.Request):
                     self._has_body = request.method != b"HEAD"
                     self._respond(self._environ(request, self._body()))
@@ -94,7 +93,7 @@ class Exchange:
     # the request
 
     def _received(self) -> bytes:
-        """The client's next bytes, for which it has `IDLE_TIMEOUT_S`, and `REQUEST_TIMEOUT_S` for the whole request."""
+        """Read the client's next bytes. Raises `_Disconnected` if these bytes or the whole request take too long."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise _Disconnected
@@ -168,7 +167,7 @@ class Exchange:
         self._send(h11.EndOfMessage())
 
     def _send(self, event: h11.Event) -> None:
-        """Send a part of the response to the client, which may read slowly, but not stall for `IDLE_TIMEOUT_S`."""
+        """Send a part of the response. The client may read slowly, but must not stall for `IDLE_TIMEOUT_S`."""
         left = memoryview(self._http.send(event) or b"")
         self._connection.settimeout(IDLE_TIMEOUT_S)
         try:
@@ -186,8 +185,7 @@ class Exchange:
         self._end()
 
     def _refuse(self, status: int, text: str) -> None:
-        """Respond to a malformed request, and read its rest. Closing earlier resets the connection, and the client may miss the
-        response."""
+        """Respond to a malformed request, and read its rest: an early close could reset the connection and lose the response."""
         self._error(status, text)
         left = MAX_DISCARDED_BYTES
         with suppress(OSError):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 MAX_CONNECTIONS: Final = 16
-"""Maximum number of connections served at once. Each needs a thread and a descriptor. Further connections are closed at once."""
+"""Maximum number of connections. Each needs a thread and a descriptor. Further connections are closed immediately."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """Time in s that `BoundedHttpServer.close` waits for the thread that accepts connections."""
 ACCEPT_RETRY_S: Final = 0.1
@@ -82,7 +82,7 @@ class BoundedHttpServer:
             try:
                 threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
             except RuntimeError:
-                # The system has no further thread.
+                # The operating system cannot start another thread.
                 self._end(client)
 
     def _serve_client(self, client: socket) -> None:

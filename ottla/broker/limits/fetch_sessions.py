@@ -33,7 +33,7 @@ class RequestedPartition(msgspec.Struct, gc=False):
 
 
 class ConsumerFetchSession:
-    """The partitions of one consumer's fetch session. The partitions whose data was sent longest ago come first."""
+    """The partitions of one consumer's fetch session. The partition whose data was sent longest ago comes first."""
 
     __slots__ = ("epoch", "last_used_ms", "names_by_id", "partitions", "session_id")
 
@@ -59,7 +59,7 @@ class ConsumerFetchSession:
             self.partitions.pop(key, None)
 
     def served(self, key: PartitionKey) -> None:
-        """Move a partition to the end after its data was sent, so that a busy partition does not starve the others."""
+        """Move a partition to the end after its data was sent, so that a busy partition does not starve other partitions."""
         requested = self.partitions.pop(key, None)
         if requested is not None:
             self.partitions[key] = requested
@@ -89,7 +89,7 @@ class FetchSessions:
     def open(
         self, partitions: dict[PartitionKey, RequestedPartition], now_ms: int, *, names_by_id: bool = False
     ) -> ConsumerFetchSession | None:
-        """Open a session with these partitions, whose dictionary it keeps; None if there is no room.
+        """Open a session that keeps the dictionary ``partitions``. Returns None if there is no room.
 
         ``names_by_id``: the client sends topic ids instead of names, as since Fetch 13.
         """
@@ -131,7 +131,7 @@ class FetchSessions:
         """Apply an incremental fetch to its session.
 
         Raises FETCH_SESSION_ID_NOT_FOUND if the new partitions exceed ``max_partitions``. The session is then closed, and the
-        client opens a new one with all its partitions.
+        client opens a new session with all its partitions.
         """
         before = len(session.partitions)
         session.update(requested, forgotten)

@@ -13,15 +13,13 @@ class InflatingMemory:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        # The bytes that each waiting work needs, by its pause, longest waiting first.
+        # Bytes that each waiting coroutine needs, by its pause, in order of arrival.
         self._waiting: dict[Pause[None], int] = {}
 
     async def take(self, size_bytes: int) -> None:
-        """Wait until there is room for ``size_bytes`` and take them.
+        """Wait until there is room for ``size_bytes``, and take this memory.
 
-        A size above the whole limit is granted when no other memory is in use.
-
-        The caller must `give` the bytes back.
+        A size above the whole limit is granted when no other memory is in use. The caller must `give` the bytes back.
         """
         if not self._waiting and self._has_room(size_bytes):
             self.used_bytes += size_bytes
@@ -31,7 +29,7 @@ class InflatingMemory:
         try:
             await pause
         except BaseException:
-            # The waiting work was ended by an exception. If its bytes were already granted, give them back.
+            # An exception has ended the waiting work. If its bytes were already granted, give them back.
             if self._waiting.pop(pause, None) is None:
                 self.give(size_bytes)
             raise

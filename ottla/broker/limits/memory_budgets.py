@@ -1,8 +1,8 @@
 """Limits the memory of all connections together: unfinished and waiting requests, and responses that clients have not read yet.
 
 Each connection has its own limits. The two budgets here are shared, because many connections within their limits could still
-exhaust the broker's memory. While a budget is used up, connections wait. A connection that makes no progress while others wait is
-closed.
+exhaust the broker's memory. While a budget is used up, connections wait. A connection that makes no progress while other
+connections wait is closed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from ottla.broker.loop.env import Env, Timer
 CHECK_MS = 50.0
 """Interval in ms at which a used-up budget is checked again while connections wait for it."""
 SMALL_BYTES = 1 << 12
-"""Buffers up to this size in bytes are not counted and never refused, so that small requests do not wait for large requests of
-other clients."""
+"""Buffers up to this size in bytes are not counted and never refused, so that small requests do not wait for large ones."""
 
 FIRST_MS = 30_000.0
 """Time limit in ms for the request of the one connection that may exceed the request budget."""
@@ -44,15 +43,15 @@ class BudgetHolder(Protocol):
         ...
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once and drop the responses that were not sent yet."""
+        """Close the connection immediately and drop the responses that were not sent yet."""
         ...
 
 
 class ResponseBudget:
     """Limits the bytes of responses that clients have not read yet (``ottla.queued.max.response.bytes``).
 
-    While the budget is used up, only requests whose responses may be large wait, and connections whose clients have read nothing
-    for ``ottla.response.stall.ms`` are closed, the one with the most unread bytes first. Bytes that fetches have read from logs for
+    While the budget is used up, requests whose responses may be large wait. Connections whose clients have read nothing for
+    ``ottla.response.stall.ms`` are closed, those with the most unread bytes first. Bytes that fetches have read from logs for
     unfinished responses count as well.
     """
 
@@ -61,10 +60,10 @@ class ResponseBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """Number of connections that were closed because others waited for their memory."""
+        """Number of connections that were closed because other connections waited for memory."""
         self._total_bytes = 0
-        # For each connection with unread responses: their bytes at the last `note`, and the total of read bytes with the time of
-        # the check that first saw this total.
+        # `_holders`: bytes of each connection's unread responses at the last `note`. `_progress`: total of sent bytes, with the
+        # time of the check that first saw this total.
         self._holders: dict[BudgetHolder, int] = {}
         self._progress: dict[BudgetHolder, tuple[int, float]] = {}
         self._waiting: dict[Callable[[], None], None] = {}
@@ -104,7 +103,7 @@ class ResponseBudget:
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
     def read(self, more_bytes: int) -> None:
-        """Add to the bytes that were read for responses which no connection has yet. ``more_bytes`` may be negative."""
+        """Add to the bytes read from logs for responses that no connection has yet. ``more_bytes`` may be negative."""
         self._read_bytes += more_bytes
         self._total_bytes += more_bytes
         assert self._read_bytes >= 0
@@ -165,7 +164,7 @@ class RequestBudget:
     connections wait in order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than
     the free part is not refused forever. No other connection may exceed it until that request has its response, so the limit is
     exceeded by at most one request. While connections wait, a connection with an unfinished frame is closed if no byte arrives for
-    ``ottla.request.stall.ms``, and the one that exceeds the limit is closed if its response is not sent within `FIRST_MS`.
+    ``ottla.request.stall.ms``, and the connection that exceeds the limit is closed if its response is not sent within `FIRST_MS`.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -173,7 +172,7 @@ class RequestBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """Number of connections that were closed because others waited for their memory."""
+        """Number of connections that were closed because other connections waited for memory."""
         self.used_bytes = 0
         self._charged: dict[BudgetHolder, int] = {}
         # For each connection with an unfinished frame, the time of its last bytes in ms.
@@ -210,7 +209,7 @@ class RequestBudget:
     def charge(self, holder: BudgetHolder, size_bytes: int, *, is_unfinished: bool = False) -> None:
         """Set the bytes that a connection uses, without a check.
 
-        ``is_unfinished``: they belong to a frame that has not arrived completely.
+        ``is_unfinished``: the bytes belong to a frame that has not arrived completely.
         """
         self.used_bytes += size_bytes - self._charged.get(holder, 0)
         assert self.used_bytes >= 0
@@ -231,7 +230,7 @@ class RequestBudget:
         self._waiting.pop(holder, None)
 
     def _become_first(self, holder: BudgetHolder) -> bool:
-        """Let a connection exceed the budget, unless another connection does; returns whether it may."""
+        """Let a connection exceed the limit unless another connection already does. Returns whether ``holder`` may exceed it."""
         if self._first is None and (self._next is holder or not self._waiting):
             self._first = holder
             self._first_since_ms = self._env.monotonic_ms()

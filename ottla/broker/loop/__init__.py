@@ -9,5 +9,5 @@
 - `repeated_errors`: logs the errors of retried operations: each error once, and then its count at growing intervals.
 - `stepping`: runs coroutines step by step, between which the event loop serves other clients.
 - `timed_calls`: timers on a clock that is moved by hand: the manual clock of tests, and the simulation's.
-- `wakeup`: waiting of a parked request until it is woken or its time is over.
+- `wakeup`: lets a parked request wait until it is woken or times out.
 """

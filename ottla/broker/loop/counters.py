@@ -1,4 +1,4 @@
-"""Counters that the parts of a broker increment. They do not depend on Prometheus, for which `broker.metrics` collects them."""
+"""Counters that the parts of a broker increment. `broker.metrics` exports them to Prometheus; this module does not import it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ RECENT = 1_024
 """Number of the latest samples from which a quantile is computed."""
 DURATION_BOUNDS_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0)
 
+RATE_WINDOW_MS, MINUTE_MS = 30_000, 60_000
+
 
 class Recent:
-    """Count and sum of all samples, and the last `RECENT` of them for quantiles."""
+    """Count and sum of all samples, and the last `RECENT` samples for quantiles."""
 
     __slots__ = ("count", "last", "total")
 
@@ -27,6 +29,30 @@ class Recent:
     def quantile(self, share: float) -> float:
         ordered = sorted(self.last)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+class RatePerMinute:
+    """Events per minute in the current and the previous window of 30 s (org.apache.kafka.common.metrics.stats.Rate)."""
+
+    __slots__ = ("_before", "_began_ms", "_count")
+
+    def __init__(self) -> None:
+        self._began_ms = 0
+        self._before = self._count = 0
+
+    def add(self, now_ms: int) -> None:
+        elapsed_ms = now_ms - self._began_ms
+        if elapsed_ms >= RATE_WINDOW_MS:
+            self._before = self._count if elapsed_ms < 2 * RATE_WINDOW_MS else 0
+            self._began_ms, self._count = now_ms, 0
+        self._count += 1
+
+    def measured(self, now_ms: int) -> float:
+        """The rate over both windows. The first window has an empty predecessor, so that a single event is no burst."""
+        elapsed_ms = now_ms - self._began_ms
+        if elapsed_ms >= 2 * RATE_WINDOW_MS:
+            return 0.0
+        return (self._before + self._count) * MINUTE_MS / (RATE_WINDOW_MS + elapsed_ms)
 
 
 class Counters:
@@ -50,8 +76,7 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
         self.transactions: Counter[str] = Counter()
-        # Number of transactions by the upper bound of their duration (`DURATION_BOUNDS_S`); the last element counts longer
-        # transactions.
+        # Number of transactions by upper bound of duration (`DURATION_BOUNDS_S`). The last element counts longer transactions.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.durations_sum_s = 0.0
         self.inflated_bytes = 0

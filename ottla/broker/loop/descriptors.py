@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 RESERVE = 64
-"""Descriptors for listeners, the event loop, metrics, files that are opened briefly, and connections that are about to be
-refused."""
+"""Descriptors for listeners, event loop, metrics, briefly opened files, and connections that are about to be refused."""
 FEWEST = 8
 """The minimum number of files and of connections, even if fewer descriptors are available."""
 
@@ -14,7 +13,8 @@ FEWEST = 8
 class Descriptors(msgspec.Struct, frozen=True):
     """The numbers of descriptors for each use.
 
-    To exceed ``files``, the file that was opened first is closed; beyond ``connections``, a new connection is closed.
+    When more than ``files`` log files are open, the file that was opened first is closed. Above ``connections``, a new connection
+    is closed.
     """
 
     limit: int

@@ -25,7 +25,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 
 
 def random_uuid() -> bytes:
-    """A random UUID of version 4 in 16 bytes, as Kafka generates them."""
+    """A random UUID of version 4, in 16 bytes. As in Kafka, its text does not begin with a dash."""
     return typeable_uuid(lambda: uuid.uuid4().bytes)
 
 
@@ -43,14 +43,14 @@ class Clock(Protocol):
     def steady_ms(self) -> int:
         """The wall clock at the start plus the time elapsed since, in ms.
 
-        It never jumps, so all timeouts of the broker's state use it.
+        This clock never jumps, so all timeouts of the broker's state use it.
         """
         ...
 
 
 class Randomness(Protocol):
     def random_uuid(self) -> bytes:
-        """Sixteen random bytes, a version-4 UUID that may be typed (`typeable_uuid`)."""
+        """A random UUID of version 4, in 16 bytes. As in Kafka, its text does not begin with a dash."""
         ...
 
 
@@ -113,7 +113,7 @@ class Env(Clock, Randomness, Timers, Protocol):
 
 
 class Waiter(Protocol):
-    """Awaited by one coroutine, which continues in a later turn of the loop than the call of `release`."""
+    """One coroutine awaits this object. It continues in a later turn of the event loop, not within the call of `release`."""
 
     def __await__(self) -> Generator[Any, Any, None]: ...
 
@@ -123,10 +123,10 @@ class Waiter(Protocol):
 
 
 class ConnectionAttempt(Protocol):
-    """An attempt to connect."""
+    """A connection that `Env.connect` is establishing."""
 
     def cancel(self) -> None:
-        """Cancel the attempt, so that neither of its callbacks is called. Does nothing after one of them was called."""
+        """Cancel the attempt: neither callback is called any later. Does nothing after one of them was called."""
         ...
 
 
@@ -197,7 +197,7 @@ def _uptime_ms() -> int:
 
 
 MAX_ASIDE_THREADS = 8
-"""Number of threads for `Env.run_aside`. `broker.loop.stepping` uses fewer at a time, `broker.partitions.durability` one."""
+"""Maximum number of threads of `Env.run_aside`. `loop.stepping` uses `ASIDE_AT_ONCE` of them, `partitions.durability` one."""
 MAX_DESCRIPTORS = 1 << 20
 """The highest limit of file descriptors that the process requests."""
 
@@ -274,7 +274,7 @@ class RealEnv:
             done(future.exception())
 
         def wake_loop(_: Future[None]) -> None:
-            # The event loop is closed, so no caller waits for the result.
+            # RuntimeError: the event loop is closed, so no caller waits for the result.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(finished)
 
@@ -308,7 +308,7 @@ class RealEnv:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            # Some systems have a lower limit than the hard limit that they report.
+            # Some systems refuse values up to the hard limit that they report.
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 soft = wanted
@@ -316,7 +316,7 @@ class RealEnv:
 
 
 NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
-"""The errors of a machine without IPv6, which may still resolve names to such addresses."""
+"""Errors of a machine without IPv6. Such a machine may still resolve host names to IPv6 addresses."""
 BACKLOG = 1024
 
 
@@ -380,7 +380,7 @@ def is_free_port(host: str, port: int) -> bool:
 def free_port(host: str) -> int:
     """A port of this machine that is free now.
 
-    It is taken from `LISTENING_PORTS` if possible, because any connection may take an ephemeral port before a server listens on it.
+    The port is from `LISTENING_PORTS` if possible: any connection may take an ephemeral port before a server listens on it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     first = int.from_bytes(os.urandom(4), "big")

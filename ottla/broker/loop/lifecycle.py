@@ -11,7 +11,7 @@ from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 
 REASON_CHARACTERS: Final = 200
-"""Maximum length of the reason, in characters. The traceback in the same line has the whole text."""
+"""Maximum length, in characters, of a bug's ``reason`` in the log. The traceback in the same line has the whole text."""
 
 log = structlog.get_logger("broker")
 
@@ -24,18 +24,18 @@ class Lifecycle:
     def __init__(self, clock: Clock) -> None:
         self._errors = RepeatedErrors(clock, log)
         self.is_serving = False
-        """Whether clients may connect. While they may, long work must run in steps."""
+        """Whether clients may connect. While this is set, long work must run in steps."""
         self.is_leaving = False
         """Whether the broker has begun to stop. A member of a cluster still serves until its controller allows the shutdown."""
         self.is_stopping = False
         """Whether the directory is about to be closed. Once set, no work may begin."""
         self.unexpected_errors = 0
-        """Number of unexpected exceptions. Each of them is a bug of the broker."""
+        """Number of unexpected exceptions. Each exception is a bug of the broker."""
 
     def bug(self, event: str, **fields: Any) -> None:
         """Log and count the unexpected exception that is being handled. Called in an ``except`` block.
 
-        A client or a timer may repeat a bug, so its traceback is logged once, and then its count.
+        A client or a timer may repeat a bug, so its traceback is logged once, and later only the count.
         """
         self.unexpected_errors += 1
         self._errors.failed(event, repr(sys.exception())[:REASON_CHARACTERS], level="exception", **fields)

@@ -77,7 +77,7 @@ LOG_LEVELS = LogLevels()
 
 
 class NamedLogger:
-    """Writes rendered lines. `LogLevels.only_wanted` reads the logger's name from it."""
+    """Writes rendered lines. Has the logger's name as an attribute, which `LogLevels.only_wanted` reads."""
 
     __slots__ = ("msg", "name")
 

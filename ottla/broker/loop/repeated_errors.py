@@ -1,6 +1,6 @@
 """Logs the errors of retried operations: each error once, and then its count at growing intervals.
 
-Otherwise a retry every 100 ms would write ten equal lines per second until the cause is fixed.
+Without this, a retry every 100 ms would write ten equal lines per second until the cause is fixed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Final
 from ottla.broker.loop.env import Clock
 
 FIRST_INTERVAL_MS: Final = 10_000
-"""Time in ms until a lasting error is logged again. It doubles with each such line."""
+"""Time in ms until a lasting error is logged again. The time doubles with each such line."""
 LONGEST_INTERVAL_MS: Final = 600_000
 MAX_ERRORS: Final = 1_000
-"""Maximum number of different errors that are remembered. While all of them last, further errors of an event count as one error."""
+"""Maximum number of different errors that are remembered. When it is reached, further errors of one event are counted together."""
 MAX_EVENTS: Final = 100
-"""Maximum number of events with such further errors. The code that uses `RepeatedErrors` has fewer events."""
+"""Maximum number of events whose further errors are counted together. The code has fewer events."""
 
 
 class _Repeated:
@@ -36,7 +36,7 @@ class _Repeated:
         return now_ms - self.last_ms > LONGEST_INTERVAL_MS
 
     def is_due(self, now_ms: float) -> bool:
-        """Count an occurrence; returns whether to log it."""
+        """Count an occurrence; returns whether it must be logged."""
         self.times += 1
         self.last_ms = now_ms
         if now_ms < self.next_ms:
@@ -49,8 +49,8 @@ class _Repeated:
 class RepeatedErrors:
     """The errors of operations that one object retries. ``log`` is a structlog logger.
 
-    An error is the same as an earlier one if its event, reason and key are equal, and if at most `LONGEST_INTERVAL_MS` are between
-    them. Other fields, such as counts, may differ. So values that differ each time must be in other fields, not in the reason.
+    An error repeats an earlier one if event, reason and key are equal and at most `LONGEST_INTERVAL_MS` have passed. Other fields
+    may differ, so a value that differs each time, such as a count, must not be in the reason.
     """
 
     __slots__ = ("_clock", "_further", "_known", "_log", "_rounds")
@@ -58,9 +58,9 @@ class RepeatedErrors:
     def __init__(self, clock: Clock, log: Any) -> None:
         self._clock = clock
         self._log = log
-        # In order of the last occurrence.
+        # Ordered by the last occurrence.
         self._known: dict[tuple[Hashable, str, str], _Repeated] = {}
-        # By event: the further errors while `_known` is full.
+        # By event: the errors that occurred while `_known` was full.
         self._further: dict[str, _Repeated] = {}
         # For each running round, whether it had an error.
         self._rounds: dict[Hashable, bool] = {}
@@ -87,7 +87,7 @@ class RepeatedErrors:
             getattr(self._log, level)(event, reason=reason, times=known.times, **fields)
 
     def _has_room(self, now_ms: float) -> bool:
-        """Whether another error can be remembered. Forgets the error that has not occurred for longest, if it is over."""
+        """Whether another error can be remembered. If the table is full, drops the least recent error, provided it `is_over`."""
         if len(self._known) >= MAX_ERRORS:
             oldest = next(iter(self._known))
             if not self._known[oldest].is_over(now_ms):
@@ -102,7 +102,7 @@ class RepeatedErrors:
 
     @contextmanager
     def round(self, key: Hashable) -> Iterator[None]:
-        """One round of an operation with many parts, each of which may fail with this key. A round without errors has succeeded."""
+        """Enclose a round of an operation whose parts may call `failed` with ``key``. A round without errors calls `succeeded`."""
         self._rounds[key] = False
         try:
             yield

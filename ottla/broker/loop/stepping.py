@@ -1,8 +1,9 @@
 """Runs long work in steps, between which the event loop serves other clients.
 
 All clients share the event loop, so no work may block it for long. Requests and housekeeping are coroutines (`protocol.steps`); a
-step is what they do between two waits. Each turn runs one step of each coroutine that is ready, in order, until the turn's time is
-used up; the rest runs first in the next turn. Between two turns the loop reads sockets and handles other requests.
+step is the code that runs between two ``await``s. In each turn of the loop, each coroutine that is ready runs one step, in order,
+until the turn's time is used up; the remaining coroutines run first in the next turn. Between two turns the loop reads sockets and
+handles other requests.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ V = TypeVar("V")
 TURN_MS = 5.0
 """Time in ms during which one turn may begin steps. A step that has begun is finished, so a turn may last one step longer."""
 ASIDE_AT_ONCE = 4
-"""Maximum number of steps that run in worker threads at once. Each may compete with the event loop for the GIL."""
+"""Maximum number of steps that run in worker threads at the same time. Each may compete with the event loop for the GIL."""
 
 
 class Work(Generic[T]):
-    """One coroutine under way, and the callbacks for its end."""
+    """A running coroutine, and the callbacks that are called when it ends."""
 
     __slots__ = ("_stepping", "done", "error", "failed", "is_cancelled", "is_long", "is_running", "on_parked", "pause", "steps")
 
@@ -43,21 +44,24 @@ class Work(Generic[T]):
         """Called before the work is parked for the first time."""
 
     def resume(self, step: Step) -> None:
-        """Go on with a coroutine that the caller has started, and that now waits for ``step``."""
+        """Schedule the rest of a coroutine that the caller has started and that now waits for ``step``."""
         self._stepping.wait(self, step)  # type: ignore[arg-type]
 
     def forget_callbacks(self) -> None:
-        """Break the cycle of callbacks that refer to the work, so that a closed connection is freed at once."""
+        """Remove the callbacks, which refer to the work in a cycle, so that a closed connection is freed immediately."""
         self.done = self.failed = _forgotten
         self.on_parked = None
 
     def cancel(self) -> None:
-        """Close the coroutine: its ``finally`` blocks run. Neither callback is called, even if the pause lets it go on."""
+        """Close the coroutine, so that its ``finally`` blocks run. If it is in a `Pause` with ``outlives_client``, let it continue.
+
+        Its callbacks are not called.
+        """
         self._stepping.cancel(self)  # type: ignore[arg-type]
 
 
 def _forgotten(_: object) -> None:
-    """In place of the callbacks of work that has ended."""
+    """Replaces the callbacks of work that has ended."""
 
 
 def raised(error: Exception) -> None:
@@ -82,7 +86,7 @@ class Stepping:
         """The duration of the longest step on the event loop so far, in ms."""
 
     def __len__(self) -> int:
-        """The number of unfinished coroutines, without parked ones, which may wait for a client or a time."""
+        """The number of unfinished coroutines. Parked coroutines, which may wait for a client or a time, do not count."""
         return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
     def run(
@@ -90,9 +94,8 @@ class Stepping:
     ) -> None:
         """Run ``steps`` to their end. The first step runs in the next turn.
 
-        ``done`` is called with the coroutine's result, ``failed`` with its exception, in the ``except`` block. Without
-        ``failed`` the exception is a bug. So is an exception of one of these callbacks, and other work continues. After `stop`, no
-        work begins.
+        ``done`` is called with the coroutine's result, ``failed`` with its exception, in the ``except`` block. Without ``failed``
+        the exception is a bug. An exception of a callback is a bug, too; other work continues. After `stop`, no work begins.
         """
         if self._is_stopped:
             steps.close()
@@ -103,7 +106,7 @@ class Stepping:
     def start(
         self, steps: Steps[T], done: Callable[[T], None] | None = None, failed: Callable[[Exception], None] | None = None
     ) -> None:
-        """`run`, with the first step at once."""
+        """Like `run`, but the first step runs within this call."""
         if self._is_stopped:
             steps.close()
             return
@@ -215,7 +218,7 @@ class Stepping:
             work.steps.close()
 
     def guarded(self, call: Callable[[V], None], value: V) -> None:
-        """Call one of several callbacks. Its exception is reported as a bug, and does not keep the others from being called."""
+        """Call a callback. Its exception is reported as a bug, so that other callbacks are still called."""
         try:
             call(value)
         except Exception:

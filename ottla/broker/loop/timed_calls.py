@@ -1,4 +1,4 @@
-"""Timers on a clock that is moved by hand: the manual clock of tests, and the simulation's."""
+"""Timers on a clock that is moved by hand: the manual clock of tests, and the clock of the simulation."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ class TimedCalls:
         return self._heap[0][0] if self._heap else None
 
     def take(self) -> TimedCall:
-        """Remove and return the first call. Raises IndexError without one."""
+        """Remove and return the first call. Raises IndexError if there is none."""
         return heapq.heappop(self._heap)[2]

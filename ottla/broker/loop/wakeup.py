@@ -1,4 +1,4 @@
-"""Waiting of a parked request until it is woken or its time is over (Kafka's DelayedOperation)."""
+"""Lets a parked request wait until it is woken or times out (Kafka's DelayedOperation)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_WAIT_MS = 0x7FFFFFFF
 
 
 class Wakeup:
-    """Wakes one parked request each time `wake` is called, and when its time is over.
+    """Wakes one parked request each time `wake` is called, and when its timeout is over.
 
     The request passes `wake` to the objects that it waits for, and calls `stop` in a ``finally`` block.
     """
@@ -21,7 +21,7 @@ class Wakeup:
         self.is_woken = False
         """Whether `wake` was called since the last `wait`."""
         self.is_over = False
-        """Whether the time is over."""
+        """Whether the timeout is over."""
         self._timer: Timer | None = timers.call_later(min(max(0, timeout_ms), MAX_WAIT_MS), self._time_over)
 
     def wake(self) -> None:
@@ -40,7 +40,7 @@ class Wakeup:
             pause.end()
 
     async def wait(self) -> None:
-        """Park the request until `wake` is called or the time is over."""
+        """Park the request until `wake` is called or the timeout is over."""
         if not self.is_woken and not self.is_over:
             pause: Pause[None] = Pause(is_parked=True)
             self._pause = pause
@@ -56,7 +56,7 @@ class Wakeup:
 
 
 async def sleep(timers: Timers, for_ms: int) -> None:
-    """Park the request or the work for a time."""
+    """Park the calling coroutine for ``for_ms``."""
     wakeup = Wakeup(timers, for_ms)
     try:
         await wakeup.wait()

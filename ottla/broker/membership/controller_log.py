@@ -14,8 +14,7 @@ T = TypeVar("T")
 
 
 class ControllerLog:
-    """Implements `broker.metadata.metadata_log.MetadataLog`. Every decision is refused with NOT_CONTROLLER, because clients'
-    requests for decisions are forwarded."""
+    """Implements `broker.metadata.metadata_log.MetadataLog`. Refuses every decision with NOT_CONTROLLER (see `forwarding`)."""
 
     def __init__(self, replica: MetadataReplica) -> None:
         self._replica = replica

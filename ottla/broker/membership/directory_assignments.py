@@ -1,8 +1,8 @@
 """Reports to the controller the log directory of this broker's replicas (KIP-858; AssignmentsManager of Kafka).
 
-A controller elects no replica whose directory in the metadata is not registered by its broker: it takes that directory for failed.
-A broker on a new disk has a directory with a new id. So it reports its replicas' directory until the controller has acknowledged
-it.
+If a replica's broker has not registered the directory that the metadata has for the replica, the controller regards the directory
+as failed, and does not elect the replica. A broker on a new disk has a directory with a new id, and reports it until the controller
+acknowledges the report.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ class DirectoryAssignments:
             self._timer.cancel()
 
     def _is_elsewhere(self, registration: PartitionRegistration) -> bool:
-        """Whether the metadata has a replica of this broker in another directory, or in none."""
+        """Whether the metadata has a replica of this broker in another directory, or without a directory."""
         if self._state.metadata_version < DIRECTORY_ASSIGNMENT:
             return False
         node_id = self._state.node_id
         return node_id in registration.replicas and registration.directory_of(node_id) != self._directory_id
 
     def _send_after(self, delay_ms: float) -> None:
-        """Send the waiting replicas, together with those added meanwhile."""
+        """Send the waiting replicas after a delay, together with the replicas added meanwhile."""
         if self._timer is None and not self._in_flight and not self._is_closed:
             self._timer = self._env.call_later(delay_ms, self._send)
 
@@ -114,7 +114,7 @@ class DirectoryAssignments:
             self._send_after(0)
 
     def _is_wanted(self, replica: Replica) -> bool:
-        """Whether this broker still has the replica, and the metadata does not have its directory yet."""
+        """Whether this broker still has the replica, and the metadata does not have the replica's directory yet."""
         topic = self._state.topics_by_id.get(replica[0])
         return topic is not None and replica[1] < topic.partition_count and self._is_elsewhere(topic.partitions[replica[1]])
 
@@ -126,7 +126,7 @@ class DirectoryAssignments:
         if isinstance(answer, PeerFailure):
             reason = answer.reason
         elif answer.error_code != Code.NONE:
-            # The broker epoch is stale, or another node is the controller: both are resolved with time.
+            # The broker epoch is stale, or another node is the controller. A later retry succeeds.
             reason = name_of(answer.error_code)
         else:
             for replica, code in _codes(answer):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.apis.api import Declared, RequestContext, RequestRefused
 from ottla.broker.config.definitions import LISTENER_PREFIX
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
@@ -43,7 +43,7 @@ class Forwarding:
         self._next_correlation_id = 0
 
     def through(self, api: Declared[Any]) -> Declared[Any]:
-        """The API with a handler that forwards, if only the controller handles it; else the API unchanged."""
+        """The API with a handler that forwards its requests. An API that this broker handles itself is returned unchanged."""
         if api.key not in FORWARDED:
             return api
 
@@ -78,7 +78,10 @@ class Forwarding:
         return response
 
     async def _forwarded(self, api: Declared[Any], request: Any, context: RequestContext) -> Any:
-        """Send a request to the controller; returns its response, or an error response for the whole request."""
+        """Send a request to the controller; returns its response, or an error response for the whole request.
+
+        Raises `RequestRefused` for a request for which the controller would close a client's connection.
+        """
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         correlation_id, frames = self._next_correlation_id, list[bytes]()
         await in_thread(lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request)))
@@ -105,8 +108,10 @@ class Forwarding:
                 return response
             except DECODE_FAILURES:
                 code, reason = Code.UNKNOWN_SERVER_ERROR, "the response in the envelope cannot be read"
+        if code == Code.INVALID_REQUEST:
+            raise RequestRefused("the controller cannot read the forwarded request")
         self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
-        # The client must not see why the controller refused the envelope (ForwardingManagerImpl).
+        # The client has not sent the envelope, so it gets only these of the envelope's errors (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
 

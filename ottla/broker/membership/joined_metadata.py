@@ -158,7 +158,7 @@ class JoinedMetadata:
         self._awaited: tuple[BrokerState, Waiter] | None = None
 
     def _live_epoch(self, broker_id: int) -> int | None:
-        """The epoch of a broker that is registered, and neither fenced nor shutting down."""
+        """The epoch of a broker that is registered, and neither fenced nor shutting down; None for other brokers."""
         broker = self.state.registrations.brokers.get(broker_id)
         return broker.broker_epoch if broker is not None and broker.is_active else None
 
@@ -180,7 +180,7 @@ class JoinedMetadata:
             self.membership.register_again()
 
     def metadata_lost(self, reason: str) -> None:
-        """Stop this broker in order. The next start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
+        """Stop this broker cleanly. The next start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
         log.error(
             "metadata_lost", reason=reason, hint="this broker stops; restart it, and it reads the controller's metadata again"
         )
@@ -193,7 +193,7 @@ class JoinedMetadata:
             peer.reconnect(reason)
 
     def state_changed(self) -> None:
-        """End the wait for a state of this broker when it is reached, or never can be."""
+        """End `_until` when the awaited state is reached, or can no longer be reached."""
         is_over = self.membership.is_of_another_cluster
         if self._awaited is not None and (is_over or self.lifecycle.state >= self._awaited[0]):
             self._give_up()
@@ -205,8 +205,7 @@ class JoinedMetadata:
     # start and stop
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
-        """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used: the
-        controller has the levels.
+        """Register, catch up with the metadata, and put this broker's replicas into service. ``features`` is not used.
 
         Raises `ConfigError` if the controller does not admit the broker within ``initial.broker.registration.timeout.ms``.
         """
@@ -214,7 +213,7 @@ class JoinedMetadata:
         try:
             is_in = await self._until(BrokerState.RECOVERY, self._timeout_ms)
         except BaseException:
-            # The process must end before the controller has responded.
+            # The process is stopped before the controller has responded.
             self.close()
             raise
         where = joined_address(self._address)
@@ -232,7 +231,7 @@ class JoinedMetadata:
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Do nothing: the controller allocates producer ids, and knows which it has allocated."""
+        """Do nothing: the controller allocates producer ids, and knows the allocated ids."""
 
     @property
     def broker_epoch(self) -> int:
@@ -249,7 +248,7 @@ class JoinedMetadata:
             log.warning("broker_not_unfenced", hint="the controller does not let it lead partitions yet")
 
     async def leave(self) -> None:
-        """Have the controller move this broker's leaderships to other brokers, until the time limit."""
+        """Let the controller move this broker's leaderships to other brokers, for up to `CONTROLLED_SHUTDOWN_MS`."""
         if self._has_lost_controller:
             # The controller does not know this broker's registration.
             return
@@ -258,7 +257,7 @@ class JoinedMetadata:
             log.warning("controlled_shutdown_timed_out", after_ms=CONTROLLED_SHUTDOWN_MS)
 
     def close(self) -> None:
-        """Stop sending. The controller fences this broker when its session ends, unless it has left."""
+        """Stop sending. If `leave` was not called before, the controller fences this broker when its session ends."""
         self.membership.stop()
         self.replicas.close()
         self._assignments.close()
@@ -267,7 +266,7 @@ class JoinedMetadata:
         self.controller.close()
 
     async def _until(self, state: BrokerState, limit_ms: float) -> bool:
-        """Wait until the broker is in a state or a later one; False if it is not within ``limit_ms``."""
+        """Wait for at most ``limit_ms`` until the broker has reached a state. Returns whether the state was reached."""
         if self.lifecycle.state < state:
             reached = self._env.waiter()
             self._awaited = (state, reached)
@@ -281,15 +280,13 @@ class JoinedMetadata:
 
     @property
     def has_lost(self) -> bool:
-        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
         return self.local_partitions.has_lost
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition. The call drops them."""
         return self.local_partitions.take_read()
 
     def topics_born(self) -> dict[str, int]:
-        """Return nothing: creation times are not known here, so no topic counts as newer than a transaction."""
+        """Return nothing: creation times are unknown here, so no topic counts as newer than a transaction."""
         return {}
 
 

@@ -1,7 +1,7 @@
 """State machine of a broker's registration and heartbeats, without clock and connection (BrokerLifecycleManager of Kafka).
 
-`next_request` returns the request to send now, and `due_ms` the time of the next one. The caller passes responses to `registered`
-or `heard`, and reports failures to `failed`. One request is in flight at a time.
+`next_request` returns the request to send now; `due_ms` is the time of the next request. The caller passes responses to
+`registered` or `heard`, and reports failures to `failed`. One request is in flight at a time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class BrokerLifecycle:
         self.is_ready = False
         """Whether the broker wants to be unfenced. Set by `become_ready`."""
         self.due_ms: float | None = None
-        """When to send the next request; None while one is in flight, and when none will follow."""
+        """Time of the next request; None while a request is in flight, and after the last request."""
         self._heard_ms = 0.0
         self._is_asking = False
         self._is_wanted_at_once = False
@@ -80,11 +80,11 @@ class BrokerLifecycle:
 
     @property
     def may_stop(self) -> bool:
-        """Whether the controller has allowed the shutdown, or the broker does not wait for that."""
+        """Whether the controller has allowed the shutdown, or the broker does not wait for the controller."""
         return self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN)
 
     def is_left_alone(self, now_ms: float) -> bool:
-        """Whether the controller has been silent for so long that a broker which wants to stop need not wait for it."""
+        """Whether the controller has been silent for so long that a broker may stop without waiting for it."""
         return now_ms - self._heard_ms >= RESTART_PATIENCE_MS
 
     def _become(self, state: BrokerState) -> None:
@@ -103,7 +103,7 @@ class BrokerLifecycle:
         self._hurry(now_ms)
 
     def begin_controlled_shutdown(self, now_ms: float) -> None:
-        """Ask for a controlled shutdown. A broker that is not in service has no leadership to give up, and may stop at once."""
+        """Ask for a controlled shutdown. A broker that is not in service has no leadership to give up, and may stop immediately."""
         if self.state is BrokerState.RUNNING:
             self._become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
             self._heard_ms = now_ms

@@ -1,6 +1,6 @@
 """Connects `BrokerLifecycle` and `MetadataFetch` to the controller: sends their requests and passes on the responses.
 
-Heartbeats and fetches have a connection each, because a fetch that waits for records would delay the responses after its own.
+Heartbeats and fetches have a connection each, because a waiting fetch would delay the responses to later heartbeats.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from ottla.protocol.messages.broker_registration import BrokerRegistrationReques
 from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
-"""How long a response may come later than the fetch's maximum wait before another connection is used, in ms
-(controller.quorum.fetch.timeout.ms)."""
+"""Time in ms beyond a fetch's maximum wait after which its connection is replaced (controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
 SNAPSHOT_TIMEOUT_MS = 10_000
 """Timeout of the request for one piece of a snapshot, in ms."""
@@ -49,7 +48,7 @@ class MembershipOwner(Protocol):
         ...
 
     def controller_replaced(self, reason: str) -> None:
-        """The controller was restarted, or another node is the controller. Connections to the previous one may still look open."""
+        """The controller was restarted or replaced. Connections to the previous controller may still look open."""
         ...
 
 
@@ -80,7 +79,7 @@ class Membership:
         self.last_failure = ""
         """The last failure to reach the controller, or the error that it returned; empty after a successful heartbeat."""
         self.is_of_another_cluster = False
-        """Whether the controller rejected this broker's cluster id while it started. Nothing is sent after that."""
+        """Whether the controller rejected this broker's cluster id while it started. Then no further request is sent."""
         self._beat_errors, self._fetch_errors = RepeatedErrors(env, log), RepeatedErrors(env, log)
 
     def start(self) -> None:
@@ -89,17 +88,15 @@ class Membership:
         self._fetch_next()
 
     def become_ready(self) -> None:
-        """Ask to be unfenced."""
         self.lifecycle.become_ready(self._env.monotonic_ms())
         self._beat()
 
     def register_again(self) -> None:
-        """Register again, because the metadata no longer has this broker."""
         self.lifecycle.register_again(self._env.monotonic_ms())
         self._beat()
 
     def begin_controlled_shutdown(self) -> None:
-        """Ask the controller to let this broker stop; `MembershipOwner.state_changed` is called when it agrees."""
+        """Ask the controller whether this broker may stop. `MembershipOwner.state_changed` is called when the controller agrees."""
         self.lifecycle.begin_controlled_shutdown(self._env.monotonic_ms())
         self._beat()
         if self.lifecycle.may_stop:
@@ -118,7 +115,7 @@ class Membership:
     # registration and heartbeats
 
     def _beat(self) -> None:
-        """Send the request that is due, and set a timer for the next one."""
+        """Send the request that is due, and set a timer for the next request."""
         if self._beat_timer is not None:
             self._beat_timer.cancel()
             self._beat_timer = None
@@ -130,7 +127,7 @@ class Membership:
                 self._beat_timer = self._env.call_later(max(0, ceil(lifecycle.due_ms - now_ms)), self._beat)
             return
         is_registration = isinstance(request, BrokerRegistrationRequest)
-        # The session has ended when a response comes later than this.
+        # After this timeout the session has ended, so a response would come too late.
         self._heartbeats.send(
             request,
             lambda answer: self._answered(answer, is_registration=is_registration),
@@ -173,7 +170,7 @@ class Membership:
             self._beat_errors.failed("controller_not_reached", reason, controller=repr(self._heartbeats))
 
     def _refuses_cluster(self, code: int) -> bool:
-        """Whether the controller is of another cluster. A broker that starts then gives up, because no retry can help.
+        """Whether the controller belongs to another cluster. Then a broker at its start gives up, because no retry can help.
 
         A broker in service continues: its controller's address may have been given to another controller by mistake.
         """
@@ -214,14 +211,14 @@ class Membership:
         try:
             is_over = self._carry_out(taken)
         except MetadataLost as error:
-            # Applied metadata cannot be undone, so this broker would keep acting on metadata that no other node has.
+            # Applied metadata cannot be undone. If this broker continued, it would act on metadata that no other node has.
             self._owner.metadata_lost(str(error))
             return
         except ReplicaRefused as error:
             self._fetch_errors.failed("controller_metadata_refused", str(error))
             is_over = False
         except Exception:
-            # The peer logs the bug. Without fetching, the broker would stay in the cluster by its heartbeats, with old metadata.
+            # The peer logs the bug. Without further fetches, heartbeats would keep this broker in the cluster with old metadata.
             self._fetch_later()
             raise
         if is_over:
@@ -230,7 +227,7 @@ class Membership:
             self._fetch_later()
 
     def _carry_out(self, taken: FetchOutcome) -> bool:
-        """Carry out the outcome of a fetch; returns whether to fetch again at once."""
+        """Carry out the outcome of a fetch; returns whether to fetch again immediately."""
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
             self.replica.commit(taken.high_watermark)
@@ -248,7 +245,7 @@ class Membership:
         if self.replica.is_empty:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return
-        # The changes since cannot be derived from a snapshot without comparing all of it.
+        # A snapshot does not list changes. Applying it to existing metadata would require a comparison of all records.
         reason = "the controller's log begins after the end of this broker's metadata"
         hint = "restart the broker; its metadata is too old"
         self._fetch_errors.failed("metadata_gap_found", reason, level="error", first_offset=taken.end_offset, hint=hint)
@@ -259,7 +256,7 @@ class Membership:
         self._fetches.send(request, lambda answer: self._snapshot_fetched(snapshot, answer), timeout_ms=SNAPSHOT_TIMEOUT_MS)
 
     def _snapshot_fetched(self, snapshot: SnapshotFetch, answer: Any) -> None:
-        """Process a piece. If it is refused, fetching the log starts over."""
+        """Process a piece. If the snapshot is refused, fetch the log again."""
         if self._is_stopped:
             return
         try:

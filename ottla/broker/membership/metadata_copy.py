@@ -6,7 +6,7 @@ clean stop and the checkpoints sync it. A start reads the copy instead of fetchi
 
 The copy never stops the broker: if the disk refuses a batch, the copy ends there until the next start. A copy that is damaged, or
 that the controller's log does not continue, is set aside as ``__cluster_metadata-0.ID-stray``, because it may be the only place of
-a record that the controller has lost. Segments roll as at the controller, and as there none is deleted.
+a record that the controller has lost. As at the controller, segments roll and are never deleted.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class CopyEnv(Clock, Randomness, Protocol):
 
 
 class MetadataCopy:
-    """The copy, opened by a start before any fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
+    """The copy, opened by a start before the first fetch. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
 
     def __init__(self, env: CopyEnv, directory: LogDirectory) -> None:
         self._env = env
         self._directory = directory
         self._is_behind = False
-        """Whether the copy lacks fetched batches because the disk refused one. Nothing is appended then."""
+        """Whether the disk has refused a fetched batch, so that the copy lacks batches. Then no batch is appended."""
         self.end_offset = self.last_epoch = 0
         self._snapshot: tuple[str, int, int] | None = None
         self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)
@@ -61,7 +61,7 @@ class MetadataCopy:
             self.set_aside(f"it cannot be read: {described(error)}")
 
     def _check(self) -> None:
-        """Read all batches once, so that applying them later does not fail half-way at a damaged one."""
+        """Read all batches once, so that a damaged batch is found before any batch is applied."""
         self._log.check_online()
         self._snapshot = self._newest_snapshot()
         end_offset, last_epoch = self._log.log_start_offset, 0
@@ -124,14 +124,14 @@ class MetadataCopy:
             self._log.move_high_watermark(end_offset)
 
     def truncate(self, end_offset: int) -> None:
-        """Remove the batches from ``end_offset`` on, which were never committed."""
+        """Remove the batches at and above ``end_offset``. They were never committed."""
         if end_offset >= self._log.log_end_offset:
             return
         try:
             if end_after(self._log, end_offset) > self._log.log_start_offset:
                 self._directory.truncate(self._log, end_offset, self._env.now_ms())
             else:
-                # The method of the directory writes a checkpoint, which must not be written before a start has opened all logs.
+                # `LogDirectory.truncate` writes a checkpoint, which must not be written before a start has opened all logs.
                 truncate_fully_and_start_at(self._log, self._log.log_start_offset, self._env.now_ms())
         except UNREADABLE as error:
             self._fall_behind(error)

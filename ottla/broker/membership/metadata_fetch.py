@@ -36,13 +36,13 @@ class Step(Enum):
     SNAPSHOT = "snapshot"
     """Read the snapshot that ends at ``end_offset``: the controller's log begins after the fetch offset."""
     ASK_AGAIN = "ask again"
-    """Fetch again at once, in the leader epoch of the response."""
+    """Fetch again immediately, in the leader epoch of the response."""
     WAIT = "wait"
     """Fetch again later."""
 
 
 class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a fetch. ``reason`` explains to people why no batch was appended."""
+    """The outcome of a fetch. ``reason`` explains to a person why no batch was appended."""
 
     step: Step
     records: Buffer = b""
@@ -53,7 +53,7 @@ class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetadataFetch:
-    """The fetch state of the metadata log: the leader epoch and high watermark as far as known."""
+    """The fetch state of the metadata log: the leader epoch and the high watermark, if known."""
 
     def __init__(self, cluster_id: str, broker_id: int, directory_id: bytes) -> None:
         self._cluster_id = cluster_id
@@ -63,7 +63,7 @@ class MetadataFetch:
         self.high_watermark = -1
 
     def request(self, end_offset: int, last_epoch: int) -> FetchRequest:
-        """The next fetch of a log that ends at ``end_offset`` with a batch of ``last_epoch``; 0 for an empty log."""
+        """The next fetch. ``end_offset`` is the copied log's end, ``last_epoch`` its last batch's epoch; 0 for an empty log."""
         partition = FetchPartition(
             partition=0,
             current_leader_epoch=self.leader_epoch,
@@ -72,7 +72,7 @@ class MetadataFetch:
             log_start_offset=0,
             partition_max_bytes=MAX_BYTES,
             replica_directory_id=self._directory_id,
-            # If this differs from the controller's own high watermark, it responds at once (KIP-1166).
+            # If this differs from the controller's own high watermark, the controller responds immediately (KIP-1166).
             high_watermark=self.high_watermark,
         )
         return FetchRequest(
@@ -85,11 +85,11 @@ class MetadataFetch:
         )
 
     def snapshot(self, end_offset: int, epoch: int) -> SnapshotFetch:
-        """The fetch of a snapshot that a response has named."""
+        """The fetch of the snapshot that a response names."""
         return SnapshotFetch(self._cluster_id, self._broker_id, self._directory_id, end_offset=end_offset, epoch=epoch)
 
     def take(self, response: FetchResponse) -> FetchOutcome:
-        """The outcome of a response. The caller keeps the position; the leader epoch and the high watermark are kept here."""
+        """The outcome of a response. Updates the leader epoch and the high watermark; the caller tracks its position."""
         if response.error_code != Code.NONE:
             return FetchOutcome(step=Step.WAIT, reason=f"the fetch failed with {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
@@ -111,6 +111,6 @@ class MetadataFetch:
             return FetchOutcome(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)
         if snapshot is not None and snapshot.epoch >= 0 and snapshot.end_offset >= 0:
             return FetchOutcome(step=Step.SNAPSHOT, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-        # A high watermark never goes back; a newly elected controller may not know it yet.
+        # A high watermark never goes back, but a newly elected controller may not know the current value yet.
         self.high_watermark = max(self.high_watermark, partition.high_watermark)
         return FetchOutcome(step=Step.APPEND, records=partition.records or b"", high_watermark=self.high_watermark)

@@ -1,7 +1,7 @@
-"""An observer's replica of the metadata log: applies committed batches, and queues those above the high watermark.
+"""An observer's replica of the metadata log: applies committed batches, and queues batches above the high watermark.
 
 Uncommitted batches are kept in memory. The whole log is also copied to the broker's directory (`metadata_copy`). A start applies
-the copy as soon as the controller's first response shows that its own log continues the copy.
+the copy as soon as the controller's first response shows that the controller's log continues the copy.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class MetadataLost(Exception):
 
 
 class MetadataReplica:
-    """The replica. ``apply`` is called with each committed record and its offset, in order, and ``applied`` after the last of a
-    response.
+    """An observer's replica of the metadata log.
 
-    ``copy`` is the log on disk; without it the replica is in memory alone.
+    ``apply`` is called with each committed record and its offset, in order; ``applied`` after the last record of each response.
+    ``copy`` is the log on disk; without a copy the replica is only in memory.
     """
 
     def __init__(
@@ -56,18 +56,18 @@ class MetadataReplica:
 
     @property
     def applied_offset(self) -> int:
-        """The offset of the last record that was applied; -1 before the first, as in heartbeats."""
+        """The offset of the last record that was applied; -1 before the first record, as in heartbeats."""
         return self.committed_end_offset - 1
 
     def append(self, records: Buffer) -> None:
-        """Append fetched batches; an incomplete last one is dropped. Raises `ReplicaRefused`."""
+        """Append fetched batches; an incomplete last batch is dropped. Raises `ReplicaRefused`."""
         taken: list[tuple[BatchHeader, bytes]] = []
         end_offset, last_epoch, size_bytes = self.end_offset, self.last_epoch, self._waiting_bytes
         for pos, header in batches(records):
             raw = bytes(records[pos : pos + header.size_bytes])
             if header.base_offset != end_offset:
                 if self._unread_end and self._copy is not None:
-                    # The copy is of another log. No diverging epoch shows that if both logs have used the same epochs.
+                    # The copy belongs to another log. If both logs have used the same epochs, the controller finds no divergence.
                     self._begin_anew(
                         f"the controller's log has a batch at offset {header.base_offset}, and this broker's copy ends at"
                         f" {end_offset}"
@@ -135,7 +135,7 @@ class MetadataReplica:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was applied, so that a snapshot may replace the replica."""
+        """Whether no record was applied yet, so that a snapshot may replace the replica."""
         return self.committed_end_offset == 0
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
@@ -163,12 +163,11 @@ class MetadataReplica:
         self._applied()
 
     def truncate(self, end_offset: int, epoch: int = MAX_EPOCH) -> None:
-        """Drop the batches from ``end_offset`` on, and those of leader epochs above ``epoch``.
+        """Drop the batches at and above ``end_offset``, and all batches of leader epochs above ``epoch``.
 
-        Raises `MetadataLost` if one of them is committed.
-
-        The content of the copy found at the start was committed by the only controller. If the controller has lost some of it, the
-        copy is set aside, because it may be the last one, and the log is read from its beginning.
+        Raises `MetadataLost` if a committed batch would be dropped. The copy found at the start was committed by the only
+        controller. If the controller has lost a part of the log, the copy is set aside, because it may be the only one left, and
+        the log is read from its beginning.
         """
         if self._unread_end and self._copy is not None:
             self._begin_anew(f"it differs from the controller's log from offset {end_offset} on, and ends at {self._unread_end}")
@@ -194,7 +193,7 @@ class MetadataReplica:
             self._copy.truncate(self.end_offset)
 
     def _begin_anew(self, reason: str) -> None:
-        """Set the copy aside, which was not applied yet, and read the log from its beginning."""
+        """Set aside the copy, which was not applied yet, and read the log from its beginning."""
         assert self._copy is not None
         self._copy.set_aside(reason)
         self._waiting.clear()

@@ -24,19 +24,18 @@ log = structlog.get_logger("membership")
 
 
 class ControllersTopics:
-    """Implements `broker.metadata.cluster.TopicCreation`. One request per topic is in flight, however many clients need the
-    topic."""
+    """Implements `broker.metadata.cluster.TopicCreation`. Each topic has one request in flight, however many clients need it."""
 
     def __init__(self, clock: Clock, controller: Peer) -> None:
         self._clock = clock
         self._controller = controller
         self._errors = RepeatedErrors(clock, log)
         self._asked: set[str] = set()
-        # The controller's error for a topic, and the time until which the topic is not requested again.
+        # For each topic, the controller's error, and the time until which the topic is not requested again.
         self._refused: dict[str, tuple[KafkaError, float]] = {}
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Request a topic. Raises the controller's last error for it, else UNKNOWN_TOPIC_OR_PARTITION, which clients retry."""
+        """Request a topic. Raises the controller's last error for it, or UNKNOWN_TOPIC_OR_PARTITION, which clients retry."""
         error, until_ms = self._refused.get(topic.name, (None, 0.0))
         if error is not None and self._clock.monotonic_ms() < until_ms:
             raise KafkaError(error.code, error.message)

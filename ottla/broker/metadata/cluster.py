@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import structlog
@@ -13,13 +12,16 @@ from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.internal_topics import NewTopic, internal_topic
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.broker.metadata.placement import Place
+from ottla.coordinator.metadata.acls import Deleted
 from ottla.coordinator.metadata.client_quotas import Entity
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import Result
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
+from ottla.protocol import steps
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.steps import in_thread, next_turn
 from ottla.protocol.uuids import uuid_text
 from ottla.security.acl.bindings import AclBinding, AclBindingFilter
 from ottla.security.principal import KafkaPrincipal
@@ -38,10 +40,13 @@ SUPPORTED_FEATURES = {
 }
 
 PARTITIONS_AT_ONCE = 100
-"""Commands for more partitions are computed in another thread."""
+"""Commands for more partitions than this are computed in a worker thread."""
 
-ACLS_AT_ONCE = 500
-"""Commands that look at more ACLs are computed in another thread."""
+ACL_WORK = 4
+"""The cost of creating, deleting or comparing an ACL, in units of `protocol.steps.Pace`.
+
+A step takes 8 ms, because this is a quarter of the actual cost, 30 us: shorter steps would write many more batches.
+"""
 
 MAX_IDS_LOGGED = 10
 """Maximum number of expired delegation tokens that one log line names."""
@@ -53,15 +58,23 @@ class TopicCreation(Protocol):
     """A controller in another process that creates the topics that this broker needs."""
 
     def create_topic(self, topic: NewTopic) -> NoReturn:
-        """Ask the controller for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION until the topic exists: clients retry."""
+        """Request a topic from the controller. Raises UNKNOWN_TOPIC_OR_PARTITION, which clients retry until the topic exists."""
         ...
 
 
 log = structlog.get_logger("cluster")
 
 
+def acls_at_once() -> int:
+    """The number of ACLs that are created, deleted or compared in one step."""
+    return max(steps.WORK_A_STEP // ACL_WORK, 1)
+
+
 class ClusterCommands:
-    """Commands on the cluster's metadata. When a command returns, it is logged and ``publish`` has applied it to the broker."""
+    """Commands on the cluster's metadata. A returned command is logged and applied to the broker (``publish``).
+
+    A command that raises `KafkaError` has changed nothing.
+    """
 
     def __init__(
         self,
@@ -108,7 +121,8 @@ class ClusterCommands:
     def _drop_metadata_topic(self) -> None:
         """Delete a topic with the metadata log's name, but keep the log.
 
-        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips them.
+        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips these
+        batches.
         """
         if METADATA_TOPIC in self.state.topics:
             self._execute(self.state.delete_topic(METADATA_TOPIC))
@@ -117,7 +131,7 @@ class ClusterCommands:
     # topics
 
     def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """Create a topic, by default with partitions on this broker. On `KafkaError` nothing has changed."""
+        """Create a topic, by default with partitions on this broker."""
         if self._controller is not None:
             self.state.check_new_topic(name)
             factor = self._config.settings.default_replication_factor
@@ -129,7 +143,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     async def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
-        """`create_topic` in steps, for thousands of partitions. On `KafkaError` nothing has changed."""
+        """Like `create_topic`, but in steps, for thousands of partitions."""
         if self._controller is not None:
             return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
@@ -138,7 +152,7 @@ class ClusterCommands:
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
-        """The internal topic of a coordinator. It is created when a client first needs it. Raises `KafkaError`."""
+        """Return the internal topic of a coordinator. Creates the topic when a client first needs it. Raises `KafkaError`."""
         topic = self.state.topics.get(name)
         if topic is not None:
             return topic
@@ -150,7 +164,7 @@ class ClusterCommands:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry this code but not other codes.
         """
         try:
             self.ensure_internal(name)
@@ -158,7 +172,7 @@ class ClusterCommands:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
     async def create_partitions(self, name: str, count: int, place: Place | None = None) -> None:
-        """Raise a topic's number of partitions to ``count``. On `KafkaError` nothing has changed."""
+        """Raise a topic's number of partitions to ``count``."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
             self._execute(self.state.create_partitions(name, count, place and place()))
@@ -169,21 +183,21 @@ class ClusterCommands:
         self._execute(self.state.delete_topic(name))
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set configs of a resource, or remove those with value None. On `KafkaError` nothing has changed."""
+        """Set configs of a resource; the value None removes a config."""
         self._execute(self.state.set_configs(resource_type, name, changes))
 
     def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
-        """Set or remove quotas of an entity. On `KafkaError` nothing has changed."""
+        """Set or remove quotas of an entity."""
         result = self.state.client_quotas.alter(entity, changes)
         if not validate_only:
             self._execute(result)
 
     def set_credential(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> None:
-        """Set a SCRAM credential of a user. On `KafkaError` nothing has changed."""
+        """Set a SCRAM credential of a user."""
         self._execute(self.state.credentials.set(name, mechanism, salt, salted_password, iterations))
 
     def remove_credential(self, name: str, mechanism: int) -> None:
-        """Remove a SCRAM credential of a user. On `KafkaError` nothing has changed."""
+        """Remove a SCRAM credential of a user."""
         self._execute(self.state.credentials.remove(name, mechanism))
 
     # delegation tokens
@@ -234,16 +248,45 @@ class ClusterCommands:
     # ACLs
 
     async def create_acls(self, acls: Sequence[AclBinding]) -> list[KafkaError | None]:
-        """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed."""
-        state = self.state
-        command = partial(state.acls.create, acls, self._randomness.random_uuid, state.metadata_version)
-        return self._execute(command()) if len(acls) <= ACLS_AT_ONCE else await self._execute_large(command)
+        """Create ACLs; returns an error or None for each. On `KafkaError` nothing has changed.
+
+        Kafka appends all ACLs in one batch; here each step appends some. If a later step is refused, its ACLs get the error.
+        """
+        state, results, at_once = self.state, list[KafkaError | None](), acls_at_once()
+        if len(acls) > at_once:
+            await in_thread(lambda: state.acls.check_count(acls))
+        for start in range(0, len(acls), at_once):
+            some = acls[start : start + at_once]
+            if start:
+                await next_turn()
+            try:
+                created: list[KafkaError | None] = self._execute(
+                    state.acls.create(some, self._randomness.random_uuid, state.metadata_version)
+                )
+                results += created
+            except KafkaError as error:
+                if not start:
+                    raise
+                results += [error] * len(some)
+        return results
 
     async def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding] | KafkaError]:
-        """Delete the ACLs that match filters; returns them, or an error, for each filter. On `KafkaError` nothing has changed."""
-        command = partial(self.state.acls.delete, filters)
-        is_small = len(filters) * len(self.state.acls.by_id) <= ACLS_AT_ONCE
-        return self._execute(command()) if is_small else await self._execute_large(command)
+        """Delete the ACLs that match filters. Returns the deleted ACLs, or an error, for each filter.
+
+        Kafka deletes all ACLs in one batch; here each step deletes some. If a step is refused, the ACLs of earlier steps stay
+        deleted.
+        """
+        acls, at_once = self.state.acls, acls_at_once()
+        if len(filters) * len(acls.by_id) <= at_once:
+            return self._execute(acls.delete(filters))
+        made: list[tuple[Deleted, list[bytes]]] = []
+        await in_thread(lambda: made.append(acls.find(filters)))
+        results, found = made.pop()
+        for start in range(0, len(found), at_once):
+            if start:
+                await next_turn()
+            self._execute(acls.remove(found[start : start + at_once]))
+        return results
 
     # features and ids
 
@@ -257,18 +300,18 @@ class ClusterCommands:
         return self.state.transaction_version
 
     def set_features(self, levels: Mapping[str, int]) -> None:
-        """Set feature levels. On `KafkaError` nothing has changed."""
+        """Set feature levels."""
         self._execute(self._decide_features({n: level for n, level in levels.items() if self.state.features.get(n, 0) != level}))
 
     @property
     def next_producer_id(self) -> int:
-        """The first producer id that is in no allocated block."""
+        """The lowest producer id above all allocated blocks."""
         return max(self.state.next_producer_id, self._least_producer_id)
 
     def skip_producer_ids(self, highest: int) -> bool:
         """Never allocate ids up to ``highest``, which are in use; returns whether the metadata log lacks their blocks.
 
-        Nothing is written, so that a start needs no disk space. Until a block is logged, each start finds the same ids again.
+        This method writes nothing: a start needs no disk space. Until a block is logged, each start finds the same ids again.
         """
         if self.next_producer_id > highest:
             return False

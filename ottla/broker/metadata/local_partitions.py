@@ -32,7 +32,7 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""Work of one change that is done at once, in units of `protocol.steps.Pace`. The rest follows in steps."""
+"""Maximum work of one change that is done immediately, in units of `protocol.steps.Pace`. Further work is done in steps."""
 OPEN_WORK = 15
 """The cost of putting a new partition into service, in the same units."""
 SETTLE_WORK = 8
@@ -43,20 +43,20 @@ STRAY_HINT = (
     "the metadata has no such topic, or a new topic of this name; no data is deleted. If the controller has lost the topic,"
     " ottla cluster rebuild-controller restores it"
 )
-"""Advice for a person who looks for the data of a topic that no longer exists."""
+"""Advice for a person who searches for the data of a topic that no longer exists."""
 
 log = structlog.get_logger("cluster")
 
 
 class ReplicaActions(Protocol):
-    """Carries out the registration of a partition of which this broker has a replica."""
+    """Carries out the registration of a partition that has a replica on this broker."""
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Lead a partition in a new leader epoch, or in the current one with changed replicas or a changed in-sync set."""
+        """Lead a partition in a new leader epoch, or in the current epoch with changed replicas or a changed in-sync set."""
         ...
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Follow the partition's leader, or wait for one if the registration has none."""
+        """Follow the partition's leader. If the registration has no leader, wait until it has one."""
         ...
 
     def stop(self, partition: Partition) -> None:
@@ -64,7 +64,7 @@ class ReplicaActions(Protocol):
         ...
 
     def brokers_changed(self) -> None:
-        """Brokers have registered or unregistered, or were fenced or unfenced."""
+        """Called after brokers have registered or unregistered, or were fenced or unfenced."""
         ...
 
 
@@ -88,7 +88,7 @@ class SoleReplicas:
 
 
 class _Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of a coordinator's topic that this broker now leads or, if ``leader_epoch`` is None, no longer leads."""
+    """A partition of a coordinator's topic that this broker now leads, or with ``leader_epoch`` None no longer leads."""
 
     topic: str
     index: int
@@ -111,16 +111,16 @@ class LocalPartitions:
         self.coordinators: dict[str, Coordinator] = {}
         """Coordinators by internal topic, as `begin` got them."""
         self.has_lost = False
-        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
-        # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
+        """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
+        # The transactions that recovery has read in each partition. The start searches them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
-        # Partitions that will be brought in line with the metadata in later steps, by topic id and number, in order.
+        # The partitions that will be brought in line with the metadata in later steps, by topic id and number, in order.
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition. The call drops them, so it may be made only once."""
+        """Return the transactions that recovery has read in each partition, and forget them here."""
         read, self._read = self._read, {}
         return read
 
@@ -143,7 +143,7 @@ class LocalPartitions:
                 if self._is_replica(topic, registration):
                     where = (topic.name, index)
                     # While a member of a cluster was down, its topic may have been deleted and created again. Then the checkpoints
-                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself, so there
+                    # describe the directory that was set aside, not the new topic. A sole broker creates topics itself, so on it
                     # this is damage, and the partition goes offline.
                     was_made_anew = where in set_aside and not self._state.is_alone
                     exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
@@ -207,9 +207,9 @@ class LocalPartitions:
     # large changes
 
     def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
-        """Return the partitions that the caller brings in line at once. The others follow in steps.
+        """Return the partitions that the caller brings in line now. Other partitions are queued, for later steps.
 
-        Until then they stay as before the change, as if it came later. A request for a new partition opens it.
+        A queued partition stays as it was before the change. A request for a new partition opens the partition.
         """
         count, left = 0, WORK_AT_ONCE
         while count < len(wanted) and left > 0:
@@ -225,7 +225,7 @@ class LocalPartitions:
         return OPEN_WORK if self.partitions.known(topic.name, index) is None else SETTLE_WORK
 
     async def _settle_rest(self) -> None:
-        """Bring the remaining partitions in line with the metadata that is current at each one's turn."""
+        """Bring the queued partitions in line, each with the metadata that is current at that time."""
         pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
             topic_id, index = next(iter(self._unsettled))
@@ -243,7 +243,7 @@ class LocalPartitions:
         faults.raise_first()
 
     def open_missing(self, name: str, index: int) -> Partition | None:
-        """Put a replica into service if it is not yet, and return it; None if this broker has no such replica."""
+        """Put a replica into service, unless this was done already, and return it; None if this broker has no such replica."""
         topic = self._state.topics.get(name)
         if topic is None or not 0 <= index < topic.partition_count:
             return None
@@ -265,7 +265,7 @@ class LocalPartitions:
         return self._state.is_alone or registration.leader == self._state.node_id
 
     def _is_replica(self, topic: Topic, registration: PartitionRegistration) -> bool:
-        """Whether this broker has a replica. A topic with the name of the metadata log has none: its files would be that log's."""
+        """Whether this broker has a replica. A topic with the metadata log's name has none: its files would be the log's."""
         return topic.name != METADATA_TOPIC and (self._state.is_alone or self._state.node_id in registration.replicas)
 
     def _settle(self, topic: Topic, index: int, moves: list[_Move]) -> Partition | None:
@@ -335,7 +335,7 @@ class LocalPartitions:
     # configs
 
     def log_config(self, topic: str) -> LogConfig:
-        """The log settings of a topic. They are cached by the topic's own configs, because most topics have the same or none."""
+        """The log settings of a topic, cached by the topic's own configs, because most topics have equal configs or none."""
         own = self._state.config_of(TOPIC_RESOURCE, topic)
         key = (self._config.current, frozenset(own.items()))
         known = self._log_configs.get(key)

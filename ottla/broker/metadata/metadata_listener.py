@@ -1,6 +1,6 @@
 """The events of the cluster's metadata that other parts of the broker follow, and the handling of failures.
 
-`metadata_publisher` and `local_partitions` call the listener, which `BrokerServer.start` passes to `MetadataSource.load`.
+`metadata_publisher` and `local_partitions` call the listener. `BrokerServer.start` passes it to `MetadataSource.load`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ log = structlog.get_logger("cluster")
 
 
 class MetadataFaults:
-    """Collects the failures while one change is carried out, so that every step is attempted even if one of them fails.
+    """Collects the failures while one change is carried out, so that a failed step does not prevent the next steps.
 
-    Each change is applied once and then forgotten: a step skipped because of an earlier failure would never be carried out. Apache
-    Kafka passes such failures to its metadataPublishingFaultHandler, and continues as well.
+    Each change is applied once and then forgotten: a step that is skipped now would never be carried out. Apache Kafka also
+    continues, and passes such failures to its metadataPublishingFaultHandler.
     """
 
     __slots__ = ("_first",)
@@ -26,7 +26,7 @@ class MetadataFaults:
         self._first: Exception | None = None
 
     def attempt(self, step: Callable[[], object], what: str, **of: object) -> None:
-        """Carry out one step. ``what`` and ``of`` name it in the log."""
+        """Carry out one step. ``what`` and ``of`` identify the step in the log."""
         try:
             step()
         except Exception as error:
@@ -34,7 +34,7 @@ class MetadataFaults:
             self._first = self._first or error
 
     def raise_first(self) -> None:
-        """Raise the first failure after all other steps were carried out. It is a bug, and is counted as one."""
+        """Raise the first failure, after all other steps were carried out. A failure is a bug, and is counted as a bug."""
         if self._first is not None:
             raise self._first
 
@@ -52,8 +52,7 @@ class Coordinator(Protocol):
 
 
 class MetadataListener(Protocol):
-    """Follows the metadata on behalf of all coordinators. A method that gets ``faults`` carries out each of its steps by
-    `MetadataFaults.attempt`, so that a failure of one does not prevent the others."""
+    """Follows the metadata for all coordinators. Methods with ``faults`` carry out each step by `MetadataFaults.attempt`."""
 
     @property
     def by_topic(self) -> Mapping[str, Coordinator]:

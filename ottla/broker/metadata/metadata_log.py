@@ -56,7 +56,7 @@ class MetadataLog(Protocol):
         ...
 
     async def execute_large(self, command: Callable[[], Result[T]]) -> T:
-        """`execute` in steps, for a command with thousands of records (`Runtime.execute_large`)."""
+        """Like `execute`, but in steps, for a command with thousands of records (`Runtime.execute_large`)."""
         ...
 
 
@@ -78,7 +78,7 @@ class LocalMetadataLog:
         self._observers: dict[int, Observer] = {}
         self.log, report = kernel.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
         self.has_lost = has_losses(self.log.directory, report)
-        """Whether recovery has cut the log."""
+        """Whether recovery has truncated the log."""
         if self.log.offline_reason is not None:
             raise _no_metadata(self.log.offline_reason)
         # The partition of the metadata log is not added to `Partitions`, so that no client request can reach it.
@@ -89,7 +89,7 @@ class LocalMetadataLog:
         self._state.replay(record, offset)
 
     def load(self) -> bool:
-        """Replay the log; returns whether it is new. With ``power`` responses wait until the replayed records are synced."""
+        """Replay the log; returns whether the log is new. With ``power`` responses wait until the replayed records are synced."""
         try:
             is_new = self._runtime.load() == 0
         except KafkaError as error:
@@ -98,9 +98,9 @@ class LocalMetadataLog:
         return is_new
 
     def begin_epoch(self) -> None:
-        """Begin a leader epoch that is newer than all in the log.
+        """Begin a leader epoch that is newer than all epochs in the log.
 
-        With it, brokers that have fetched records that a crash removed from this log find the offset at which their log diverges.
+        If a crash removed records that other brokers have fetched, the new epoch shows these brokers where the logs diverge.
         """
         epoch = max(self.log.epochs.latest, 0) + 1
         self.partition.lead(sole_leader(self._state.node_id, epoch, self.log.log_end_offset))
@@ -118,7 +118,7 @@ class LocalMetadataLog:
         return self.log.leader_epoch
 
     def fetched(self, replica_id: int, directory_id: bytes, offset: int, now_ms: int) -> None:
-        """Note that a broker has everything below ``offset``."""
+        """Record that a broker has fetched all records below ``offset``."""
         if replica_id not in self._observers:
             if len(self._observers) >= MAX_OBSERVERS:
                 return

@@ -36,9 +36,9 @@ class MetadataPublisher:
         self._local.begin(listener.by_topic)
 
     def publish(self) -> None:
-        """Apply the changes replayed since the last call. Before `begin` this does nothing.
+        """Apply the changes replayed since the last call. Does nothing before `begin`.
 
-        Raises the first failure, which is a bug, after everything else is applied.
+        Raises the first failure, which is a bug, after all other changes are applied.
         """
         delta, listener = self._state.delta, self._listener
         if delta is None or delta.is_empty or listener is None:

@@ -37,8 +37,7 @@ class MetadataSource(Protocol):
         ...
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Never allocate a producer id below ``least`` nor, if ids in use may have been lost from the metadata log, one up to
-        ``known()``."""
+        """Never allocate a producer id below ``least``, nor, if the metadata log may have lost allocated ids, up to ``known()``."""
         ...
 
     @property
@@ -47,11 +46,11 @@ class MetadataSource(Protocol):
         ...
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
-        """Start the timed work."""
+        """Start the periodic tasks."""
         ...
 
     async def serve(self) -> None:
-        """Announce that the broker listens. Called once it does."""
+        """Announce that the broker listens. Called after the listeners are open."""
         ...
 
     async def leave(self) -> None:
@@ -64,13 +63,13 @@ class MetadataSource(Protocol):
 
     @property
     def has_lost(self) -> bool:
-        """Whether recovery has cut a log. This may happen even in a directory with a clean shutdown file."""
+        """Whether recovery has truncated a log. This may happen even in a directory with a clean shutdown file."""
         ...
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """The transactions that recovery has read in each partition. The call drops them."""
+        """Return the transactions that recovery has read in each partition, and forget them here."""
         ...
 
     def topics_born(self) -> dict[str, int]:
-        """The creation time in ms of the newest topic of each name, as far as it is known."""
+        """The creation time in ms of the newest topic of each name, if known."""
         ...

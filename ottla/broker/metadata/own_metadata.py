@@ -48,7 +48,7 @@ class OwnMetadata:
 
     async def load(self, features: Mapping[str, int], listener: MetadataListener) -> None:
         is_new = self.log.load()
-        # A member of a cluster gives its copy of the log a topic id, and a controller process logs its registration.
+        # Signs of a cluster: a member's copy of the log has a topic id, and a controller process logs its registration.
         if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
                 f"{self._directory.path} belongs to a cluster of several brokers, whose metadata it shares;"
@@ -61,8 +61,7 @@ class OwnMetadata:
         self.publisher.begin(listener)
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
-        """Skip every producer id in use, because a power cut may remove the end of the metadata log exactly between two batches,
-        which recovery cannot detect."""
+        """Skip every producer id in use. A power cut may remove whole batches from the log's end, which recovery cannot detect."""
         try:
             self.cluster.skip_producer_ids(least - 1)
             if self.log.has_lost or not self._was_clean:
@@ -79,13 +78,13 @@ class OwnMetadata:
             repeat("delegation_tokens", interval_ms, lambda: self.cluster.sweep_tokens(now_ms()))
 
     async def serve(self) -> None:
-        """No controller elsewhere waits for this broker."""
+        """Do nothing: no controller elsewhere waits for this broker."""
 
     async def leave(self) -> None:
-        """No other broker could take the leaderships."""
+        """Do nothing: no other broker could take over the leaderships."""
 
     def close(self) -> None:
-        """The log belongs to the directory, which is closed with all others."""
+        """Do nothing: the log belongs to the directory, which closes it."""
 
     @property
     def has_lost(self) -> bool:

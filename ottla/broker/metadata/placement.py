@@ -31,7 +31,8 @@ class Placement(Protocol):
     ) -> list[PartitionRegistration]:
         """New partitions from the number ``first`` on, with the replicas that a client assigns.
 
-        Each must have ``replication_factor`` replicas or, if that is None, all the same number. Raises INVALID_REPLICA_ASSIGNMENT.
+        Each partition must have ``replication_factor`` replicas; if that is None, all must have the same number. Raises
+        INVALID_REPLICA_ASSIGNMENT.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Allocates producer ids that were never used before (RPCProducerIdManager).
 
-The controller logs each block of ids before one of them is used. So a crash may lose ids, and repeats none.
+The controller logs each block of ids before an id of the block is used. So a crash may waste ids, but never repeats an id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.storage.log import Log
 
 
 class ProducerIdBlocks(Protocol):
-    """The controller as the source of blocks, in this broker or elsewhere."""
+    """A controller, in this broker or elsewhere, which allocates blocks of ids."""
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
         """Call ``then`` with the ids of a new block, or with the error, possibly before the call returns."""
@@ -67,7 +67,7 @@ class ProducerIds:
 
 
 def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:
-    """The highest producer id in logs and transactions, without ids that clients have made up; -1 if there is none."""
+    """The highest producer id in logs and transactions, without ids that clients have invented; -1 if there is none."""
     highest = -1
     for log in logs:
         highest = max((highest, *map(as_allotted, log.producers.entries)))

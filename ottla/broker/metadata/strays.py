@@ -9,7 +9,7 @@ from ottla.storage.log_dir import LogDirectory
 
 
 class Strays:
-    """Measures the stray directories of a log directory in steps: those of the start, and each that is set aside later."""
+    """Measures the stray directories of a log directory in steps: at first all existing ones, later each new one."""
 
     __slots__ = ("_directory", "_state", "_stepping")
 
@@ -28,8 +28,7 @@ class Strays:
         self._stepping.run(self._directory.strays.measure())
 
     def summary(self) -> StraySummary:
-        """The first `STRAYS_NAMED` stray directories with the way to restore each, and the total count. They are compared with the
-        current topics."""
+        """The number of stray directories, and the first `STRAYS_NAMED`, each with the way to restore its data."""
         strays = self._directory.strays
         named = strays.first(STRAYS_NAMED)
         return summary(named, len(strays), strays.size_bytes, self._state, self._directory.absolute_path)

@@ -1,8 +1,8 @@
 """The broker's metrics, in Prometheus' format over HTTP.
 
-- `controller_metrics`: the metrics of a controller, under the names that the JMX exporter gives Kafka's.
+- `controller_metrics`: the metrics of a controller, under the names that the JMX exporter gives to Kafka's metrics.
 - `controller_report`: the values for a controller's metrics.
 - `exposition`: all metrics, under the names that dashboards for Kafka use.
 - `metrics_endpoint`: the HTTP endpoint for the metrics of a broker or a controller, if configured.
-- `server`: serves the metrics over HTTP: at a port of their own, or by an app for another server.
+- `server`: serves the metrics over HTTP: on their own port, or as an app for another server.
 """

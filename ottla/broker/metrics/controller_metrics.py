@@ -1,4 +1,4 @@
-"""The metrics of a controller, under the names that the JMX exporter gives Kafka's (ControllerMetadataMetrics)."""
+"""The metrics of a controller, under the names that the JMX exporter gives to Kafka's metrics (ControllerMetadataMetrics)."""
 
 from __future__ import annotations
 

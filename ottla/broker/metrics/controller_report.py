@@ -1,4 +1,4 @@
-"""The values for a controller's metrics. Kept apart from prometheus_client, whose import is slow."""
+"""The values for a controller's metrics. This module does not import prometheus_client, because that is slow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster's state at the process that is the controller."""
+    """The state of a cluster as its controller knows it."""
 
     state: ClusterState
     end_offset: int
@@ -17,4 +17,4 @@ class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
     unclean_elections: int = 0
     eligible_elections: int = 0
     damaged_partitions: int = 0
-    """Partitions of a cluster of one broker whose log is offline: they have a leader that cannot lead them."""
+    """In a cluster of one broker: number of partitions whose leader cannot serve clients, because the log is offline."""

@@ -1,7 +1,7 @@
 """All metrics, under the names that dashboards for Kafka use.
 
-Most names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and ``kafka_topic_*``
-are the names of kafka_exporter. ``ottla_*`` are metrics that Kafka does not have.
+Most names are those that the JMX exporter gives to Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and
+``kafka_topic_*`` are the names of kafka_exporter. Kafka has no metrics that correspond to ``ottla_*``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
@@ -36,7 +37,7 @@ from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000
-"""A transaction is late when it has been open for the longest allowed timeout and this many ms more (KIP-664)."""
+"""A transaction is late if it has been open for longer than the longest allowed timeout plus this many ms (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 Labels = dict[str, str]
@@ -46,6 +47,7 @@ Sample = tuple[Labels, float]
 class Ports(Protocol):
     """The parts of the broker that are measured."""
 
+    authorizer: RequestAuthorizer
     live_config: LiveConfig
     clock: Clock
     partitions: Partitions
@@ -62,7 +64,7 @@ class Ports(Protocol):
     disk: DiskHealth
     strays: Strays
     torn: list[TornTransaction]
-    """The transactions that lost a part in the last crash."""
+    """The transactions that lost records or markers in the last crash."""
     startup_ms: float
 
     @property
@@ -79,6 +81,7 @@ def collect(ports: Ports) -> list[Metric]:
         *_groups(ports),
         *_own(ports),
         *_budgets(ports),
+        *_authorizer(ports),
     ]
 
 
@@ -242,7 +245,7 @@ def _own(ports: Ports) -> Iterator[Metric]:
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:
-    """Limits of the memory and time that all clients use together."""
+    """Limits of the memory and time that all clients share."""
     requests, responses = ports.connections.request_budget, ports.connections.response_budget
     which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
         ({"queue": "requests"}, requests),
@@ -265,3 +268,21 @@ def _budgets(ports: Ports) -> Iterator[Metric]:
         "The longest that one step has held the event loop, in s",
         ports.stepping.longest_step_ms / 1000,
     )
+
+
+def _authorizer(ports: Ports) -> Iterator[Metric]:
+    """The metrics of Kafka's StandardAuthorizer, an MBean of type ``plugins`` (KIP-877)."""
+    if not ports.authorizer.is_enabled:
+        return
+    labels = {"class": "StandardAuthorizer", "config": "authorizer.class.name", "role": "broker"}
+    name = "kafka_server_plugins"
+    yield _gauge(
+        f"{name}_acls_total_count", "ACLs of the cluster, with an authorizer", [(labels, len(ports.cluster.state.acls.by_id))]
+    )
+    allowed, denied = ports.authorizer.rates_per_minute()
+    for what, text, rate in (
+        ("request", "Actions that the authorizer decided about per minute", allowed + denied),
+        ("allowed", "Actions that it allowed per minute", allowed),
+        ("denied", "Actions that it denied per minute", denied),
+    ):
+        yield _gauge(f"{name}_authorization_{what}_rate_per_minute", text, [(labels, rate)])

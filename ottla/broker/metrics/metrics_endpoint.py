@@ -22,12 +22,12 @@ class ServedMetrics(Listening, Protocol):
     """The server of the metrics."""
 
     def collect_from(self, collect: Callable[[], list[Metric]]) -> None:
-        """Call ``collect`` for each scrape from now on. A scrape before the first call of this method gets no metrics."""
+        """Call ``collect`` for each scrape from now on. Before the first call of this method a scrape gets no metrics."""
         ...
 
 
 ServeMetrics = Callable[[str, int], ServedMetrics]
-"""Starts the server of the metrics at a host and a port. Raises OSError or ValueError for an address that cannot be bound."""
+"""Starts the metrics server at a host and a port. Raises OSError or ValueError for an address that cannot be bound."""
 
 
 class MetricsEndpoint:

@@ -1,4 +1,4 @@
-"""Serves the metrics over HTTP: at a port of their own, or by an app for another server."""
+"""Serves the metrics over HTTP: on their own port, or as an app for another server."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class _Collector:
 
 
 def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
-    """An app that serves the metrics that ``collect`` returns, in Prometheus' text format. ``collect`` runs on the request's
-    thread."""
+    """An app that serves, in Prometheus' text format, the metrics from ``collect``, which runs on the request's thread."""
     registry = CollectorRegistry()
     registry.register(cast(Any, _Collector(collect)))
     ProcessCollector(registry=registry)
@@ -53,7 +52,7 @@ def _only_at(path: str, app: WSGIApplication) -> WSGIApplication:
 
 
 class MetricsServer:
-    """Serves the metrics at a port of their own. The function given to `collect_from` is called on the event loop.
+    """Serves the metrics on their own port. The function given to `collect_from` is called on the event loop.
 
     Raises OSError or ValueError for an address at which it cannot listen.
     """

@@ -9,11 +9,11 @@
 - `intercepted`: handles a request according to the `Verdict` of an interception, which may delay it or change its response.
 - `key_sets`: the public keys of an identity provider, from a file or a URL (``sasl.oauthbearer.jwks.endpoint.url``).
 - `listener`: the settings of listeners, and the connections of all listeners with their limits.
-- `listener_security`: makes the connections of all listeners: plain ones, and those of listeners with TLS or SASL.
-- `pause_reasons`: the reasons that a connection temporarily handles no requests.
+- `listener_security`: creates the connections of all listeners, with or without TLS and SASL.
+- `pause_reasons`: the reasons why a connection temporarily handles no requests.
 - `reloading`: loads the keys and certificates of a listener with TLS again while the broker runs (KIP-226).
 - `request_history`: reports the responses to requests about transactional ids to a `TransactionListener`.
-- `sasl_dispatch`: dispatches the requests of a connection of a listener with SASL: authenticates the client first.
+- `sasl_dispatch`: dispatches the requests of one connection on a listener with SASL: authenticates the client first.
 - `secured`: how the clients of one listener with TLS or SASL connect and authenticate.
 - `tls`: TLS on accepted connections: the TLS context of a listener, and the handshake before a connection begins.
 - `wait_committed`: delays the responses of coordinators until the records they depend on are committed (below the high watermark).

@@ -25,7 +25,7 @@ class Addresses:
     """The listeners of a server, in the order of ``listeners``."""
 
     def __init__(self, env: Env, settings: Settings, endpoints: list[Endpoint] | None = None) -> None:
-        """``endpoints``: None for the client listeners. Raises `ConfigError` for invalid settings."""
+        """``endpoints``: the listeners; None for the listeners for clients. Raises `ConfigError` for invalid settings."""
         self._env = env
         self._settings = settings
         self._endpoints = client_endpoints(settings) if endpoints is None else endpoints
@@ -34,8 +34,8 @@ class Addresses:
         self._advertised: dict[str, tuple[str, int]] = {}
 
     async def bind(self) -> None:
-        """Bind the ports, so that they can be advertised. Until `listen` every connection is closed. Raises `ConfigError`."""
-        # Checked before anything is registered that names this listener.
+        """Bind the ports, so that they can be advertised. Closes all connections until `listen` is called. Raises `ConfigError`."""
+        # Check the name of the listener for brokers before the broker registers it.
         _ = self.between_brokers
         await self.listen(lambda _: Closing())
 
@@ -110,7 +110,7 @@ class Addresses:
 
     @property
     def bound(self) -> dict[str, str]:
-        """``host:port`` of each listener by its name. For port 0 in the settings, the port is the assigned one."""
+        """``host:port`` of each listener by its name. A port 0 in the settings is replaced by the assigned port."""
         return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
 
     @property

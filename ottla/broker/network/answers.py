@@ -28,7 +28,7 @@ class Slot:
 
 
 class Answers:
-    """The responses of one connection. ``out`` has the responses that may be sent now; the others wait for an earlier one.
+    """The responses of one connection. ``out`` has the responses that may be sent now; later responses wait for an earlier one.
 
     ``waiting_bytes`` is the memory of the waiting requests and of the ready responses that wait for them.
     """
@@ -64,7 +64,7 @@ class Answers:
             self.out += parts
 
     def fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """Put a response into its place. If no earlier response is missing, move it to `out` with all ready responses after it."""
+        """Put a response into its place. If all earlier responses are ready, move it and the ready ones after it to `out`."""
         slots = self._slots
         slot.parts, slot.parked = parts, None
         if slots[0] is not slot:
@@ -78,7 +78,7 @@ class Answers:
             self.out += ready.parts or []
 
     def abandon(self) -> None:
-        """Drop all responses because the connection is closed, and cancel the parked requests."""
+        """Drop all responses and cancel the parked requests, because the connection is closed."""
         slots = list(self._slots)
         self._slots.clear()
         self.out.clear()
@@ -89,7 +89,7 @@ class Answers:
 
 
 def merged(parts: list[Buffer], small_bytes: int = 4096) -> list[Buffer]:
-    """Join adjacent small pieces and keep large ones unchanged, so that one writev has few buffers."""
+    """Join adjacent small pieces, but not large ones, so that one writev has few buffers."""
     joined: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
 from ottla.addresses import client_address
-from ottla.broker.apis.api import WaitsFor
+from ottla.broker.apis.api import RequestRefused, WaitsFor
 from ottla.broker.hooks.interception import Interception, RequestTopics
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.env import Timers
@@ -20,7 +20,7 @@ from ottla.broker.loop.stepping import Stepping, Work
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.connection_memory import ConnectionMemory
-from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
+from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
@@ -30,7 +30,7 @@ from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Pause, Step, Steps
 
 WRITE_HIGH_BYTES = 4 << 20
-"""Maximum size in bytes of responses that a client has not read. Beyond it, no further request of the client is handled."""
+"""Maximum size in bytes of responses that a client has not read. If it is exceeded, no further request of the client is handled."""
 JOIN_BELOW_BYTES = 1 << 16
 """Responses with a smaller total size, in bytes, are joined and written as one buffer."""
 SLICE_MS = 2.0
@@ -58,7 +58,7 @@ class Ports(dispatch.Ports[S], Protocol[S]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client's connection. ``secured``: how the client authenticates; None if it does not."""
+    """The protocol of one client's connection. ``secured``: how the client authenticates; None if it need not."""
 
     def __init__(self, ports: Ports[S], listener: str, secured: dispatch.Secured | None = None) -> None:
         self._secured = secured
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         room = self._frames.room()
         if self._request_budget.is_used_up and not self._frames.own_bytes:
-            # Memory is short. The bytes may be the beginning of a larger frame, so read only as many as may always be kept.
+            # Memory is short. The bytes may begin a larger frame, so read only as many bytes as may always be kept.
             return room[:SMALL_BYTES]
         return room
 
@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once and drop responses that were not sent."""
+        """Close the connection immediately, and drop responses that were not sent."""
         if self._transport is not None:
             self._ports.connections.errors.failed("connection_aborted", reason, key=self.peer, peer=self.peer)
             self._is_open = False
@@ -177,13 +177,13 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
-        """Remove a hold. If no hold is left, handle and read requests again."""
+        """Remove a hold. After the last hold, handle and read requests again."""
         if self._holds & reason:
             self._holds &= ~reason
             self._go_on()
 
     def go_on(self) -> None:
-        """Retry, because a budget may have room again."""
+        """Retry after a wait for memory, because a budget may have room again."""
         self._release(Hold.REQUESTS | Hold.RESPONSES)
 
     def _go_on(self) -> None:
@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_way(self, began_ms: float) -> None:
         """Hold the connection if too many requests wait, or if its time slice or the limit of response bytes is used up.
 
-        By the connection's next turn the transport has reported whether the client reads its responses.
+        The transport reports before the connection's next turn whether the client reads its responses.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -230,10 +230,17 @@ class Connection(asyncio.BufferedProtocol):
             self._ports.stepping.run(self._next_turn(), failed=self._failed)
 
     async def _next_turn(self) -> None:
-        """Go on in the connection's turn among other work (`Stepping`)."""
+        """Continue when it is the connection's turn among other work (`Stepping`)."""
         self._release(Hold.TURN)
 
     def _failed(self, error: Exception) -> None:
+        """Close the connection, because a request gets no response."""
+        if isinstance(error, RequestRefused):
+            self.close(str(error))
+            return
+        if isinstance(error, DECODE_FAILURES):
+            self.close(f"a request cannot be decoded: {error}")
+            return
         self._ports.lifecycle.bug("connection_failed", peer=self.peer)
         self.close("a bug")
 
@@ -253,11 +260,8 @@ class Connection(asyncio.BufferedProtocol):
         except TooManyElements:
             self._begin(route, correlation_id, self._decode_and_handle(route, frame), len(frame))
             return
-        except RequestRefused as error:
-            self.close(str(error))
-            return
-        except DECODE_FAILURES as error:
-            self.close(f"a request cannot be decoded: {error}")
+        except (RequestRefused, *DECODE_FAILURES) as error:
+            self._failed(error)
             return
         # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
@@ -278,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
         return await self._handled(route, request, len(frame))
 
     def _begin(self, route: Route, correlation_id: int, handled: Steps[Any], cost_bytes: int) -> None:
-        """Handle a request up to its first wait. Most requests have none."""
+        """Handle a request up to its first wait. Most requests never wait."""
         lossy_rounds = self._ports.barrier.lossy_rounds
         try:
             step = handled.send(None)
@@ -298,7 +302,8 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_rest(
         self, route: Route, correlation_id: int, handled: Steps[Any], step: Step, cost_bytes: int, lossy_rounds: int
     ) -> None:
-        """Handle the rest of a request that waits. Until it is parked, its bytes stay in place, and no further request is handled.
+        """Handle the rest of a request that waits. Its bytes stay in the buffer, and no further request is handled, until it is
+        parked.
 
         ``cost_bytes`` is the memory that the request needs while it is parked. The memory of a request that `_decode_and_handle`
         decodes is added. ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
@@ -339,10 +344,7 @@ class Connection(asyncio.BufferedProtocol):
             release()
 
         def failed(error: Exception) -> None:
-            if isinstance(error, DECODE_FAILURES):
-                self.close(f"a request cannot be decoded: {error}")
-            else:
-                self._failed(error)
+            self._failed(error)
             release()
 
         work = Work(stepping, handled, done, failed)
@@ -364,7 +366,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._hold(reason)
             self._go_on()
 
-    # answers
+    # responses
 
     def _answer(self, route: Route, parts: list[Buffer]) -> None:
         barrier = self._ports.barrier
@@ -374,7 +376,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fill_when_durable(route, self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, route: Route, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
-        """Fill a response's place when all writes that it depends on are synced. If they may be lost, close the connection.
+        """Fill a response's place when all writes that it depends on are synced. If the writes may be lost, close the connection.
 
         ``lossy_rounds`` is the value of `Barrier.lossy_rounds` when the request began to be handled.
         """

@@ -8,13 +8,13 @@ from ottla.broker.network.framing import Frames
 from ottla.broker.network.pause_reasons import Hold
 
 MAX_WAITING_ANSWERS = 1_000
-"""Maximum number of requests of one connection that wait for their responses. Beyond it, no further request is handled."""
+"""Maximum number of requests of a connection that wait for their responses. At this number no further request is handled."""
 MAX_WAITING_BYTES = 4 << 20
-"""Maximum memory in bytes of the waiting requests of one connection. Beyond it, no further request is handled."""
+"""Maximum memory in bytes of the waiting requests of a connection. At this size no further request is handled."""
 
 
 class ConnectionMemory:
-    """The memory of one connection. The budgets count it once it exceeds `SMALL_BYTES`, and then until it is 0.
+    """The memory of one connection. Once it has exceeded `SMALL_BYTES`, the budgets count it until it is 0.
 
     ``decoded_bytes`` is the memory of a request that is handled in steps, without its frame. The connection is an argument of each
     call and not an attribute: a reference cycle would delay freeing a closed connection.
@@ -48,7 +48,7 @@ class ConnectionMemory:
         self._requests.remove(holder)
 
     def settle(self, holder: BudgetHolder, *, is_held: bool) -> int:
-        """End the use of the handled requests' bytes, and keep the unread bytes in as little memory as possible.
+        """Release the bytes of the handled requests, and keep the unread bytes in as little memory as possible.
 
         Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection already has a hold.
         """

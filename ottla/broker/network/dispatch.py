@@ -6,7 +6,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ottla.broker.apis.api import Declared, RequestContext, WaitsFor
+from ottla.broker.apis.api import Declared, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.hooks.transaction_history import TransactionListener
@@ -31,8 +31,7 @@ ELEMENTS_OF_LARGE_FRAMES = 64
 """The same limit for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
 request with one large batch has few elements and is decoded on the event loop, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
-"""A larger frame is decoded in a worker thread even if it has few elements, because decoding copies its bytes. Produce is an
-exception."""
+"""A larger frame, except of Produce, is always decoded in a worker thread, because decoding copies its bytes."""
 PRODUCE_KEY = 0
 ELEMENT_BYTES = 128
 """Estimated memory in bytes of one decoded array element."""
@@ -62,10 +61,6 @@ class Ports(Protocol[S]):
         ...
 
 
-class RequestRefused(Exception):
-    """A request that gets no response. The connection is closed, with the text as the reason."""
-
-
 class UnsupportedApiVersions(Exception):
     """An ApiVersions request of a version that is not served. ``parts`` is the response, in version 0 (KIP-511)."""
 
@@ -78,7 +73,7 @@ class Route(NamedTuple):
     """The data that all requests of one API and version on a connection share.
 
     ``header`` has the bytes of the request header after the correlation id; ``body_at`` is the position of the body in a frame.
-    ``report`` is called with the responses; None without a listener.
+    ``report`` is called with the responses; None without a `TransactionListener`.
     """
 
     api: Declared[Any]
@@ -240,6 +235,8 @@ class Dispatcher:
                 response = route.api.failed(request, route.context.version, error.code)
             if report is not None:
                 report(self._services, come_ms, request, response)
+        except RequestRefused:
+            raise
         except Exception:
             return self._failed(route, request)
         return response

@@ -15,8 +15,7 @@ RECEIVE_BYTES = 1 << 18
 OWN_START_BYTES = 1 << 12
 """Minimum size in bytes of a connection's own buffer."""
 GROWTH = 4
-"""Maximum size of a connection's own buffer as a multiple of the unread bytes, so that a declared frame size alone allocates
-nothing."""
+"""Maximum size of a connection's own buffer as a multiple of the unread bytes: a declared frame size must not allocate memory."""
 RESERVE_FROM_BYTES = 1 << 20
 """A buffer larger than this reserves addresses for its whole frame, and gets memory as bytes arrive, so it is never copied."""
 SPARE_BUFFER_BYTES = 2 << 20
@@ -29,7 +28,7 @@ SIZE_BYTES = _SIZE.size
 
 
 class FrameSizeError(Exception):
-    """A frame declares a size that is not allowed. No byte after it can be read."""
+    """A frame declares a size that is not allowed. The following bytes of the connection cannot be read."""
 
 
 class ReceiveBuffers:
@@ -66,7 +65,7 @@ class ReceiveBuffers:
 
 
 class Frames:
-    """The unread bytes of one connection. ``own_bytes`` is the usable size of its own buffer, 0 while it has none."""
+    """The unread bytes of one connection. ``own_bytes`` is the usable size of its own buffer; 0 without an own buffer."""
 
     __slots__ = ("_buffers", "_end", "_max_frame_bytes", "_own", "_start", "own_bytes")
 
@@ -83,7 +82,7 @@ class Frames:
         return self._end - self._start
 
     def limit(self, max_frame_bytes: int) -> None:
-        """Set the maximum size of the frames from the next one on."""
+        """Set the maximum size of the frames that follow."""
         self._max_frame_bytes = max_frame_bytes
 
     def room(self) -> memoryview:
@@ -131,10 +130,10 @@ class Frames:
         unread = self._end - self._start
         if not unread:
             return 0
-        # At least one byte more than the unread bytes, so that there is always room for the next read.
+        # At least one byte more than the unread bytes, so that the next read always has room.
         wanted = max(min(max(unread + 1, self._frame_bytes()), GROWTH * unread), OWN_START_BYTES)
         own = self.own_bytes
-        # Keep an own buffer that has room after the unread bytes, unless it is far too large.
+        # Keep an own buffer that has room for more bytes, unless it is far too large.
         return own if unread < own <= GROWTH * wanted else wanted
 
     def _frame_bytes(self) -> int:
@@ -146,7 +145,7 @@ class Frames:
         return SIZE_BYTES + int(min(size, self._max_frame_bytes))
 
     def settle(self, *, may_grow: bool = True) -> None:
-        """End the use of all frames that `next` has returned, and move the unread bytes into a buffer of the right size.
+        """Release all frames that `next` has returned, and move the unread bytes into a buffer of the right size.
 
         Without ``may_grow`` the buffer has room for the unread bytes and little more.
         """

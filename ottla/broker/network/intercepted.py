@@ -1,6 +1,6 @@
 """Handles a request according to the `Verdict` of an interception, which may delay it or change its response.
 
-No further request of the connection is handled before a request with a verdict has taken effect. After that it may be parked.
+Until the request has taken effect, no further request of the connection is handled. After that the request may be parked.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
+from ottla.broker.apis.api import RequestRefused
 from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.stepping import Stepping, Work, raised
@@ -82,7 +83,7 @@ class _InterceptedRequest:
         self._route = route
 
     async def handle(self, request: Any, size_bytes: int) -> Any:
-        """Handle the request; returns the response that is sent, or None for none."""
+        """Handle the request; returns the response to send, or None to send no response."""
         verdict, client = self._verdict, self._client
         await self._wait_before(size_bytes)
         if verdict.is_unread and client.is_lost:
@@ -96,7 +97,11 @@ class _InterceptedRequest:
             if verdict.ending is Ending.SILENCE:
                 await self._until_parked(handled)
                 return None
-            response = await handled
+            try:
+                response = await handled
+            except RequestRefused:
+                self._took_effect()
+                raise
         self._took_effect()
         if verdict.ending is Ending.CUT:
             client.close("a fault closed it")
@@ -171,7 +176,7 @@ class _InterceptedRequest:
             budget.read(-size_bytes)
 
     async def _delayed(self, delays: Iterable[Delay], *, is_parked: bool) -> None:
-        """Wait until each delay has passed or was ended, one after the other."""
+        """Wait for the delays one after the other. The latch of a delay may end it early."""
         for delay in delays:
             over: Pause[None] = Pause(is_parked=is_parked)
             timer = self._ports.timers.call_later(delay.ms, over.end)

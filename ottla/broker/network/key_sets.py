@@ -1,7 +1,7 @@
 """The public keys of an identity provider, from a file or a URL (``sasl.oauthbearer.jwks.endpoint.url``).
 
 Keys are loaded at the start, and again when a token arrives after ``sasl.oauthbearer.jwks.endpoint.refresh.ms``, or when a token
-names an unknown key. Until new keys have arrived, the old ones are used.
+names an unknown key. Until new keys have arrived, the old keys are used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.security.sasl.signed_tokens import KeySet, KeySetError
 TIMEOUT_S = 10.0
 MAX_BYTES = 1 << 20
 MISSED_INTERVAL_MS = 60_000
-"""Minimum time between two loads because of unknown keys, in ms, because any client may send such a token (RefreshingHttpsJwks)."""
+"""Minimum time between two loads because of unknown keys, in ms: any client may send a token with one (RefreshingHttpsJwks)."""
 SCHEMES = ("file:", "https:", "http:")
 
 log = structlog.get_logger("connection")
@@ -30,7 +30,7 @@ class KeySource:
     """The keys at one URL."""
 
     def __init__(self, env: Env, url: str, refresh_ms: int) -> None:
-        """Begin to load the keys. Those of a file are loaded at once. Raises `ConfigError`."""
+        """Begin to load the keys; keys in a file are loaded within this call. Raises `ConfigError`."""
         if not url.startswith(SCHEMES):
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {url!r} is not a URL; give file:/PATH or https://HOST/PATH")
         self._env, self._url, self._refresh_ms = env, url, refresh_ms
@@ -47,7 +47,7 @@ class KeySource:
             self._load()
 
     def current(self) -> KeySet | None:
-        """The loaded keys; None before they have arrived."""
+        """The loaded keys; None until the first keys have arrived."""
         if self._env.steady_ms() - self._began_ms >= self._refresh_ms:
             self._load()
         return self._keys

@@ -21,7 +21,7 @@ from ottla.broker.network.framing import ReceiveBuffers
 
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
-"""Number of ticks of `IDLE_TICK_MS` that a closed connection has for sending its last responses, from `Connection.close`."""
+"""Number of ticks of `IDLE_TICK_MS` that a connection has after `Connection.close` to send its last responses."""
 
 log = structlog.get_logger("connection")
 
@@ -116,9 +116,9 @@ class Connections:
     def __init__(
         self, env: Env, settings: Settings, most: int, on_closed: Callable[[int], None] = lambda connection_id: None
     ) -> None:
-        """``most`` is the number of file descriptors for connections. ``on_closed`` is called with the id of a closed one."""
+        """``most``: the number of file descriptors for connections. ``on_closed`` is called with the id of a closed connection."""
         self.errors = RepeatedErrors(env, log)
-        """Logs why connections are closed. A client whose connection is closed may reconnect at once, and be closed again."""
+        """Logs why connections are closed. A client whose connection is closed may reconnect immediately, and be closed again."""
         self.tick = 0
         self._most = most
         self.buffers = ReceiveBuffers()

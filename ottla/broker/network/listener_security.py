@@ -1,4 +1,4 @@
-"""Makes the connections of all listeners: plain ones, and those of listeners with TLS or SASL."""
+"""Creates the connections of all listeners, with or without TLS and SASL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ListenerSecurity:
-    """How the clients of all listeners connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
+    """Knows how the clients of each listener connect and authenticate. Raises `ConfigError` for settings that cannot be used."""
 
     def __init__(self, ports: Ports, config: BrokerConfig, endpoints: Sequence[Endpoint]) -> None:
         self._ports = ports

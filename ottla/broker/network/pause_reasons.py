@@ -1,4 +1,4 @@
-"""The reasons that a connection temporarily handles no requests."""
+"""The reasons why a connection temporarily handles no requests."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from __future__ import annotations
 class Hold:
     """The reasons, one bit each. While any bit is set, the connection handles no further request, and its socket is not read.
 
-    The values are plain numbers, because they are tested for every request, and a test of an `enum.IntFlag` takes a microsecond.
+    Each reason names the method that clears its bit. The values are plain numbers for speed: they are tested for every request, and
+    a test of an `enum.IntFlag` takes a microsecond.
     """
 
     PEER = 1
-    """The client does not read its responses. `Connection.resume_writing` releases it."""
+    """The client does not read its responses. Cleared by `Connection.resume_writing`."""
     STEPS = 2
-    """A request waits and is not parked. `Connection._steps_ended` releases it."""
+    """A request waits and is not parked. Cleared by `Connection._steps_ended`."""
     WAITING = 4
-    """Too many requests wait for their responses, or need too much memory. `Connection._fill` releases it."""
+    """Too many requests wait for their responses, or need too much memory. Cleared by `Connection._fill`."""
     REQUESTS = 8
-    """The memory for the requests of all connections is used up. The budget's call of `Connection.go_on` releases it."""
+    """The memory for the requests of all connections is used up. Cleared by `Connection.go_on`, which the budget calls."""
     RESPONSES = 16
-    """The memory for the responses of all connections is used up. The budget's call of `Connection.go_on` releases it."""
+    """The memory for the responses of all connections is used up. Cleared by `Connection.go_on`, which the budget calls."""
     TURN = 32
-    """The connection has used up its time slice. `Connection._next_turn` releases it."""
+    """The connection has used up its time slice. Cleared by `Connection._next_turn`."""
     MUTED = 64
-    """A `broker.hooks.interception.Verdict` mutes the connection after a response. The timer of `Connection.mute` releases it."""
+    """A `broker.hooks.interception.Verdict` mutes the connection after a response. Cleared by the timer of `Connection.mute`."""

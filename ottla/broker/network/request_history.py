@@ -1,8 +1,8 @@
 """Reports the responses to requests about transactional ids to a `TransactionListener`.
 
 The dispatcher gets a `reporter` once for each API of a connection, and calls it with each response. So requests of other APIs, and
-all requests of a broker without a listener, cost one comparison. Every transaction has an EndTxn, so that is passed on as a bare
-tuple (`Ended`), which the listener turns into an event when the event is read.
+all requests of a broker without a listener, cost one comparison. Every transaction has an EndTxn, so EndTxn is reported as a plain
+tuple (`Ended`), from which the listener builds an event only when the event is read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.topic_partition import TopicPartition
 
 TRANSACTIONS_REPORTED = 100
-"""Maximum number of refused transactions of one AddPartitionsToTxn request that are reported. Only brokers send more than one."""
+"""Maximum number of refused transactions of one AddPartitionsToTxn request that are reported. Clients send only one transaction."""
 ERRORS_READ = 1_000
-"""Maximum number of errors of one response that are read. A larger response has the same error in most of its elements."""
+"""Maximum number of errors of one response that are read. Larger responses have the same error in most of their elements."""
 _REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
 """Constants for speed: Python calls a function each time an enumeration member is looked up by its name."""
 BROKERS_FROM = 4
@@ -44,7 +44,7 @@ class Ports(Protocol):
 
 
 class _Noted(msgspec.Struct, frozen=True):
-    """The client and the listener, which are the same for all requests of one API and version on a connection."""
+    """The client and the listener. They are the same for all requests of one API and version on a connection."""
 
     listener: TransactionListener
     asker: Asker
@@ -139,9 +139,9 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Report refused partitions, and added ones if their client is not known to own the id: others are in the coordinator's log.
+    """Report refused partitions, and added partitions if the client is not the known owner of the id.
 
-    A request without partitions is not reported: its response has no field for an error.
+    The coordinator's log has all added partitions. A request without partitions is not reported, because its response has no error.
     """
     results = response.results_by_topic_v3_and_below
     transactional_id = request.v3_and_below_transactional_id
@@ -189,7 +189,7 @@ def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request
 
 
 def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
-    """The first partitions, and the number of all."""
+    """The first `PARTITIONS_KEPT` partitions, and the number of all partitions."""
     named: list[TopicPartition] = []
     count = 0
     for topic in topics:

@@ -1,4 +1,4 @@
-"""Dispatches the requests of a connection of a listener with SASL: authenticates the client, then passes its requests on.
+"""Dispatches the requests of one connection on a listener with SASL: authenticates the client, then passes its requests on.
 
 Before the client is authenticated only ApiVersions, SaslHandshake and SaslAuthenticate are handled (`security.sasl.server`). After
 SaslHandshake 0 the client's tokens are bare frames, without request headers.
@@ -12,9 +12,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Protocol
 
-from ottla.broker.apis.api import Declared, RequestContext, WaitsFor
+from ottla.broker.apis.api import Declared, RequestContext, RequestRefused, WaitsFor
 from ottla.broker.apis.authorisation import UNRESTRICTED
-from ottla.broker.network.dispatch import Dispatcher, RequestRefused, Route
+from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.protocol.codec import API_VERSIONS_KEY, api
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -29,13 +29,13 @@ _KEY, _SIZE = Struct(">h"), Struct(">i")
 
 
 class Client(Protocol):
-    """The connection, and what its authentication needs from the broker."""
+    """A client's connection, and the parts of the broker that its authentication uses."""
 
     @property
     def peer(self) -> str: ...
 
     def dispatcher(self, principal: KafkaPrincipal, *, is_by_token: bool = False) -> Dispatcher:
-        """A dispatcher that handles requests as those of a principal. ``is_by_token``: see `RequestContext`."""
+        """A dispatcher that handles the requests of an authenticated principal. ``is_by_token``: see `RequestContext`."""
         ...
 
     def limit_frames(self, *, is_authenticated: bool) -> None: ...
@@ -95,7 +95,7 @@ class SaslDispatcher:
         return self._route_before(frame)
 
     def _route_of_session(self, frame: memoryview) -> tuple[Route, int]:
-        """The route on an authenticated connection whose session ends (KIP-368). SaslHandshake begins a re-authentication."""
+        """The route on an authenticated connection with a limited session (KIP-368). SaslHandshake begins a re-authentication."""
         server, now_ms = self._server, self._client.steady_ms()
         if _KEY.unpack_from(frame)[0] == SASL_HANDSHAKE and server.reauthenticate(now_ms):
             self._client.limit_frames(is_authenticated=False)
@@ -151,7 +151,7 @@ class SaslDispatcher:
         return response
 
     def _take(self, token: bytes) -> TokenAnswer:
-        """Take a token of the client. If it is the last one, requests are handled as those of its principal from now on."""
+        """Handle a token of the client. After the last token, the client's requests are those of its principal."""
         server, client = self._server, self._client
         was_again = server.is_again
         answer = server.token(token, client.now_ms(), client.steady_ms())
@@ -171,7 +171,7 @@ class SaslDispatcher:
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         if route is not self._bare:
             return self._inner.encode(route, correlation_id, response)
-        # A client of SaslHandshake 0 cannot read an error: it is only disconnected.
+        # A client of SaslHandshake 0 cannot read an error. It is only disconnected.
         return [] if response.error_code else [_SIZE.pack(len(response.auth_bytes)), response.auth_bytes]
 
     async def decode_in_steps(self, route: Route, frame: memoryview) -> tuple[Any, int]:

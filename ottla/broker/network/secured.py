@@ -65,7 +65,7 @@ class SecuredListener:
             self._terms = SaslTerms(mechanisms=mechanisms, max_session_ms=sasl.max_session_ms)
         self._tls: ReloadedTls | None = None
         if protocol.has_tls:
-            # The password of a key that only this process ever sees, in letters, because OpenSSL takes texts.
+            # Password for the copy of the private key in memory. It is hexadecimal, because OpenSSL takes text.
             self._tls = ReloadedTls(config, name, protocol, self._secret.hex().encode())
             ports.live_config.parts.append(self._tls)
 
@@ -118,7 +118,7 @@ class SecuredListener:
         return Connection(self.ports, self.name, self)
 
     def _after_handshake(self, transport: asyncio.Transport) -> asyncio.BufferedProtocol | None:
-        """The protocol of a connection whose handshake has ended; None to refuse a client by its certificate."""
+        """The protocol of a connection after its handshake; None to refuse a client because of its certificate."""
         if self._terms is not None:
             return Connection(self.ports, self.name, self)
         assert self._tls is not None
@@ -186,7 +186,7 @@ class SaslClient:
 
     def refused(self, reason: str) -> None:
         connection = self._connection
-        # In the next turn of the loop the response has been written.
+        # Close in the next turn of the loop, when the response has been written.
         self._listener.ports.timers.call_soon(lambda: connection.close(f"authentication failed: {reason}"))
 
     def nonce(self) -> str:

@@ -1,8 +1,7 @@
 """TLS on accepted connections: the TLS context of a listener, and the handshake before a connection begins.
 
-A listener with TLS is an ordinary listener whose protocol is `TlsHandshake`. It upgrades the connection by `loop.start_tls`, which
-uvloop and asyncio implement, and then gives it to the protocol of clients. So the number of unfinished handshakes is known and has
-a limit, and a handshake has a time limit: a client that only connects costs memory for a short time.
+`TlsHandshake` upgrades a connection by `loop.start_tls`, which uvloop and asyncio implement, and then passes it to `Connection`.
+Handshakes have a limit of time and number, so a client that only connects costs memory for a short time.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ from ottla.security.tls.cipher_suites import TLS_1_3, openssl_name
 from ottla.security.tls.key_stores import KeyMaterial
 
 HANDSHAKE_TIMEOUT_S = 10.0
-"""Time limit of a handshake, in s. Kafka has connections.max.idle.ms, 10 minutes, which lets a client hold memory too long."""
+"""Time limit of a handshake, in s. Kafka's limit is connections.max.idle.ms, 10 minutes, in which a client holds memory too long.
+"""
 SHUTDOWN_TIMEOUT_S = 5.0
-"""How long a closed connection waits for the client's end of TLS, in s."""
+"""Time in s that a closed connection waits for the client's close_notify."""
 MAX_HANDSHAKES = 500
-"""Maximum number of unfinished handshakes of a broker. One needs about 100 KB of memory."""
+"""Maximum number of unfinished handshakes of a broker. A handshake needs about 100 KB of memory."""
 EARLY_BYTES = 1 << 12
 """Size in bytes of the buffer for data that arrives together with the end of a handshake."""
 
@@ -55,7 +55,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _load_keys(context: ssl.SSLContext, keys: KeyMaterial) -> None:
-    """Load the key and the certificates. Python reads them only from a file; this one only its owner can read."""
+    """Load the key and the certificates. Python reads them only from a file, so they are in a temporary file with mode 0600."""
     with NamedTemporaryFile(prefix="ottla-", suffix=".pem") as file:
         file.write(keys.key + keys.chain)
         file.flush()
@@ -70,7 +70,7 @@ def _load_keys(context: ssl.SSLContext, keys: KeyMaterial) -> None:
 
 
 def _set_cipher_suites(context: ssl.SSLContext, suites: tuple[str, ...], versions: list[ssl.TLSVersion]) -> list[ssl.TLSVersion]:
-    """Enable cipher suites. Returns the versions of TLS for which there are any. Raises `ConfigError`."""
+    """Enable cipher suites. Returns the TLS versions that have an enabled suite. Raises `ConfigError`."""
     older = [suite for suite in suites if suite not in TLS_1_3]
     names = [openssl_name(suite) or suite for suite in older]
     for suite, name in zip(older, names, strict=True):
@@ -116,8 +116,8 @@ class Handshakes:
 class TlsHandshake(asyncio.BufferedProtocol):
     """The protocol of an accepted connection during its handshake.
 
-    ``connection_of`` makes the protocol that follows; None to close the connection. Clients may send data together with the last
-    message of the handshake; the data reaches this object, and is passed on.
+    ``connection_of`` makes the protocol for the time after the handshake, or returns None to close the connection. Clients may send
+    data together with the last message of the handshake; this object receives the data and passes it on.
     """
 
     def __init__(
@@ -155,10 +155,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         self._drive(starting)
 
     def _drive(self, starting: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
-        """Run the upgrade up to its next wait.
-
-        It is not run by a task, because a task would begin after the first bytes may have arrived, which would be lost.
-        """
+        """Run the upgrade up to its first wait. A task would begin too late, and lose bytes that arrive earlier."""
         try:
             waiter: asyncio.Future[Any] = starting.send(None)
         except StopIteration as ended:

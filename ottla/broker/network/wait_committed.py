@@ -1,7 +1,7 @@
 """Delays the responses of coordinators until the records they depend on are committed (below the high watermark).
 
-Records above the high watermark may be lost with this broker, and another coordinator may then decide otherwise. So no response
-reveals them, whether its request wrote or only read them (like the timeline of Kafka's CoordinatorRuntime).
+If this broker dies, records above the high watermark may be lost, and another coordinator may then decide otherwise. So no response
+reveals such records, whether its request wrote or only read them (like the timeline of Kafka's CoordinatorRuntime).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Refusal = Callable[[Code], Any]
 async def response_once_committed(barrier: Barrier, handled: Steps[Any], refusal: Refusal) -> Any:
     """Handle a request, and delay its response until the logs that it depends on (`Barrier.depend_on`) are committed.
 
-    If another broker leads such a partition by then, the response is NOT_COORDINATOR.
+    If another broker has become leader of one of these partitions, the response is NOT_COORDINATOR.
     """
     dependencies: dict[Replicated, LogPosition] = {}
     response = await _noting_dependencies(barrier, handled, dependencies)
@@ -38,7 +38,7 @@ async def response_once_committed(barrier: Barrier, handled: Steps[Any], refusal
 
 
 def _was_lost(dependencies: Mapping[Replicated, LogPosition]) -> bool:
-    """Whether records that the response depends on may be lost, because a partition has another leader or leader epoch by now."""
+    """Whether the response may depend on lost records, because a partition has a new leader or leader epoch."""
     return any(
         not partition.is_led or partition.log.leader_epoch != position.leader_epoch for partition, position in dependencies.items()
     )
@@ -48,10 +48,10 @@ def _was_lost(dependencies: Mapping[Replicated, LogPosition]) -> bool:
 def _noting_dependencies(
     barrier: Barrier, handled: Steps[Any], dependencies: dict[Replicated, LogPosition]
 ) -> Generator[Step, None, Any]:
-    """Drive a handler, and note after each step on which logs it depends. Other requests are handled between the steps."""
+    """Drive a handler, and note after each step the logs on which it depends. Other requests are handled between the steps."""
     failure: BaseException | None = None
     while True:
-        # A step may run within a step of another request: one member's SyncGroup ends the pauses of the others.
+        # A step may run within a step of another request: one member's SyncGroup ends the pauses of the other members' requests.
         others = barrier.take_dependencies()
         try:
             step = handled.send(None) if failure is None else handled.throw(failure)
@@ -76,7 +76,7 @@ def _noting_dependencies(
 
 
 def _add(dependencies: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
-    """Add the dependencies of a step. The leader epoch stays that of the first step, whose writes are lost in a later epoch."""
+    """Add the dependencies of a step. The leader epoch of the first step is kept: in a later epoch its writes may be lost."""
     for partition, position in newer.items():
         first = dependencies.setdefault(partition, position)
         dependencies[partition] = LogPosition(first.leader_epoch, position.end_offset)

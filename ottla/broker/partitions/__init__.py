@@ -7,11 +7,10 @@
 - `durability`: syncs files before writes are acknowledged (``ottla.durability=power``).
 - `housekeeping`: runs periodic tasks in the background: retention, compaction, checkpoints, and tasks of other parts.
 - `kernel`: the parts that nearly every other part of a broker or of a controller uses.
-- `latest_records`: reads a coordinator's log without most records that a later record replaces, so that a start decodes fewer
-  records.
+- `latest_records`: reads a coordinator's log and skips most records that a later record of the same key replaces.
 - `partitions`: the partitions of which this broker is a replica: their logs, and the requests that wait for the logs to grow.
-- `recovery_audit`: finds the transactions that lost a part in a crash, from the data that recovery reads.
-- `replication_wait`: waits until all in-sync replicas have what a request has appended (DelayedProduce).
+- `recovery_audit`: finds the transactions that lost records or markers in a crash, in the data that recovery reads.
+- `replication_wait`: waits until all in-sync replicas have the batches of a request (DelayedProduce).
 - `runtime`: carries out a coordinator's decisions: appends records to its log, replays them, carries out effects
   (CoordinatorRuntime).
 """

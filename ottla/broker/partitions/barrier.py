@@ -1,8 +1,8 @@
 """Delays responses and effects until the writes that they depend on are committed and durable.
 
 A response or effect depends on a log up to an offset, or on all data written so far. It is released when these writes are committed
-(below the high watermark) and as durable as ``ottla.durability`` promises. With ``process`` on one broker that is at once
-(`Barrier.never_waits`). With ``power`` it waits for `GroupCommit`. `broker.partitions.partitions.Partition` moves the high
+(below the high watermark) and as durable as ``ottla.durability`` promises. A single broker with ``process`` releases immediately
+(`Barrier.never_waits`); with ``power`` it waits for `GroupCommit`. `broker.partitions.partitions.Partition` moves the high
 watermark and then calls `Barrier.committed`.
 """
 
@@ -17,8 +17,7 @@ from ottla.protocol.steps import Pause
 from ottla.storage.log import Log
 
 MAX_ANSWERS_A_LOG = 100_000
-"""Number of responses and effects that may wait for the high watermark of one log before further responses are refused. Effects,
-which follow from a coordinator's decisions, are never refused."""
+"""When this many responses and effects wait for the high watermark of a log, further responses are refused. Effects never are."""
 
 
 class Replicated(Protocol):
@@ -43,7 +42,7 @@ class LogPosition(NamedTuple):
 
 
 class Barrier:
-    """The barrier of a broker: delays responses and effects until the writes that they depend on are committed and durable.
+    """Delays a broker's responses and effects until the writes that they depend on are committed and durable.
 
     ``group_commit`` is None with ``ottla.durability=process``. ``is_replicated``: partitions may have other replicas, so that
     responses of coordinators wait for high watermarks.
@@ -53,7 +52,7 @@ class Barrier:
 
     def __init__(self, group_commit: GroupCommit | None, *, is_replicated: bool = False) -> None:
         self.group_commit = group_commit
-        # For each log its waiters, with the high watermark that each waits for. Both are dropped with the log.
+        # The waiters of each log, with the high watermark that each waits for. They are dropped together with the log.
         self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
         self.never_waits = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
@@ -67,7 +66,7 @@ class Barrier:
         its writes may be lost, even if this broker leads again.
         """
         self.dependencies: dict[Replicated, LogPosition] = {}
-        """The partitions of coordinators that the response of the current request depends on."""
+        """The coordinators' partitions that the response of the current request depends on."""
 
     def depend_on(self, partition: Replicated) -> None:
         """Record that the response of the current request depends on a coordinator's log. Called only if `is_replicated`."""
@@ -96,7 +95,7 @@ class Barrier:
         return self.group_commit is None or self.group_commit.is_synced(log)
 
     def recovered(self, log: Log) -> None:
-        """Record that a start has opened a log. A killed process may have left records in it that are not synced yet."""
+        """Record that a start has opened a log. A killed process may have left unsynced records in the log."""
         if self.group_commit is not None and log.segments and log.recovery_point < log.log_end_offset:
             for segment in log.segments[log.segment_at(log.recovery_point) :]:
                 self.group_commit.wrote(log, segment)
@@ -106,7 +105,7 @@ class Barrier:
         if self.group_commit is not None:
             self.group_commit.wrote_file(path, directory)
 
-    # answers
+    # responses
 
     def answer(self, then: OnDurable) -> None:
         """Call ``then`` after all data written so far is durable. ``then(False)`` means that the writes may be lost."""
@@ -132,8 +131,8 @@ class Barrier:
     def _when_certain(self, then: OnDurable) -> None:
         """Call ``then`` after all data written so far is durable; with False if the disk has failed.
 
-        A round of syncs with a damaged file has synced all other files. So after such a round the effect waits for another round.
-        If the damaged file belongs to the coordinator that waits, its partition is then offline.
+        A round of syncs that met a damaged file reports False, although all other files are synced. So the effect waits for another
+        round. If the damaged file belongs to the waiting coordinator, its partition is offline by then.
         """
         commit = self.group_commit
         if commit is None:
@@ -142,9 +141,9 @@ class Barrier:
             commit.then(lambda is_durable: then(is_durable) if is_durable or commit.has_failed else self._when_certain(then))
 
     async def once_certain(self, log: Log, offset: int) -> bool:
-        """Wait until the records of ``log`` below ``offset`` are committed and durable, however many rounds of syncs that takes.
+        """Wait until the records of ``log`` below ``offset`` are committed and durable, if necessary for several rounds of syncs.
 
-        False if they may be lost, because another broker leads the partition or the disk has failed.
+        Returns False if the records may be lost, because another broker leads the partition or the disk has failed.
         """
         if self.group_commit is None and offset <= log.high_watermark:
             return True
@@ -153,7 +152,7 @@ class Barrier:
         return await committed and await self.once_certainly_durable()
 
     async def once_certainly_durable(self) -> bool:
-        """`effect` for a coroutine: wait until all data written so far is durable; False if the disk has failed."""
+        """Wait, like `effect`, until all data written so far is durable. Returns False if the disk has failed."""
         if self.group_commit is None:
             return True
         certain: Pause[bool] = Pause(is_parked=True)
@@ -165,8 +164,8 @@ class Barrier:
     def answer_after(self, log: Log, offset: int, then: OnDurable) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
 
-        ``then(False)`` means that they may be lost: another broker leads the partition by now, or the disk has failed. It is also
-        called if `MAX_ANSWERS_A_LOG` are already waiting.
+        ``then(False)`` means that the records may be lost, because another broker leads the partition or the disk has failed, or
+        that `MAX_ANSWERS_A_LOG` responses are already waiting.
         """
         waiting = self._uncommitted.get(log) if offset > log.high_watermark else None
         if waiting is not None and len(waiting) >= MAX_ANSWERS_A_LOG:
@@ -182,13 +181,13 @@ class Barrier:
         self._behind(log, offset, committed)
 
     async def once_committed(self, log: Log, offset: int) -> bool:
-        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False as for `answer_after`."""
+        """Park the request until the records of ``log`` below ``offset`` are committed and durable. False: see `answer_after`."""
         committed: Pause[bool] = Pause(is_parked=True)
         self.answer_after(log, offset, committed.end)
         return await committed
 
     def _behind(self, log: Log, offset: int, then: OnDurable) -> None:
-        """Call ``then`` after the records of ``log`` below ``offset`` are committed, or with False when another broker leads."""
+        """Call ``then`` when the records of ``log`` below ``offset`` are committed; with False if another broker becomes leader."""
         assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
         if offset > log.high_watermark:
             self._uncommitted.setdefault(log, []).append((offset, then))
@@ -209,13 +208,13 @@ class Barrier:
                 then(True)
 
     def forget(self, log: Log) -> None:
-        """Drop the waiters of a partition that another broker leads: effects never happen, and responses are refused."""
+        """Drop the waiters of a partition that another broker leads: their effects never happen, their responses are refused."""
         self.leaderships_lost += 1
         for _, then in self._uncommitted.pop(log, ()):
             then(False)
 
     def stop(self) -> None:
-        """Drop all waiters, because the directory is about to be closed."""
+        """Drop all waiters before the directory is closed."""
         self._uncommitted.clear()
         if self.group_commit is not None:
             self.group_commit.stop()

@@ -35,7 +35,7 @@ def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_byte
 def take_offline(partition_log: Log, reason: str) -> None:
     """Take a log offline until the next start, which checks its files again. Logs the reason once.
 
-    All other logs are served. Kafka takes the whole directory offline instead, but ottla has only one directory.
+    Other logs stay in service. Kafka takes the whole log directory offline, but ottla has only one.
     """
     if partition_log.offline_reason is None:
         partition_log.offline_reason = reason
@@ -68,7 +68,7 @@ def note_damage(partition_log: Log) -> None:
 
 
 def problems_of(logs: Iterable[Log]) -> list[str]:
-    """A line for each of the first `PROBLEMS_NAMED` logs that are offline, or in which a reader has found a damaged batch."""
+    """A line for each log that is offline or has a known damaged batch, up to `PROBLEMS_NAMED` lines."""
     problems: list[str] = []
     for one in logs:
         if one.offline_reason is not None:

@@ -21,18 +21,17 @@ PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
-"""Maximum number of files that a stop could not write and are logged one by one."""
+"""Maximum number of unwritten files that a stop logs one by one."""
 QUIET_MS = 60_000
-"""Time in ms without a failed write before a probe may end failures that had another cause than lack of space."""
+"""Time in ms without a failed write after which a probe may end failures for other reasons than lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-"""Errors whose end a probe can detect, because a probe needs space and a descriptor. A probe cannot detect whether another file is
-still at its size limit."""
+"""Errors whose end a probe can detect, because it needs space and a descriptor. It cannot test another file's size limit."""
 
 log = structlog.get_logger("disk")
 
 
 class DiskHealth:
-    """The state of one log directory. The first failed write and the end of the failures are logged, but not the failures between.
+    """The state of one log directory. Logs the first failed write and the end of the failures, but not the failures in between.
 
     The failures end when every affected partition has written again, or when a probe of the largest failed size succeeds.
     """
@@ -83,7 +82,7 @@ class DiskHealth:
         self._refused[what] = None
 
     def accepted(self, what: str) -> None:
-        """Record a successful write. This is cheap if no write has failed."""
+        """Record a successful write. This is cheap if no write has failed so far."""
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:
@@ -169,7 +168,7 @@ class DiskStop:
 
 
 def log_unwritten(unwritten: list[str]) -> None:
-    """Log the files that a stop could not write and the next start must recover: a line for each, or their number."""
+    """Log the files that a stop could not write: up to `MAX_UNWRITTEN_LOGGED` lines, then the number of further files."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
         log.error("file_not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:

@@ -19,19 +19,17 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 
 OnDurable = Callable[[bool], None]
-"""Called with True after the data was synced, and with False if the data may be lost: the log directory has failed, or a file of
-the same round is damaged."""
+"""Called with True after the data was synced; with False if the data may be lost, because the directory or a file has failed."""
 
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
-"""The order of syncs in a round. A decision is synced after the data that it decides on: if a Prepare record is synced, the
-transaction's records are as well."""
+"""The order of syncs in a round. If a Prepare record is synced, the transaction's records must be synced before."""
 
 
 SHORTAGE_RETRY_MS = 100
 """Delay in ms before a round that got no file descriptor is repeated."""
 SPARED_DESCRIPTORS = 8
-"""Number of log files that are closed before such a round is repeated, which needs one descriptor at a time."""
+"""Number of log files that are closed before a round without a descriptor is repeated. A round needs one descriptor at a time."""
 
 
 class _Round:
@@ -50,8 +48,8 @@ class GroupCommit:
     """Syncs the files that partitions have written. ``on_failure`` is called once, after a failed sync.
 
     ``on_refused`` is called with the path of a file that could not be opened for its sync, which does not mean that the disk has
-    failed. A damaged file is skipped, and the others are synced nevertheless. If no descriptor was left, the round is repeated, and
-    its waiters keep waiting.
+    failed. A damaged file is skipped, and all other files are synced. If no descriptor was left, the round is repeated, and its
+    waiters continue to wait.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class GroupCommit:
         # The files to sync with their ranks, and the directories in which new files were created.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
-        # For each log the newest segment file whose directory entry is synced or will be.
+        # For each log, the newest segment file whose directory entry is synced or belongs to the next round.
         self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._waiting: list[OnDurable] = []
         self._round: _Round | None = None
@@ -85,7 +83,7 @@ class GroupCommit:
         return bool(self._dirty) or self._round is not None
 
     def wrote(self, log: Log, segment: Segment | None = None) -> None:
-        """Record that a log has grown in its active segment, or in another one."""
+        """Record that a log has grown, by default in its active segment."""
         path = (segment or log.active).log.path
         if path not in self._dirty and not self.has_failed:
             self._dirty[path] = _RANK.get(log.topic, 0)
@@ -114,7 +112,7 @@ class GroupCommit:
         self._waiting.clear()
 
     def then(self, waiter: OnDurable) -> None:
-        """Call ``waiter`` after all data written so far is synced; at once if it already is."""
+        """Call ``waiter`` after all data written so far is synced; immediately if it is synced already."""
         if self._is_stopped:
             return
         if self.has_failed:
@@ -130,7 +128,7 @@ class GroupCommit:
     def _schedule(self) -> None:
         if not self._is_scheduled and self._round is None:
             self._is_scheduled = True
-            # Later writes of the same turn of the event loop then belong to the same round.
+            # Begin in a later turn of the event loop, so that further writes of this turn belong to the same round.
             self._env.call_soon(self._begin)
 
     def _begin(self) -> None:
@@ -191,7 +189,7 @@ class GroupCommit:
         self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
 
     def _failed(self, error: BaseException, this: _Round) -> None:
-        """Take logs offline whose writes may not be synced: readers must not see records that may be lost at the next start."""
+        """Take logs that may have unsynced writes offline: readers must not see records that the next start may not find."""
         self.has_failed = True
         unknown = this.paths | self._dirty
         self._dirty.clear()

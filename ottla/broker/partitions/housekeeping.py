@@ -73,10 +73,9 @@ class Housekeeping:
     ) -> None:
         """Run a task repeatedly. A task that returns a coroutine lets other work run while it waits.
 
-        The interval begins at the end of a run, so a task never runs twice at once. The first run begins after an interval or, with
+        The interval begins at the end of a run, so runs of a task never overlap. The first run begins after an interval or, with
         ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a
-        test may stop. That is right for tasks that depend on the age of something, and wrong for tasks that check the outside
-        world.
+        test may stop. Tasks that depend on the age of data need this clock; tasks that check the outside world must not use it.
         """
         call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
 
@@ -86,7 +85,7 @@ class Housekeeping:
 
         def failed(error: Exception) -> None:
             if isinstance(error, OSError):
-                # A write has failed with nothing changed. The next run retries.
+                # A failed write has changed nothing. The next run retries.
                 self._disk.refused(self._directory.path, error)
             else:
                 self._lifecycle.bug("task_failed", task=name)
@@ -111,8 +110,8 @@ class Housekeeping:
     def _initial_delay_ms(self, interval_ms: int) -> int:
         """The time in ms from the start to the first run of a task on logs (log.initial.task.delay.ms).
 
-        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the interval is used: a user who sets a
-        short interval, as tests do, does not want to wait longer.
+        If only the interval is set, and is shorter than Kafka's default delay of 30 s, the delay is the interval: a user with a
+        short interval, as in tests, does not want to wait longer.
         """
         delay_ms = self._config.settings.log_initial_task_delay_ms
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
@@ -130,7 +129,7 @@ class Housekeeping:
         return await self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
 
     async def _checkpoint(self) -> None:
-        """Write the checkpoints and sync closed segments, so that a start after a crash need not read those segments."""
+        """Write the checkpoints and sync closed segments, so that a start after a crash need not read these segments."""
         directory = self._directory
         await directory.write_checkpoints()
         self._disk.accepted(directory.path)
@@ -140,7 +139,7 @@ class Housekeeping:
             self._disk_failed(error)
 
     async def compact(self) -> None:
-        """Compact one log after the other until no log is dirty enough (LogCleaner.CleanerThread)."""
+        """Compact one log after the other, until no log needs compaction (LogCleaner.CleanerThread)."""
         settings = self._config.settings
         buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
         while settings.log_cleaner_enable:

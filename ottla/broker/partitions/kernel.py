@@ -52,7 +52,7 @@ def make_kernel(
     interception: Interception | None = None,
     listener: TransactionListener | None = None,
 ) -> Kernel:
-    """A kernel, whose directory is not locked yet unless ``lock`` is inherited.
+    """Build a kernel. Its directory is not locked yet unless ``lock`` is inherited.
 
     ``sync_refused`` is called with the path of a file that could not be opened for its sync (`GroupCommit`).
     """

@@ -1,8 +1,8 @@
-"""Reads a coordinator's log without most records that a later record replaces, so that a start decodes fewer records.
+"""Reads a coordinator's log and skips most records that a later record of the same key replaces, so that a start decodes fewer.
 
-A coordinator's log has many records of one key, and a start needs only the last of them. Skipping the others is allowed for the
-same reason as compaction: the newest record of a key has the whole state of the key. So a record is held back until a record of the
-same key replaces it, and may be returned after records of other keys that were written later.
+A coordinator's log has many records of one key, and a start needs only the newest, which has the whole state of its key, as
+compaction assumes. So a record is held back until a record of the same key replaces it. A held record may be returned after records
+of other keys that were written later.
 
 Coordinators usually write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes give the position
 of the key, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not
@@ -26,14 +26,14 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 from ottla.storage.walk import SoundBatches, pieces
 
-# The fields are base offset, CRC, attributes, last offset delta and record count of the header. The six bytes after them begin the
-# record: its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
+# The fields are base offset, CRC, attributes, last offset delta and record count. The six bytes after the header begin the record:
+# its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
 _HEAD = Struct(">q9xIhi30xi6B")
 _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 _KEY_START = 66
 PIECE_BYTES = 256 << 10
-"""Number of bytes of a file that are read at once. Searching them takes about 3 ms if each batch has only one record."""
+"""Number of bytes of a file that are read at a time. The search takes about 3 ms if each batch has only one record."""
 _NULL = 1
 """The length -1 as a zigzag varint, which is the length of a tombstone's value."""
 
@@ -47,7 +47,7 @@ def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHead
 
 
 def latest_by_piece(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer] | None]:
-    """`latest_batches` for a reader that pauses: yields None after each piece of a file, as many pieces may have no batch."""
+    """Like `latest_batches`, but also yields None after each piece of a file, so that the reader can pause."""
     held: dict[bytes, bytes] = {}
     for released in _released(log, kinds, held):
         if released is None:
@@ -67,9 +67,9 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 
 
 def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool] | None]:
-    """Put batches that may be replaced into ``held`` and yield the others, and None after each piece of a file.
+    """Store batches that may be replaced in ``held``; yield all other batches, and None after each piece of a file.
 
-    Each batch is yielded with whether the held batches may stay held; otherwise they must be yielded first.
+    Each batch comes with a flag: False means that the held batches must be yielded before this batch.
     """
     next_offset = 0
     for segment in log.segments:
@@ -104,7 +104,7 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """The fields of `_HEAD` for a batch that is too short for them. Because of the zeros it is not held back."""
+    """The fields of `_HEAD` for a batch that is too short for them. The zeros ensure that the batch is not held back."""
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -33,7 +33,7 @@ NO_LEADER = -1
 
 
 class NotLeader(KafkaError):
-    """NOT_LEADER_OR_FOLLOWER for a partition that another broker leads, with the leader's id, or -1, and epoch (KIP-951)."""
+    """NOT_LEADER_OR_FOLLOWER for a partition that another broker leads, with the leader's id (-1 for none) and epoch (KIP-951)."""
 
     def __init__(self, leader_id: int, leader_epoch: int) -> None:
         super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
@@ -47,10 +47,10 @@ class Partition:
     The leader determines the high watermark, which is the log end offset if there is no other replica. A follower gets it from its
     leader.
 
-    ``appended_bytes`` counts the bytes of data batches that consumers may read at once, so it does not grow if there are other
-    replicas. ``fetchable_bytes`` counts those that followers may fetch. ``reveals`` counts the events that may make any amount of
-    earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the client
-    batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
+    ``appended_bytes`` counts the bytes of data batches that consumers may read right after the append; with other replicas it does
+    not grow. ``fetchable_bytes`` counts the bytes that followers may fetch. ``reveals`` counts the events that may make any amount
+    of earlier data visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the
+    client batches that got an offset, including retries of a stored batch, as Kafka's BytesInPerSec and MessagesInPerSec
     (ReplicaManager.appendRecordsToLeader).
     """
 
@@ -75,7 +75,7 @@ class Partition:
     def __init__(
         self, env: Env, partition_log: Log, barrier: Barrier, disk: DiskHealth, broker_id: int, *, is_led: bool = True
     ) -> None:
-        """``is_led``: the broker is the only replica, and leads. Otherwise no leader is known yet."""
+        """``is_led``: the broker is the only replica, and leads. If False, no leader is known yet."""
         self._env = env
         self.barrier = barrier
         self._on_written = barrier.on_written
@@ -86,7 +86,7 @@ class Partition:
         self.reveals = 0
         self.bytes_in = 0
         self.messages_in = 0
-        # In order of waiting: the waiter that has waited longest is called first.
+        # In order of waiting: the callback that has waited longest is called first.
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
@@ -110,12 +110,12 @@ class Partition:
         return leader
 
     def check_leads(self) -> None:
-        """Raise `NotLeader`."""
+        """Raise `NotLeader` unless this broker leads."""
         if self._leader is None:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
 
     def lead(self, leader: Leader, on_expansion: Callable[[InSync], None] | None = None) -> None:
-        """Begin a leader epoch in which this broker leads. ``on_expansion`` is called when a follower has caught up, with the
+        """Begin a leader epoch in which this broker leads. When a follower has caught up, ``on_expansion`` is called with the
         in-sync set to request from the controller."""
         assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id, self._on_expansion = leader, leader.broker_id, on_expansion
@@ -123,7 +123,7 @@ class Partition:
         self.advance()
 
     def follow(self, leader_id: int, leader_epoch: int) -> None:
-        """Begin a leader epoch in which another broker leads, or none. Requests that wait for the high watermark are refused."""
+        """Begin a leader epoch in which this broker does not lead. Requests that wait for the high watermark are refused."""
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id, self._on_expansion = None, leader_id, None
         self.log.leader_epoch = leader_epoch
@@ -133,7 +133,7 @@ class Partition:
             self._wake()
 
     def was_lost_since(self, leaderships_lost: int) -> bool:
-        """Whether this broker does not lead now, or did not at any time since `Barrier.leaderships_lost` had this value."""
+        """Whether this broker does not lead now, or has lost the leadership since `Barrier.leaderships_lost` had this value."""
         return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
@@ -143,7 +143,7 @@ class Partition:
         self.commit(leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.steady_ms()))
 
     def commit(self, high_watermark: int) -> None:
-        """Set the high watermark that the replication state has determined, and wake its waiters."""
+        """Set the high watermark that the replication state has determined, and wake the waiters."""
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
             self.reveals += 1
@@ -173,7 +173,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of all live replicas, as far as the leader knows: no live replica has records below it."""
+        """The smallest log start offset of all live replicas, as far as the leader knows."""
         low_watermark = self.leader.low_watermark
         return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
 
@@ -236,7 +236,7 @@ class Partition:
     def _grew(self, by_bytes: int) -> None:
         log, leader = self.log, self._leader
         if leader is not None and leader.is_sole:
-            # Nothing waits for the high watermark here, because it is always the log end offset.
+            # This broker is the only replica. Nothing waits for the high watermark, because it is always the log end offset.
             log.high_watermark = log.log_end_offset
             if CHECKED.whole_states:
                 check_log(log)
@@ -315,8 +315,10 @@ class Partitions:
         open_missing: Callable[[str, int], Partition | None],
         led_elsewhere: Callable[[str, int], NotLeader | None],
     ) -> None:
-        """``open_missing`` opens a topic's partition if it is not in service yet; it returns None if this broker has no replica of
-        it. ``led_elsewhere`` returns the error for a partition that another broker leads; None if there is no such partition."""
+        """``open_missing`` opens a topic's partition that is not in service yet; it returns None if this broker has no replica.
+
+        ``led_elsewhere`` returns the error for a partition that another broker leads; None if there is no such partition.
+        """
         self._env = kernel.env
         self._broker_id = kernel.config.settings.node_id
         self._barrier = kernel.barrier
@@ -327,16 +329,14 @@ class Partitions:
         self._led_elsewhere = led_elsewhere
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
-        """Put a partition into service. ``is_led``: this broker is its only replica. Otherwise call `lead` or `follow` next."""
+        """Put a partition into service. ``is_led``: this broker is its only replica. If not, `lead` or `follow` must be called
+        next."""
         partition = Partition(self._env, partition_log, self._barrier, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """Record that background work on a log failed to write.
-
-        The log may be the metadata log, which is not a partition.
-        """
+        """Record a failed write of background work on a log. The log may be the metadata log, which is not in `Partitions`."""
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
         if partition is not None:
@@ -351,7 +351,7 @@ class Partitions:
         self._disk.refused(self.directory.path, error)
 
     async def remove(self, topic: str, indexes: range) -> None:
-        """Take partitions of a deleted topic out of service at once. Then their directories are renamed in a worker thread.
+        """Take partitions of a deleted topic out of service immediately, and rename their directories in a worker thread.
 
         If a directory cannot be renamed, the next start renames it as a stray partition.
         """
@@ -376,11 +376,11 @@ class Partitions:
                 await next_turn()
 
     def known(self, topic: str, index: int) -> Partition | None:
-        """A partition that is already in service; None for others."""
+        """A partition that is in service, or None."""
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """A partition of which this broker has a replica; None for others."""
+        """A partition of which this broker has a replica, or None. Opens the partition if it is not in service yet."""
         return self._by_name.get((topic, index)) or self._open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:
@@ -391,7 +391,7 @@ class Partitions:
         return partition
 
     def replica(self, topic: str, index: int) -> Partition:
-        """A partition that this broker leads or follows. Raises as `get` does if this broker has no replica."""
+        """A partition that this broker leads or follows. Raises the errors of `get` if this broker has no replica."""
         partition = self._by_name.get((topic, index)) or self._open_missing(topic, index)
         if partition is None:
             raise self._led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)

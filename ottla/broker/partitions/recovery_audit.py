@@ -1,6 +1,6 @@
-"""Finds the transactions that lost a part in a crash, from the data that recovery reads.
+"""Finds the transactions that lost records or markers in a crash, in the data that recovery reads.
 
-Recovery reads the coordinators' logs and, of each partition, the batches above the last producer snapshot below the recovery point.
+Recovery reads the coordinators' logs and, of each partition, the batches after the last producer snapshot below the recovery point.
 So this audit adds little to the time of a start. Only `operations.directory_audit` finds a loss in older batches.
 """
 
@@ -52,12 +52,12 @@ def find_torn_transactions(
                 partition.look_up(lambda log: audit.read(all_batches(log)))
             except KafkaError:
                 is_known = False
-    # The log of an offline coordinator may have open transactions that are unknown here. Then report only decided transactions.
+    # The log of an offline coordinator may have open transactions that are unknown here. So report only decided transactions.
     return [torn for torn in audit.torn_transactions(views.items()) if is_known or torn.transactional_id is not None]
 
 
 def log_torn_transactions(torn: list[TornTransaction]) -> None:
-    """Log a line for each torn transaction up to `MAX_TORN_LOGGED`; beyond that also their number."""
+    """Log a line for each torn transaction, up to `MAX_TORN_LOGGED`, and the total number if there are more."""
     for lost in torn[:MAX_TORN_LOGGED]:
         log.warning("transaction_torn", **to_builtins(lost))
     if len(torn) > MAX_TORN_LOGGED:

@@ -1,4 +1,4 @@
-"""Waits until all in-sync replicas have what a request has appended (Kafka's DelayedProduce)."""
+"""Waits until all in-sync replicas have the batches of a request (Kafka's DelayedProduce)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ async def replicated(
 ) -> list[Code]:
     """Park the request until the high watermarks have passed all appended batches; returns an error code for each.
 
-    ``leaderships_lost`` is the barrier's counter before the first append. NOT_LEADER_OR_FOLLOWER: another broker was elected since
-    then, which may not have the batch, even if this broker leads again. REQUEST_TIMED_OUT: too few replicas have fetched the batch
-    in time. NOT_ENOUGH_REPLICAS_AFTER_APPEND: the in-sync replicas have it, and are too few.
+    ``leaderships_lost`` is the barrier's counter before the first append. NOT_LEADER_OR_FOLLOWER: another broker, which may not
+    have the batch, was elected since then, even if this broker leads again. REQUEST_TIMED_OUT: too few replicas have fetched the
+    batch in time. NOT_ENOUGH_REPLICAS_AFTER_APPEND: the in-sync replicas have the batch, but are too few.
     """
     codes = [Code.NONE] * len(appended)
     waiting: list[int] = []

@@ -28,14 +28,13 @@ Replay = Callable[[LogRecord, int, int], None]
 """Called with a record, its offset, and the producer id of the record's transaction; -1 outside a transaction."""
 
 ATTEMPTS_ASIDE = 3
-"""Number of attempts to compute a large command in a worker thread, if other commands are logged first. Then it runs on the event
-loop."""
+"""Number of attempts to compute a large command in a worker thread. An attempt fails if another command is logged meanwhile. After
+the last attempt the command runs on the event loop."""
 ANSWERS_PER_STEP = 50
 """Number of parked requests that get their response in one step. Encoding and writing a response takes about 50 us."""
 
 BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
-"""The cost of reading a batch, of replaying a record, and of searching a piece of a file for current records, in units of
-`protocol.steps.Pace`."""
+"""The cost of reading a batch, of replaying a record, and of searching a piece of a file, in units of `protocol.steps.Pace`."""
 
 log = structlog.get_logger("coordinator")
 
@@ -43,10 +42,10 @@ log = structlog.get_logger("coordinator")
 class Replaying(msgspec.Struct, frozen=True, kw_only=True):
     """Options of replaying a coordinator's log.
 
-    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. If a record cannot be decoded,
-    an earlier one with the same key would count. So ``start_over`` then resets the state, and every record is replayed; the same
-    happens if files of the log are replaced while it is read in steps. Without ``start_over`` every record is replayed from the
-    beginning. ``on_marker`` is called with the producer id of each marker and whether it commits.
+    If a key's version is in ``replaced``, only the newest record of the key is replayed. If that record cannot be decoded, an
+    earlier record of the key counts. So ``start_over`` then resets the state, and every record is replayed; the same happens if
+    files of the log are replaced while it is read in steps. Without ``start_over`` every record is replayed from the beginning.
+    ``on_marker`` is called with the producer id of each marker and whether the marker commits.
     """
 
     on_marker: Callable[[int, bool], None] | None = None
@@ -55,7 +54,7 @@ class Replaying(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runtime:
-    """Runs one shard of a coordinator on one partition. Every append of the shard uses an ``execute`` method."""
+    """Runs the shard of a coordinator for one partition. Every append of the shard uses an ``execute`` method."""
 
     __slots__ = ("_carry_out_effect", "_check", "_env", "_errors", "_refused", "_replay", "_stepping", "is_closed", "partition")
 
@@ -83,7 +82,7 @@ class Runtime:
         self._refused = refused or coordinator_code
         self.partition = partition
         self.is_closed = False
-        """Whether the shard was dropped. Work that still uses it, after several turns of the loop, is refused."""
+        """Whether the shard was dropped. Work that uses the shard over several turns of the loop is then refused."""
 
     def execute(self, result: Result[T]) -> T:
         """Append the records, replay them, carry out the effects, and return the response.
@@ -96,7 +95,7 @@ class Runtime:
         return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
     async def execute_large(self, command: Callable[[], Result[T]]) -> T:
-        """`execute` for a command with thousands of records: a worker thread calls ``command``, which must only read state.
+        """Like `execute`, for a command with thousands of records. A worker thread calls ``command``, which must only read state.
 
         The state must not change between the command and its append. So if the log has grown meanwhile, the command is repeated.
         """
@@ -115,7 +114,7 @@ class Runtime:
         return self.execute(command())
 
     def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
-        """Append the records as part of a producer's transaction. Raises `KafkaError` as `execute` does."""
+        """Append the records as part of a producer's transaction. Raises `KafkaError` like `execute`."""
         batch = None
         if result.records:
             batch = build_batch(
@@ -170,14 +169,14 @@ class Runtime:
             self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]))
 
     async def _answer_rest(self, answers: list[AnswerMember]) -> None:
-        """Resolve the remaining parked requests in steps. Their responses are already fixed."""
+        """Answer the remaining parked requests in steps. Their responses are already determined."""
         for at, answer in enumerate(answers, 1):
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
                 await next_turn()
 
     def close(self) -> None:
-        """Refuse further appends: the shard was dropped, and another one may use the same log."""
+        """Refuse further appends, because the shard was dropped and another shard may use the same log."""
         self.is_closed = True
 
     # loading
@@ -185,12 +184,12 @@ class Runtime:
     def load(self, replaying: Replaying | None = None) -> int:
         """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
 
-        Raises `KafkaError` for a log that is offline or goes offline here, because it must not be treated as empty.
+        Raises `KafkaError` if the log is offline or goes offline now, because an unread log must not be treated as empty.
         """
         return run(self.load_in_steps(replaying))
 
     async def load_in_steps(self, replaying: Replaying | None = None) -> int:
-        """Run `load` in steps. Raises `KafkaError` also if the shard is closed between two steps."""
+        """Like `load`, but in steps. Raises `KafkaError` also if the shard is closed between two steps."""
         try:
             return await self._replay_all(replaying or Replaying())
         except OSError as error:
@@ -259,7 +258,7 @@ class Runtime:
         except KafkaError as error:
             if is_strict:
                 raise
-            # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
+            # A client may have written to the coordinator's topic. A batch that cannot be read must not prevent the broker's start.
             where, reason = repr(self.partition.log), error.message or error.code.name
             self._errors.failed("batch_skipped", reason, level="error", partition=where, offset=header.base_offset)
         return count

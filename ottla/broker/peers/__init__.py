@@ -4,9 +4,9 @@
 - `backoff`: the delay before a reconnect, which grows with each failure and has random jitter (Kafka's ExponentialBackoff).
 - `channel`: the transport of one connection to a peer: bytes to frames, and frames to bytes.
 - `directory`: the connections to the other brokers of the cluster, by their ids.
-- `peer`: one other broker, or the controller: sends requests to it, and reconnects after the connection is lost.
-- `principals`: the principal of a client in an envelope.
-- `requests`: the requests of one connection to a peer: those that wait to be sent, and those in flight.
+- `peer`: the connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
+- `principals`: encodes the principal of a client in an envelope.
+- `requests`: the unsent requests of one connection to a peer, and the requests in flight.
 - `security`: TLS and SASL of connections to one listener of the other nodes.
 - `states`: the states of a connection to a peer, and the allowed transitions.
 - `versions`: chooses the version of each API for requests to a peer (Kafka's NodeApiVersions).

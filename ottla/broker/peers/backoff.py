@@ -8,7 +8,7 @@ MULTIPLIER = 2.0
 JITTER = 0.2
 """Maximum random change of a delay, as a fraction, so that the peers of a failed broker do not all reconnect at the same time."""
 MAX_DOUBLINGS = 30
-"""Number of doublings after which the delay does not grow further, whatever its bounds are."""
+"""Maximum number of times that the delay is doubled, so that it cannot overflow."""
 
 
 class Backoff(msgspec.Struct):

@@ -23,7 +23,7 @@ class ChannelOwner(Protocol):
 
 
 class Channel(asyncio.BufferedProtocol):
-    """One connection, from its opening to its end. After `close` its owner is not called."""
+    """One connection, from its opening to its end. After `close` its owner gets no more calls."""
 
     def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._owner: ChannelOwner | None = owner
@@ -73,13 +73,13 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """End the connection at once; the owner is not called."""
+        """End the connection immediately, without calling the owner."""
         self._owner = None
         if self._transport is not None:
             self._transport.abort()
 
     def fail(self, reason: str) -> None:
-        """End the connection at once, and call the owner's `ChannelOwner.lost`."""
+        """End the connection immediately, and call `ChannelOwner.lost`."""
         self._end(reason)
         if self._transport is not None:
             self._transport.abort()

@@ -36,9 +36,9 @@ class BrokerListener(msgspec.Struct, frozen=True):
 
 
 class BrokerPeers:
-    """One connection for each broker and purpose, created when it is first used.
+    """One connection for each broker and purpose, created at its first use.
 
-    A broker responds to the requests of a connection in order, so requests that may wait there have their own purpose.
+    A broker responds to the requests of a connection in order, so requests that may wait at the broker have their own connection.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class BrokerPeers:
         self._buffers = buffers
         self._bug = bug
         self._limits = limits
-        # Each connection with the incarnation id of the broker for which it was created.
+        # Each connection with the incarnation id that its broker had when the connection was created.
         self._peers: dict[tuple[int, str], tuple[Peer, bytes]] = {}
         self._is_closed = False
 
@@ -100,7 +100,7 @@ class BrokerPeers:
     def changed(self) -> None:
         """Close the connections to brokers that have a new address, were restarted, or are no longer registered.
 
-        A restarted broker never responds to requests from before, and if its machine lost power, the connection is not closed.
+        A restarted broker never responds to earlier requests. If its machine lost power, the old connection still looks open.
         """
         for (broker_id, purpose), (peer, incarnation_id) in list(self._peers.items()):
             if not self._is_current(broker_id, peer, incarnation_id):

@@ -1,8 +1,8 @@
-"""One other broker, or the controller: sends requests to it, and reconnects after the connection is lost.
+"""The connection to another broker or the controller: sends requests, and reconnects after the connection is lost.
 
-The first request opens the connection. ApiVersions is sent first on each new connection, because the peer may have been replaced by
-another release meanwhile. With SASL this node then authenticates, and again before its session ends (KIP-368). A request fails if
-its connection cannot be opened or is lost: only its sender knows whether it may be sent again (Kafka's NetworkClient and
+The first request opens the connection. ApiVersions is sent first on each new connection, because the peer may run another release
+by then. With SASL this node then authenticates, and again before its session ends (KIP-368). If the connection cannot be opened or
+is lost, its requests fail: only their sender knows whether they may be sent again (Kafka's NetworkClient and
 InterBrokerSendThread).
 """
 
@@ -63,8 +63,8 @@ class PeerEnv(Clock, Randomness, Timers, Protocol):
 
 
 class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one connection, times in ms. ``connect_ms``: an attempt to connect, with ApiVersions and SASL. ``request_ms``: a
-    request without its own timeout."""
+    """Limits of one connection, times in ms. ``connect_ms``: connecting, including ApiVersions and SASL. ``request_ms``: default
+    timeout of a request."""
 
     connect_ms: float = 10_000
     request_ms: float = 30_000
@@ -107,7 +107,7 @@ class Peer:
         self._channel: Channel | None = None
         self._versions: Versions | None = None
         self._greeting_version = 0
-        # The timer of the attempt to connect, or of the delay before the next one.
+        # The timer of the attempt to connect, or of the delay before the next attempt.
         self._phase_timer: Timer | None = None
         self._deadline_timer: Timer | None = None
         self._deadline_ms = 0.0
@@ -128,8 +128,8 @@ class Peer:
     ) -> None:
         """Send a request of `protocol.messages`; ``then`` is called with the response or a `PeerFailure`.
 
-        It is sent in the newest version that both sides support, from ``least_version`` to ``most_version``. The timeout includes
-        the time of connecting.
+        The version is the newest that both sides support, from ``least_version`` to ``most_version``. The timeout includes the time
+        of connecting.
         """
         timeout_ms = self._limits.request_ms if timeout_ms is None else timeout_ms
         request = Request(
@@ -321,12 +321,12 @@ class Peer:
             self._lose(refusal, Failure.REFUSED)
 
     def _lose(self, reason: str, kind: Failure = Failure.DISCONNECTED) -> None:
-        """Handle a lost connection: requests in flight fail, and waiting requests too if it was never ready."""
+        """Handle a lost connection: requests in flight fail. Waiting requests also fail if the connection was never ready."""
         was_ready = self.state is PeerState.READY
         failed = self._requests.take_in_flight() if was_ready else self._requests.take_all()
         self._disconnect()
         if was_ready and not failed and not len(self._requests):
-            # Peers close connections that were idle for long. The next request opens another one.
+            # Peers close connections that were idle for long. The next request opens another connection.
             self._become(PeerState.IDLE)
             return
         self._back_off(reason, kind)
@@ -364,7 +364,7 @@ class Peer:
         if timer is not None:
             timer.cancel()
 
-    # time-outs
+    # timeouts
 
     def _watch_deadline(self, deadline_ms: float) -> None:
         """Start one timer for the earliest deadline of all requests."""
@@ -384,7 +384,7 @@ class Peer:
         for request in self._requests.take_overdue(now_ms):
             self._fail_soon(request, Failure.TIMED_OUT, reason)
         if self._requests.is_answer_overdue(now_ms):
-            # Responses arrive in order, so none can follow a missing one. As in Kafka, the connection is closed.
+            # Responses arrive in order, so no response follows a missing one. As in Kafka, the connection is closed.
             in_flight = self._requests.take_in_flight()
             self._disconnect()
             self._back_off(reason)

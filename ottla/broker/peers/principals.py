@@ -1,4 +1,4 @@
-"""The principal of a client in an envelope: DefaultPrincipalData of Kafka, version 0, after its version number."""
+"""Encodes the principal of a client in an envelope: a version number 0, then Kafka's DefaultPrincipalData."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def principal_bytes(principal: KafkaPrincipal, *, is_by_token: bool = False) -> 
 
 
 def principal_of(raw: bytes) -> KafkaPrincipal:
-    """Raises DecodeError for bytes that are not a principal of version 0."""
+    """Decode a principal. Raises DecodeError for bytes that are not a principal of version 0."""
     if raw[:2] != _VERSION:
         raise DecodeError("not a principal of version 0")
     try:

@@ -1,4 +1,4 @@
-"""The requests of one connection to a peer: those that wait to be sent, and those in flight. Without a socket."""
+"""The unsent requests of one connection to a peer, and the requests in flight. Without a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Failure(Enum):
-    """The reason that a request has no response."""
+    """The reason why a request has no response."""
 
     DISCONNECTED = "disconnected"
     """The connection could not be opened, or was lost. The peer may have handled the request."""
@@ -28,7 +28,7 @@ class Failure(Enum):
 
 
 class PeerFailure(Exception):
-    """Passed to a callback instead of a response. It is an exception only so that a caller may raise it."""
+    """Passed to a callback instead of a response. It is an exception so that a caller may raise it."""
 
     def __init__(self, kind: Failure, reason: str) -> None:
         super().__init__(reason)
@@ -41,8 +41,8 @@ class AuthenticationRefused(Exception):
 
 
 Then = Callable[[Any], None]
-"""Called once, with the response or with a `PeerFailure`. A response may have views of a receive buffer, which are valid only
-during the call."""
+"""Called once, with the response or with a `PeerFailure`. Views in a response into a receive buffer are valid only during the call.
+"""
 
 
 class Request(msgspec.Struct, eq=False, kw_only=True):
@@ -61,8 +61,8 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on the requests and responses of one connection.
 
-    ``waiting`` limits requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and have no
-    response. ``response_bytes`` limits the size of one response.
+    ``waiting`` limits requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` limit sent requests without a response.
+    ``response_bytes`` limits the size of one response.
     """
 
     waiting: int = 1_000
@@ -72,11 +72,11 @@ class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutOfOrder(Exception):
-    """A response belongs to no request, or arrived before that of an earlier request. Kafka's responses keep their order."""
+    """A response without a request, or one that overtook the response to an earlier request. Kafka keeps their order."""
 
 
 class Requests:
-    """Requests in the order in which they were given."""
+    """Requests in the order in which they were added."""
 
     __slots__ = ("_in_flight", "_in_flight_bytes", "_limits", "_next_correlation_id", "_waiting")
 
@@ -102,7 +102,7 @@ class Requests:
         return True
 
     def next(self) -> Request | None:
-        """Take the next request that may be sent now; None without one, or if enough are in flight."""
+        """Take the next request that may be sent now; None if no request waits, or if enough are in flight."""
         limits = self._limits
         if not self._waiting or len(self._in_flight) >= limits.in_flight or self._in_flight_bytes >= limits.in_flight_bytes:
             return None
@@ -115,7 +115,7 @@ class Requests:
         return correlation_id
 
     def sent(self, request: Request, correlation_id: int) -> None:
-        """Record that a request was sent. ``size_bytes`` of the request must be set."""
+        """Record that a request was sent. The request's ``size_bytes`` must be set."""
         self._in_flight[correlation_id] = request
         self._in_flight_bytes += request.size_bytes
 
@@ -127,11 +127,11 @@ class Requests:
         return self._in_flight[first]
 
     def answered(self, correlation_id: int) -> None:
-        """Record that the response to the request of `awaited` was read."""
+        """Record that the response to the request from `awaited` was read."""
         self._in_flight_bytes -= self._in_flight.pop(correlation_id).size_bytes
 
     def next_deadline_ms(self) -> float | None:
-        """The earliest deadline of all requests; None without one."""
+        """The earliest deadline of all requests; None without a request."""
         deadlines = [request.deadline_ms for request in self._waiting]
         deadlines += [request.deadline_ms for request in self._in_flight.values()]
         return min(deadlines, default=None)

@@ -46,7 +46,7 @@ async def _serve(
     host = Host(serve_metrics=serve_metrics)
     controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, host=host, first_users=first_users)
     controller.directory.acquire()
-    # Remove the file of a killed controller. This one has the directory's lock, so the file is not that of a running one.
+    # Remove the file of a killed controller. This controller has the directory's lock, so no running controller uses the file.
     ready_file.remove()
     stop_wanted = asyncio.Event()
     stop_at_signals(stop_wanted, owner)
@@ -75,7 +75,7 @@ def run(
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code of `run_process`.
 
-    ``cluster_id`` is written into a new directory; with None an id is generated. A used directory keeps its own.
+        ``cluster_id`` is written into a new directory; if it is None, an id is generated. A used directory keeps its own id.
     ``first_users`` are created at the start.
     """
     return run_process(

@@ -76,14 +76,14 @@ async def _serve(
 
     serving = Serving(env, new_broker)
     serving.broker.directory.acquire()
-    # Remove the file of a killed broker. This broker has the directory's lock, so the file is not that of a running broker.
+    # Remove the file of a killed broker. This broker has the directory's lock, so no running broker uses the file.
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
-    # Opened before the broker starts, so that a busy port is found before anything was started or logged.
+    # Open the control API before the broker starts, so that a busy port is found before anything was started or logged.
     control_api = None if steering.open_control_api is None else steering.open_control_api(serving)
     if not await _started(serving):
         return
-    # The objects that the start has made live as long as the process, too.
+    # The objects that the start has created live as long as the process, so the garbage collector need not traverse them.
     gc.freeze()
     try:
         if control_api is not None:
@@ -101,7 +101,7 @@ async def _serve(
 
 
 async def _started(serving: Serving) -> bool:
-    """Start the broker; False if the process must end before that, for example while a broker waits for its controller."""
+    """Start the broker. Returns False if the process is stopped first, for example while a broker waits for its controller."""
     starting, stopping = asyncio.ensure_future(serving.start()), asyncio.ensure_future(serving.stop_wanted.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

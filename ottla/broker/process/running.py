@@ -27,7 +27,7 @@ SWITCH_INTERVAL_S = 0.001
 
 
 class Owner(Protocol):
-    """The process that has started this one. This process ends when its owner ends."""
+    """The process that has started this process. When the owner ends, this process ends too."""
 
     def watch(self, end: Callable[[], None]) -> None:
         """Call ``end`` from another thread when the owner has ended."""
@@ -53,8 +53,8 @@ def run_process(
     ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is added to log lines if several
     processes write to one stream. ``begin`` is called after logging is configured.
     """
-    # Imported objects live as long as the process. Freezing them keeps the collector, disabled so far (`ottla.__main__`), from
-    # traversing them again and again.
+    # Imported objects live as long as the process. After the freeze the collector, disabled so far (`ottla.__main__`), does not
+    # traverse them.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()

@@ -1,5 +1,4 @@
-"""The current broker of a process, and its replacement by a new broker, so that tests get an empty broker without starting a
-process.
+"""The current broker of a process, and its replacement by a new broker: tests get an empty broker without starting a process.
 
 A new broker inherits the listeners of the old one, so that clients find it at the same address and only lose their connections. The
 event loop runs nothing else during a replacement.
@@ -34,8 +33,10 @@ class Serving:
     """Owns the current broker. All methods must be called on its event loop."""
 
     def __init__(self, env: Env, new_broker: Callable[[Inherited | None, GiveUp], BrokerServer]) -> None:
-        """``new_broker`` makes the first broker from None, and each later one from the parts of the broker that it replaces. The
-        broker calls the second argument if it cannot continue."""
+        """``new_broker`` builds a broker from the parts of the replaced broker, or from None for the first broker.
+
+        The broker calls the second argument if it cannot continue.
+        """
         self._env = env
         self._new_broker = new_broker
         self.stop_wanted = asyncio.Event()
@@ -43,8 +44,8 @@ class Serving:
         self.failure: Exception | None = None
         """The error of a failed replacement. The process then has no broker and must end."""
         self.given_up: DirectoryError | None = None
-        """The reason why the broker cannot continue. The process must stop it, and end with this error."""
-        # Held during a replacement, which awaits the start of the next broker: no other may begin, and the process must not stop.
+        """The reason why the broker cannot continue. The process must stop the broker, and end with this error."""
+        # Held while a replacement starts the next broker: no other replacement begins, and the process does not stop.
         self._turn = asyncio.Lock()
         self.broker = new_broker(None, self._give_up)
 
@@ -75,7 +76,7 @@ class Serving:
         await self._replace_data(lambda incoming: None, on_replaced)
 
     async def restore(self, source: str) -> None:
-        """Replace all data by that of a snapshot. The cluster keeps its id, even if the snapshot has another.
+        """Replace all data by the data of a snapshot. The cluster keeps its id, even if the snapshot has another id.
 
         Raises `DirectoryError` for a snapshot that is damaged or of another node. See `_replace_data` for other errors.
         """
@@ -97,13 +98,13 @@ class Serving:
             target = fs.absolute(target)
             if fs.is_dir(target) is not None:
                 raise DirectoryError(f"{target} already exists; give a path that does not exist")
-            # Made here, so that a path at which no directory can be made is found before the broker stops.
+            # Create the directory now: if this fails, the broker need not be stopped.
             fs.make_dir(growing_snapshot(target))
             inherited = self.broker.hand_over(is_written=True)
             refused: Exception | None = None
             try:
                 take_snapshot(fs, self.directory, target, self.broker.settings.node_id, is_synced=self._is_synced)
-            except Exception as error:  # a broker must serve again after any error
+            except Exception as error:  # A broker must serve again after any error.
                 refused = error
             await self._start_or_end(inherited)
         if refused is not None:
@@ -112,9 +113,9 @@ class Serving:
     async def _replace_data(self, fill: Callable[[str], None], on_replaced: Callable[[], Callable[[], None]]) -> None:
         """Replace the broker's data by the data that ``fill`` creates in a directory. See `storage.replacement` for crashes.
 
-        ``on_replaced`` is called before a broker starts on the new data, and the function that it returns is called if that fails.
+        ``on_replaced`` is called before a broker starts on the new data; the function that it returns is called if the start fails.
         Raises the errors of ``fill``, OSError if the disk refuses a step, and the errors of `BrokerServer.start` if the broker
-        cannot start on the new data. After each of them a broker serves the old data, unless `failure` is set.
+        cannot start on the new data. After an error a broker serves the old data, unless `failure` is set.
         """
         async with self._turn:
             self._check_replaceable()

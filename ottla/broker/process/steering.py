@@ -1,4 +1,4 @@
-"""The hooks by which tests control a broker's process. None of them is needed to serve."""
+"""The hooks by which tests control a broker's process. A broker serves without them as well."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class ControlEndpoint(Protocol):
     url: str
     token: str
     pages_url: str | None
-    """The URL of the console, with the token; None if the control API serves none."""
+    """The URL of the console, with the token; None if the console is disabled."""
 
     def serve(self) -> None:
-        """Answer requests, including those that arrived before."""
+        """Start to answer requests, including those that have already arrived."""
         ...
 
     def close(self) -> None: ...
 
 
 class Steering(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of `ottla.control` that the process uses. A field of None is not used."""
+    """The parts of `ottla.control` that the process uses. A part that is None is not used."""
 
     begin: Callable[[], None] | None = None
-    """Called first, after logging was configured."""
+    """Called right after logging was configured."""
     open_control_api: Callable[[Serving], ControlEndpoint] | None = None
     """Called before the broker starts. The control API answers after `ControlEndpoint.serve`. Raises `ConfigError`."""
     owner: Owner | None = None

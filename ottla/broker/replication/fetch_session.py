@@ -1,4 +1,4 @@
-"""The follower's side of a fetch session (KIP-227, FetchSessionHandler): which partitions a request has to name."""
+"""The follower's side of a fetch session (KIP-227, FetchSessionHandler): chooses the partitions that a request names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class FetchSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        # The partitions that the leader has in the session, as they were sent last.
+        # The partitions that the leader has in the session, as the requests last named them.
         self._sent: dict[TopicIdPartition, FetchPartition] = {}
         self._is_whole = True
 
     def name(self, wanted: dict[TopicIdPartition, FetchPartition]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """The partitions that the next request names, and those that it removes from the session."""
+        """The partitions that the next request names, and the partitions that it removes from the session."""
         self._is_whole = self.epoch == INITIAL_EPOCH
         named, forgotten = wanted, dict[TopicIdPartition, FetchPartition]()
         if not self._is_whole:
@@ -44,14 +44,14 @@ class FetchSession:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Process a response; False if the leader rejects the session, so that the next request begins a new one."""
+        """Process a response; False if the leader rejects the session, so that the next request begins a new session."""
         if response.error_code != Code.NONE:
             if response.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = NO_SESSION
             self.epoch = INITIAL_EPOCH
             return False
         if self._is_whole:
-            # A leader without room for sessions creates none: then every request is a full one.
+            # A leader without room for sessions creates no session: then every request names all partitions.
             self.session_id = response.session_id
             self.epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else INITIAL_EPOCH + 1
         else:
@@ -59,6 +59,5 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """Note that a response was lost or not processed. The next request is a full one, and closes the session if there is
-        one."""
+        """Note that a response was lost or not processed. The next request names all partitions, and closes an existing session."""
         self.epoch = INITIAL_EPOCH

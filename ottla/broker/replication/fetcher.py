@@ -1,8 +1,9 @@
 """Fetches from one leader for all partitions that follow it (kafka.server.ReplicaFetcherThread, RemoteLeaderEndPoint).
 
 One request at a time is in flight, for all partitions together, so a response never belongs to an earlier state of a log. If the
-leader has no new records, a request waits there for half a second. A partition that is added meanwhile must not wait as long,
-because its producers wait too: after an election the connection is closed, and the next request names all partitions.
+leader has no new records, the request waits there for ``replica.fetch.wait.max.ms``. A partition that is added during this wait,
+after an election, must not wait as long, because its producers wait too: after `PATIENCE_MS` the connection is closed, and the next
+request names all partitions.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ LEADER_EPOCH_FROM = 4
 """The first version of ListOffsets with the leader epoch."""
 LATEST, EARLIEST = -1, -2
 PATIENCE_MS = 20
-"""How long an added partition waits for the response to a fetch sent before, in ms."""
+"""Time in ms that an added partition waits for the response to an earlier fetch."""
 NO_PEER_RETRY_MS = 100
-"""Delay before a fetcher tries again to reach a leader that is not registered or is fenced, in ms."""
+"""Delay in ms before a fetcher retries to reach a leader that is fenced or not registered."""
 
 log = structlog.get_logger("replication")
 
 
 class FollowingBroker(Protocol):
-    """The broker that follows."""
+    """The broker that fetches."""
 
     broker_id: int
 
@@ -52,7 +53,7 @@ class FollowingBroker(Protocol):
 
 
 class _Followed(msgspec.Struct, kw_only=True, eq=False):
-    """A followed partition, and the number of its last fetch; -1 before the first."""
+    """A followed partition, and the number of the last fetch that named it; -1 before its first fetch."""
 
     partition: Partition
     following: Following
@@ -84,7 +85,7 @@ class ReplicaFetcher:
         self._is_closed = False
         self._timer: Timer | None = None
         self._waits_for_peer = False
-        # The number of requests sent, and whether the last one has no response yet.
+        # The number of requests sent, and whether the last request has no response yet.
         self._sent = 0
         self._is_awaited = False
         self._has_hung_up = False
@@ -101,7 +102,7 @@ class ReplicaFetcher:
             self._timers.call_later(PATIENCE_MS, lambda: self._hurry(sent))
 
     def _hurry(self, sent: int) -> None:
-        """Abort the request that was in flight when a partition was added, if it still is."""
+        """Abort the request that was in flight when a partition was added, if it is still in flight."""
         if (
             self._is_awaited
             and self._sent == sent
@@ -120,7 +121,7 @@ class ReplicaFetcher:
         return None if followed is None else followed.following.state
 
     def brokers_changed(self) -> None:
-        """Retry at once if the leader could not be reached: a change of the brokers may have made it reachable."""
+        """Retry immediately if the leader could not be reached: a change of the brokers may have made it reachable."""
         if self._waits_for_peer:
             self._waits_for_peer = False
             self._stop_timer()
@@ -194,7 +195,7 @@ class ReplicaFetcher:
             self._fetch_after(0 if has_hung_up else self._broker.settings.replica_fetch_backoff_ms)
             return
         if not self._session.answered(answer):
-            # A new session is begun at once. If the leader rejects that too, the next attempt waits.
+            # If the leader does not know the session or its epoch, begin a new session immediately. After other errors wait.
             is_new = answer.error_code in (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH)
             self._fetch_after(0 if is_new else self._broker.settings.replica_fetch_backoff_ms)
             return
@@ -204,7 +205,7 @@ class ReplicaFetcher:
             if self._barrier.never_waits:
                 self._fetch_after(0)
             else:
-                # For the leader everything below the offset of the next fetch is replicated, so it must be on disk before.
+                # The leader regards all records below the offset of the next fetch as replicated, so they must be on disk first.
                 self._is_in_flight = True
                 self._barrier.answer(self._synced)
 
@@ -214,13 +215,14 @@ class ReplicaFetcher:
         self._fetch_after(0)
 
     def _take(self, response: FetchResponse) -> None:
-        """Process the results of single partitions. A bug with one stops that partition only, and is raised afterwards."""
+        """Process the results of single partitions. A bug with one partition stops only that partition, and is raised last."""
         bug: Exception | None = None
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
                 if followed is None or not followed.following.is_awaited(followed.fetch):
-                    # In this session the leader does not repeat values that it has sent, such as its high watermark.
+                    # The result is dropped, and in this session the leader does not repeat unchanged values such as its high
+                    # watermark.
                     self._session.lost()
                 else:
                     try:
@@ -254,7 +256,7 @@ class ReplicaFetcher:
             case Wait():
                 self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
             case Stop(code=Code.FENCED_LEADER_EPOCH):
-                # The leader is in a newer epoch. Once the metadata has that epoch, the partition is followed again.
+                # The leader is in a newer epoch. The partition is followed again once the metadata has that epoch.
                 log.info("follower_delayed", partition=repr(followed.partition.log))
             case Stop(code=code):
                 log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
@@ -271,7 +273,7 @@ class ReplicaFetcher:
     # a leader whose log does not contain the follower's end offset
 
     def _ask_offsets(self, followed: _Followed) -> None:
-        """Request the leader's last offset, then its first one."""
+        """Request the leader's last offset, and then its first offset."""
 
         def latest(offset: int) -> None:
             self._ask_offset(followed, EARLIEST, lambda first: self._offsets(followed, first, offset))

@@ -32,7 +32,7 @@ def view(partition_log: Log) -> FollowerLog:
 
 
 def end_of_epoch(partition_log: Log, diverging: EpochEnd | None) -> EpochEnd | None:
-    """The end of the epoch that the leader names, or of the largest epoch below it, in the follower's own log."""
+    """The end of the epoch that the leader names, or of the largest epoch below that, in the follower's own log."""
     if diverging is None:
         return None
     return EpochEnd(*partition_log.epochs.end_offset_for(diverging.epoch, partition_log.log_end_offset))
@@ -57,8 +57,7 @@ class FollowerLogs:
                 take_offline(partition.log, described(error))
 
     def carry_out(self, partition: Partition, following: Following, action: Action) -> Action | None:
-        """Change the log as ``action`` says. Returns an action that does not concern the log, or the reaction to an error of the
-        log; None if nothing is left to do."""
+        """Change the log according to ``action``. Returns an action that needs no log, the reaction to an error, or None."""
         try:
             match action:
                 case Append():
@@ -92,10 +91,9 @@ class FollowerLogs:
         partition.copied(high_watermark, start_offset, has_grown=bool(action.records))
 
     def _wrote_behind(self, partition_log: Log, last: list[Segment]) -> None:
-        """Note the segments that a response may have written to: ``last``, which was the last one, and those after it.
+        """Note that a response may have written to the segment ``last`` and to all later segments.
 
-        This is done even if the log has refused a batch, because earlier batches were appended, and the next fetch begins after
-        them.
+        This also applies if the log has refused a batch: earlier batches were appended, and the next fetch begins after them.
         """
         if self._barrier.group_commit is not None:
             segments = partition_log.segments
@@ -117,6 +115,6 @@ class FollowerLogs:
         self._changed(partition_log)
 
     def _changed(self, partition_log: Log) -> None:
-        """With ``ottla.durability=power`` the follower fetches more only after the truncation is on disk."""
+        """With ``ottla.durability=power`` the follower does not fetch until the truncation is on disk."""
         if partition_log.segments:
             self._barrier.wrote_file(partition_log.active.log.path, partition_log.directory)

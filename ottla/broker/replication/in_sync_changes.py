@@ -126,8 +126,7 @@ class InSyncChanges:
         if isinstance(answer, PeerFailure):
             self._errors.failed("in_sync_change_delayed", answer.reason, level="info")
         elif answer.error_code != Code.NONE:
-            # The broker epoch is stale, or another node is the controller: newer metadata resolves both, and the request is
-            # retried.
+            # The broker epoch is stale, or another node is the controller. Newer metadata resolves both, so retry.
             self._errors.failed("in_sync_change_delayed", name_of(answer.error_code), level="info")
         else:
             self._errors.succeeded()
@@ -157,7 +156,7 @@ class InSyncChanges:
                 log.info("in_sync_changed", partition=repr(partition.log), in_sync=sorted(answer.isr))
                 self._changed(partition)
             return False
-        # A controller that refuses the changes of all partitions gives one line, with the first partition.
+        # One key for all partitions: if a controller refuses all changes, one line is logged, with the first partition.
         wanted = sorted(change.proposed)
         self._errors.failed(
             "in_sync_change_refused", name_of(code), key=PARTITIONS, level="info", partition=repr(partition.log), asked=wanted

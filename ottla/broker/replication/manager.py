@@ -43,10 +43,9 @@ class ReplicaManager:
         live_epoch: LiveEpoch,
         check_directory: Callable[[Partition, PartitionRegistration], None],
     ) -> None:
-        """``broker_epoch`` returns the epoch of this broker's registration, ``live_epoch`` the epoch of any unfenced broker.
+        """``broker_epoch`` returns the epoch of this broker's registration, ``live_epoch`` that of any broker that is not fenced.
 
-        ``check_directory`` compares a replica's log directory with the one in the metadata. It is called after each registration
-        change.
+        ``check_directory`` is called after each registration change, and compares a replica's log directory with the metadata.
         """
         env = self._env = kernel.env
         self._live_config = kernel.config
@@ -58,7 +57,7 @@ class ReplicaManager:
         self._check_directory = check_directory
         self.broker_id = kernel.config.settings.node_id
         self._lag = RepeatedErrors(env, log)
-        """Logs lagging brokers: one line for all partitions, because ``in_sync_changed`` names each partition whose set changes."""
+        """Logs lagging brokers, one line for all partitions: ``in_sync_changed`` names each partition whose set changes."""
         self._logs = FollowerLogs(env, kernel.directory, kernel.disk, kernel.barrier)
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
@@ -123,7 +122,7 @@ class ReplicaManager:
         )
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
-        """Follow another broker, or wait for a leader if the partition has none."""
+        """Follow another broker. If the partition has no leader, wait until it has one."""
         self._check_directory(partition, registration)
         is_new = partition.is_led or partition.log.leader_epoch != registration.leader_epoch
         is_new = is_new or partition.leader_id != registration.leader
@@ -146,7 +145,7 @@ class ReplicaManager:
         partition.follow(NO_LEADER, partition.log.leader_epoch)
 
     def brokers_changed(self) -> None:
-        """Retry connections after brokers have registered, changed address, or were fenced."""
+        """Retry connections after brokers have registered, changed their address, or were fenced."""
         self._peers.changed()
         for fetcher in list(self._fetchers.values()):
             fetcher.brokers_changed()
@@ -178,7 +177,7 @@ class ReplicaManager:
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, hang_up, self._logs, self._barrier)
         return fetcher
 
-    # time
+    # periodic tasks
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
         repeat("in_sync_shrink", lambda settings: max(1, settings.replica_lag_time_max_ms // 2), self.shrink)

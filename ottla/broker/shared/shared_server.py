@@ -28,7 +28,7 @@ class Inherited(msgspec.Struct, kw_only=True):
     first_producer_id: int
     """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""
     lock: object | None
-    """The lock of the data directory, held from one broker to the next so that no other process takes the directory."""
+    """The lock of the data directory. It is held during the replacement, so that no other process takes the directory."""
     addresses: Addresses
     """The open listeners. A client that connects before the new broker serves waits in the operating system's queue."""
     metrics: ServedMetrics | None
@@ -55,7 +55,7 @@ NO_HOST = Host()
 
 
 class SharedServer:
-    """Owns the directory, the connections and the listeners. ``endpoints``: None for the listeners of clients.
+    """Owns the directory, the connections and the listeners. ``endpoints``: the listeners to open, None for those for clients.
 
     ``sync_refused`` is called with the path of a file that could not be opened for its sync, ``on_closed`` with the id of a closed
     connection.
@@ -87,18 +87,18 @@ class SharedServer:
         )
 
     def identify(self, cluster_id: str | None = None) -> DirectoryIdentity:
-        """The identity of the directory, which is locked. A new directory gets one, with ``cluster_id`` if given."""
+        """Read the identity of the locked directory. A new directory gets an identity, with ``cluster_id`` if given."""
         env, settings, path = self.kernel.env, self.kernel.config.settings, self.kernel.directory.path
         is_synced = settings.ottla_durability == POWER
         return identify(env.fs, path, settings.node_id, env.random_uuid, cluster_id, is_synced=is_synced)[0]
 
     def end_work(self, server: str) -> None:
-        """Begin no new work, and end all work and all connections, because the directory is about to be closed."""
+        """End all work and close all connections before the directory is closed."""
         kernel = self.kernel
         kernel.lifecycle.is_stopping = True
         kernel.stepping.stop()
         kernel.barrier.stop()
-        # Work in another thread may be writing a checkpoint.
+        # Wait for work in another thread, which may be writing a checkpoint.
         kernel.env.finish_aside()
         self.connections.close_all(f"{server} is stopping")
         kernel.disk.close()

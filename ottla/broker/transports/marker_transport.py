@@ -1,7 +1,7 @@
 """Sends markers to the leaders of their partitions (TransactionMarkerChannelManager).
 
-One request per broker is in flight at a time, with all markers that have accumulated meanwhile. The leader of a partition is looked
-up for each attempt: the sender retries markers that were not written.
+One request per broker is in flight at a time, and the next request has all markers that accumulate meanwhile. The leader of a
+partition is looked up for each attempt: the sender retries markers that were not written.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ottla.protocol.messages.write_txn_markers import (
 from ottla.protocol.topic_partition import TopicPartition
 
 MARKERS_PER_REQUEST = 1_000
-"""Maximum number of markers in one request to another broker, unless a single transaction has more there."""
+"""Maximum number of markers in one request to a broker, unless a single transaction has more markers for that broker."""
 TIMEOUT_MS = 10_000
 """Timeout in ms of a request to another broker, which responds when all in-sync replicas have the markers. A frozen broker loses
-its session in about this time, and then another broker leads its partitions."""
+its session in about this time, and its partitions get another leader."""
 LEAST_VERSION = 1
 MAX_WAITING_MARKERS = 100_000
-"""Maximum number of transactions whose markers wait for one broker. Further ones count as timed out, and are retried."""
+"""Maximum number of transactions whose markers wait for one broker. Further markers are treated as timed out, and are retried."""
 
 OnResponse = Callable[[WriteTxnMarkersResponse], None]
 
@@ -81,7 +81,8 @@ class LeaderTransport:
                 if leader == self._broker_id:
                     self._local.write_txn_markers(WriteTxnMarkersRequest([part]), on_response)
                 elif leader == NO_LEADER:
-                    # Not treated as deleted, as in Kafka: a partition has no leader for a while after a broker dies.
+                    # As in Kafka, such a partition is not treated as deleted: after a broker dies, a partition has no leader for a
+                    # while.
                     on_response(_answer(part, {}, Code.NOT_LEADER_OR_FOLLOWER))
                 elif len(waiting := self._waiting.setdefault(leader, deque())) >= MAX_WAITING_MARKERS:
                     on_response(_answer(part, {}, Code.REQUEST_TIMED_OUT))
@@ -101,7 +102,7 @@ class LeaderTransport:
         }
 
     def _send(self, broker_id: int) -> None:
-        """Send the markers that wait for a broker, unless a request to it is in flight."""
+        """Send the waiting markers of a broker, unless a request to it is in flight."""
         waiting = self._waiting.get(broker_id)
         if not waiting or broker_id in self._under_way:
             return
@@ -142,17 +143,17 @@ class LeaderTransport:
                 for topic in result.topics:
                     for partition in topic.partitions:
                         by_partition[topic.name, partition.partition_index] = partition.error_code
-        # The stack calls back in reverse order, and goes on after a callback that fails.
+        # The stack calls in reverse order, and continues after a callback that fails.
         with ExitStack() as callbacks:
             callbacks.callback(self._send, broker_id)
             for part in reversed(parts):
-                # A marker without a result may or may not be written. It is sent again, which does no harm.
+                # A marker without a result may or may not be written. Sending it again does no harm.
                 answer_of_part = _answer(part.marker, codes.get(part.marker.producer_id, {}), Code.REQUEST_TIMED_OUT)
                 callbacks.callback(part.on_response, answer_of_part)
 
 
 def _answer(marker: WritableTxnMarker, codes: Mapping[TopicPartition, int], otherwise: Code) -> WriteTxnMarkersResponse:
-    """The response for the markers of one transaction; ``otherwise`` for each partition without a code."""
+    """The response for the markers of one transaction. Partitions without a code get ``otherwise``."""
     topics = [
         WritableTxnMarkerTopicResult(
             name=topic.name,

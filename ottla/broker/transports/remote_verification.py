@@ -3,9 +3,9 @@
 Corresponds to Kafka's AddPartitionsToTxnManager. Requests to one broker are sent one after the other, each with all questions that
 have accumulated meanwhile.
 
-A transaction may end before the answer arrives. If its batch were appended then, it would begin a transaction that no coordinator
-ends. So an answer is valid for only one append, and only if since the question no marker of the producer was written to the
-partition and the leader epoch has not changed (VerificationGuard).
+A transaction may end before the answer arrives. A batch that is appended after that would begin a transaction that no coordinator
+ends. So an answer is valid for only one append, and becomes invalid if the leader epoch changes or the partition gets a marker of
+the producer (VerificationGuard).
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ TIMEOUT_MS = 10_000
 GOOD_FOR_MS = 5_000
 """Time in ms for which an answer is valid. The caller uses it in one of the next turns of the loop."""
 ANSWERS_KEPT = 10_000
-"""Maximum number of stored answers. Some are never used, because their client has disconnected."""
+"""Maximum number of stored answers. Some answers are never used, because their client has disconnected."""
 
 MAX_WAITING_BATCHES = 10_000
-"""Maximum number of batches that wait for one coordinator's broker. Further batches get COORDINATOR_NOT_AVAILABLE, a retriable
-error."""
+"""Maximum number of batches that wait for one coordinator's broker. Further batches get the retriable COORDINATOR_NOT_AVAILABLE."""
 
 Then = Callable[[KafkaError | None], None]
 
@@ -58,7 +57,7 @@ class _Question(NamedTuple):
 
 
 class _Guard(msgspec.Struct, frozen=True, eq=False):
-    """The state that must not change between the question and the append: the log, its leader epoch, and the producer's guard."""
+    """The state that must not change between question and append: the log, its leader epoch, and the producer's guard."""
 
     log: Log
     leader_epoch: int
@@ -166,7 +165,7 @@ class CoordinatorVerification:
             if coordinator is None or coordinator.log.high_watermark == coordinator.log.log_end_offset:
                 then()
                 return
-            # All partitions wait for the same record, and together.
+            # All partitions wait for the same record, so they wait together.
             for question in questions:
                 self._ask_here(question, index, answered, has_waited=False)
         elif not self._is_asked_there(implicit_add):
@@ -210,15 +209,15 @@ class CoordinatorVerification:
         )
 
     def _keep(self, question: _Question, guard: _Guard | None, refusal: KafkaError | None) -> None:
-        """Store an answer for the next `join` of the caller, which first repeats its checks because the state may have changed."""
+        """Store an answer for the caller's next `join`. The caller first repeats its checks, because the state may have changed."""
         if len(self._answers) >= ANSWERS_KEPT:
             del self._answers[next(iter(self._answers))]
         self._answers[question] = _Answer(guard, self._clock.monotonic_ms() + GOOD_FOR_MS, refusal)
 
     def _ask_here(self, question: _Question, index: int, then: Then, *, has_waited: bool) -> None:
-        """Ask the coordinator of this broker. Its record must be committed before a batch may depend on it.
+        """Ask the coordinator of this broker. A batch may depend on its record only once that record is committed.
 
-        Otherwise the batch could outlive the record that makes it part of a transaction, and no coordinator would ever end it.
+        Otherwise the record could be lost and the batch not. Then no coordinator would end the batch's transaction.
         """
         guard = self._guard(question)
 
@@ -241,7 +240,7 @@ class CoordinatorVerification:
     # another broker
 
     def _send(self, broker_id: int) -> None:
-        """Send the questions that wait for a broker, unless a request to it is in flight. One request has each transaction once."""
+        """Send the waiting questions for a broker, unless a request to it is in flight. One request has each transaction once."""
         waiting = self._waiting.get(broker_id)
         if not waiting or broker_id in self._under_way:
             return
@@ -282,7 +281,7 @@ class CoordinatorVerification:
                     codes[transaction.transactional_id, where] = known_code(result.partition_error_code)
         for asked in sent:
             code = codes.get((asked.question.transactional_id, asked.question.partition), Code.NETWORK_EXCEPTION)
-            # Another partition in the request was refused; this one can be retried.
+            # Another partition in the request was refused; this partition can be retried.
             self._answer(asked, Code.NETWORK_EXCEPTION if code is Code.OPERATION_NOT_ATTEMPTED else code)
 
     def _refuse(self, sent: list[_Asked], code: Code) -> None:
@@ -300,7 +299,7 @@ class CoordinatorVerification:
 
 
 def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Questions for the next request, and the others: a request has each transaction once, for one producer and purpose."""
+    """Remove and return the questions for the next request, which has each transaction once, for one producer and purpose."""
     purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
     sent: list[_Asked] = []
     left: list[_Asked] = []

@@ -1,4 +1,4 @@
-"""Finds the shard of a group or transactional id, and names what other brokers coordinate."""
+"""Finds the shard of a group or transactional id, and lists the brokers that coordinate the rest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ S = TypeVar("S", bound=Numbered)
 
 
 def elsewhere(state: ClusterState, topic: str, what: str) -> list[str]:
-    """Return a line for each other broker that leads partitions of a coordinator's topic. ``what`` names what it coordinates."""
+    """Return a line for each other broker that leads partitions of a coordinator's topic. ``what`` is, for example, ``groups``."""
     known = state.topics.get(topic)
     if known is None or state.is_alone:
         return []

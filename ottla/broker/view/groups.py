@@ -46,10 +46,10 @@ class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, with markers.
+    """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, including markers.
 
     ``committed`` and ``lag`` are None without a committed offset. Only then ``start`` is the log start offset, from which a member
-    with ``auto.offset.reset=earliest`` reads. ``end`` is None, and ``lag`` too, if this broker has no replica of the partition.
+    with ``auto.offset.reset=earliest`` reads. ``end`` and ``lag`` are None if this broker has no replica of the partition.
     """
 
     topic: str
@@ -62,15 +62,15 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread(self) -> int:
-        """The lag; without a committed offset the offsets that a member would read from ``earliest``. 0 if unknown."""
+        """The lag, or without a committed offset the number of offsets from the log start; 0 if unknown."""
         if self.lag is not None:
             return self.lag
         return 0 if self.end is None or self.committed is not None else max(0, self.end - (self.start or 0))
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """The lag of a group: the sum of its known lags, the number of partitions that a member owns without a committed offset, and
-    the number of partitions whose end this broker does not know."""
+    """The lag of a group: the sum of its known lags, the number of owned partitions without a committed offset, and the number of
+    partitions whose end this broker does not know."""
 
     group_id: str
     lag: int
@@ -81,8 +81,8 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """A partition in which the open transaction ``holder`` holds back a group.
 
-    ``transaction`` is its state in its coordinator, None if this broker coordinates no open transaction of the producer. Then it is
-    hanging, unless other brokers coordinate transactions too (``may_be_elsewhere``).
+    ``transaction`` is the transaction as its coordinator knows it; None if this broker coordinates no open transaction of the
+    producer. Then the transaction is hanging, unless another broker coordinates it (``may_be_elsewhere``).
     """
 
     held: HeldPartition
@@ -92,8 +92,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A group. ``holds`` are its input partitions in which it has reached the last stable offset, and its partition of
-    ``__consumer_offsets`` if a transaction has pending offsets in it: of this group or another, which Kafka does not show."""
+    """A group. ``holds`` has the input partitions in which the group has reached the last stable offset, and its partition of
+    ``__consumer_offsets`` if a transaction, possibly of another group, has pending offsets there."""
 
     group_id: str
     type: str
@@ -168,7 +168,7 @@ async def group(ports: Ports, group_id: str) -> GroupDetail:
 
 
 class _Commit(NamedTuple):
-    """A committed offset. ``lag`` is set for share groups; otherwise the lag is the high watermark minus ``offset``."""
+    """A committed offset. ``lag`` is set for share groups; for other groups it is the high watermark minus ``offset``."""
 
     offset: int
     metadata: str = ""
@@ -204,7 +204,7 @@ def _position(ports: Ports, topic: str, index: int, commit: _Commit | None) -> G
 
 
 async def _commits(ports: Ports, shard: GroupShard, group_id: str) -> dict[TopicPartition, _Commit | None]:
-    """Return the committed offsets. A share group has a partition without one once it is initialized and not read yet."""
+    """Return the committed offsets. A share group has None for a partition that is initialized and not read yet."""
     share = shard.shares.groups.get(group_id)
     if share is None:
         committed = shard.offsets.of_group(group_id)

@@ -31,8 +31,8 @@ class Ports(Protocol):
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The response to ``GET /v1/state`` of the control API, with its fields in this order.
 
-    ``problems`` has a line for each log that is offline or damaged. ``is_sound``: there are none, and the log directory accepts
-    writes.
+    ``problems`` has a line for each log that is offline or damaged. ``is_sound``: there are no problems, and the log directory
+    accepts writes.
     """
 
     bootstrap: str

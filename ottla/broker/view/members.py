@@ -27,7 +27,7 @@ MEMBER_WORK = 10
 PARTITIONS_PER_WORK = 2
 """Number of a member's partitions that are named in one unit of work."""
 BYTES_PER_ELEMENT = 4
-"""The least size of a partition in the assignment of a classic member."""
+"""Minimum size in bytes of a partition in the assignment of a classic member."""
 
 
 M = TypeVar("M")
@@ -50,9 +50,9 @@ class _Known(Protocol):
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a group. ``assignment`` has partitions by topic; for a member of a streams group tasks by subtopology.
+    """A member of a group. ``assignment`` has partitions by topic, or tasks by subtopology in a streams group.
 
-    ``partitions`` are those that the member reads, also for a member of a streams group. ``epoch`` is None in a classic group.
+    ``partitions`` are those that the member reads, in a streams group too. ``epoch`` is None in a classic group.
     """
 
     member_id: str
@@ -65,7 +65,7 @@ class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a group. ``epoch`` is the group's, None for a classic group."""
+    """The members of a group. ``epoch`` is the epoch of the group; None for a classic group."""
 
     epoch: int | None
     assignor: str
@@ -73,7 +73,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def membership(shard: GroupShard, group_id: str, topics: GroupTopics) -> Membership:
-    """Return the members as they are at the first step, so that they are consistent. No members for a group with offsets only."""
+    """Return the members as of the first step, so that they are consistent; no members for a group that has only offsets."""
     consumer, share = shard.consumers.groups.get(group_id), shard.shares.groups.get(group_id)
     if consumer is not None:
         assignor = consumer.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor
@@ -96,7 +96,7 @@ async def _of_streams(group: DescribedGroup) -> Membership:
 
     def describe(member: StreamsMember) -> GroupMember:
         tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
-        # A task may be of a topology that the group no longer has.
+        # A task may belong to a topology that the group no longer has.
         read = [(topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes]
         return _member(member, member.member_epoch, tasks, sorted(read))
 
@@ -117,7 +117,7 @@ async def _of_classic(group: ClassicGroup) -> Membership:
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """Decode the assignment of a consumer; empty if the bytes are not one."""
+    """Decode the assignment of a consumer; empty if the bytes are no assignment."""
     try:
         return {topic: sorted(indexes) for topic, indexes in read_assignment(raw).partitions.items()}
     except DecodeError:
@@ -148,7 +148,7 @@ async def _each(members: Iterable[M], describe: Callable[[M], GroupMember]) -> l
 def _member(
     member: _Known, epoch: int | None, assignment: dict[str, list[int]], read: list[TopicPartition] | None = None
 ) -> GroupMember:
-    """``read`` are the partitions that the member reads, by default those of its assignment."""
+    """``read``: the partitions that the member reads, by default those of its assignment."""
     if read is None:
         read = [(topic, index) for topic, indexes in sorted(assignment.items()) for index in indexes]
     return GroupMember(

@@ -17,9 +17,9 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
 ABORTED_SHOWN = 100
-"""Maximum number of a partition's newest aborted transactions, and of its open transactions."""
+"""Maximum number of aborted transactions, newest first, and of open transactions that are shown of a partition."""
 MARKERS_SHOWN = 100
-"""Maximum number of a partition's newest markers."""
+"""Maximum number of markers that are shown of a partition, newest first."""
 MARKERS_SEARCHED = 2_000
 """Number of a partition's newest offsets that are searched for markers."""
 PARTITION_WORK = 4
@@ -32,7 +32,7 @@ class Ports(Protocol):
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
-    """The offsets of a partition's log on this broker, and its size. It changes with every append, deletion and compaction."""
+    """A partition's log on this broker: its offsets and size. Every append, deletion and compaction changes these."""
 
     log_start_offset: int
     last_stable_offset: int
@@ -52,8 +52,7 @@ class OffsetRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """The transactions of a partition's log. ``markers`` are offsets of control batches; ``open`` are the first offsets of open
-    transactions."""
+    """The transactions of a log. ``markers``: offsets of control batches; ``open``: first offsets of open transactions."""
 
     log_start_offset: int
     last_stable_offset: int
@@ -75,7 +74,7 @@ class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition whose read_committed consumers read up to the last stable offset only, which is below the high watermark."""
+    """A partition whose last stable offset, at which read_committed consumers stop, is below the high watermark."""
 
     topic: str
     partition: int
@@ -92,7 +91,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions on this broker. ``held`` are those that hold back the most offsets, of ``held_count``."""
+    """All partitions on this broker. ``held`` are the partitions that hold back the most offsets, of ``held_count`` in all."""
 
     size_bytes: int
     held_count: int
@@ -161,7 +160,7 @@ def _held(log: Log) -> HeldPartition:
 def holder(ports: Ports, topic: str, index: int) -> tuple[HeldPartition, OpenTransaction] | None:
     """Return a partition that holds back readers, with the open transaction at its last stable offset.
 
-    None if no transaction holds back readers, or if it is decided and only its marker is not committed yet.
+    None if no transaction holds back readers, or if the transaction is decided and only its marker is not committed yet.
     """
     partition = ports.partitions.known(topic, index)
     if partition is None or partition.log.last_stable_offset >= partition.log.high_watermark:
@@ -177,7 +176,7 @@ def holder(ports: Ports, topic: str, index: int) -> tuple[HeldPartition, OpenTra
 
 
 async def details(ports: Ports, topic: str, indexes: Iterable[int]) -> list[PartitionDetail]:
-    """Return partitions of a topic. Each takes a step of its own, because reading the files may hold the event loop for some ms."""
+    """Return partitions of a topic. Each partition is a step, because reading its files may hold the event loop for some ms."""
     found = []
     for index in indexes:
         found.append(_detail(ports, topic, index))
@@ -228,7 +227,7 @@ def _markers(log: Log) -> list[int]:
     """Return the offsets of the newest control batches."""
     first = max(log.log_start_offset, log.log_end_offset - MARKERS_SEARCHED)
     if not log.producers.has_any or first >= log.log_end_offset:
-        # A producer with a marker here is known until it expires.
+        # A producer with a marker in this range is known, unless it has expired.
         return []
     offsets: list[int] = []
     for at in range(log.segment_at(first), len(log.segments)):

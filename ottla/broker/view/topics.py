@@ -26,7 +26,7 @@ class Ports(Protocol):
 
 
 class TopicListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic of the cluster. ``replicas`` is the replication factor of the partition that has the most."""
+    """A topic of the cluster. ``replicas`` is the largest number of replicas of its partitions."""
 
     name: str
     topic_id: bytes
@@ -73,7 +73,7 @@ def _listing(known: Topic) -> TopicListing:
 
 
 async def sizes(ports: Ports, listings: Sequence[TopicListing]) -> list[TopicSize]:
-    """Return the size of each of some topics. Partitions that have no replica on this broker count as empty."""
+    """Return the size of some topics. Partitions that have no replica on this broker count as empty."""
     found, pace = [], Pace()
     for listing in listings:
         offsets = waiting = size_bytes = 0

@@ -20,7 +20,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
 OPEN_STATES = frozenset((TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT))
-"""The states of transactions that their coordinator will still end."""
+"""The states of a transaction that its coordinator will still end."""
 PARTITIONS_PER_WORK = 4
 """Number of a transaction's partitions that are sorted in one unit of `protocol.steps.Pace`."""
 
@@ -32,7 +32,7 @@ class Ports(Protocol):
 
 
 class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
-    """``is_open``: the coordinator will still end a transaction of the id."""
+    """``is_open``: the id has a transaction that the coordinator will still end."""
 
     transactional_id: str
     state: str
@@ -42,7 +42,7 @@ class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
 class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The coordinator's state of a transactional id. ``start_ms`` is None while no transaction is open.
 
-    ``partitions`` are those of the transaction; once it is decided, only those whose marker is pending.
+    ``partitions`` are those of the transaction; after the decision, only those with a pending marker.
     """
 
     transactional_id: str
@@ -101,7 +101,7 @@ def transaction(ports: Ports, transactional_id: str) -> TransactionDescription |
 
 
 async def of_producers(ports: Ports, producer_ids: Collection[int]) -> dict[int, TransactionDescription]:
-    """Return the open transactions of some producers, by producer id, as far as this broker coordinates them."""
+    """Return the open transactions of some producers, by producer id, that this broker coordinates."""
     found, pace = dict[int, TransactionDescription](), Pace()
     for metadata in _known(ports) if producer_ids else ():
         if metadata.producer_id in producer_ids and metadata.state in OPEN_STATES:

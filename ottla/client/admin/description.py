@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
 
 FENCED_FROM = 2
-"""The version of DescribeCluster that may include fenced brokers (KIP-1073)."""
+"""The first version of DescribeCluster that can include fenced brokers (KIP-1073)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,7 +27,7 @@ class Controller:
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """The cluster as a whole. ``controller`` is None if brokers do not reach one. ``features`` has levels by name."""
+    """The cluster as a whole. ``controller`` is None if the brokers cannot reach a controller. ``features`` has levels by name."""
 
     cluster_id: str
     controller: Controller | None
@@ -56,7 +56,8 @@ def describe(brokers: BrokerConnections) -> ClusterDescription:
 
 
 def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[dict[int, BrokerNode], frozenset[int]]:
-    """Return all brokers by id, and the ids of the fenced ones. For an old broker only ``known`` is returned."""
+    """Return all brokers by id, and the ids of fenced brokers. An old broker does not list fenced brokers, so ``known`` is
+    returned."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     connection = brokers.anyone()
     try:
@@ -71,7 +72,7 @@ def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[
 
 
 def _controller(brokers: BrokerConnections) -> Controller | None:
-    """Return the leader of the quorum. In KRaft the controller id in Metadata and DescribeCluster is that of any broker."""
+    """Ask for the leader of the quorum, because in KRaft the controller id in Metadata and DescribeCluster is any broker's id."""
     request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])])
     try:
         answer = brokers.ask(brokers.anyone(), request)
@@ -79,7 +80,7 @@ def _controller(brokers: BrokerConnections) -> Controller | None:
         partition = answer.topics[0].partitions[0]
         check("the controller", partition.error_code, partition.error_message)
     except (KafkaAnswered, TimedOut, UnsupportedRequest, OSError):
-        # Brokers that do not reach a controller do not respond for 30 s.
+        # A broker that cannot reach a controller responds only after 30 s.
         return None
     except IndexError:
         raise ClientError("the broker does not describe a metadata quorum") from None

@@ -50,9 +50,9 @@ class GroupListing:
 
 @dataclass(slots=True, frozen=True)
 class GroupMember:
-    """A member of a group. ``assignment`` has partitions by topic; for a member of a streams group tasks by subtopology.
+    """A member of a group. ``assignment`` has partitions by topic; for a streams group it has tasks by subtopology.
 
-    ``partitions`` are those that the member reads, also for a member of a streams group.
+    ``partitions`` are the partitions that the member reads, in every type of group.
     """
 
     member_id: str
@@ -76,8 +76,8 @@ class GroupDescription:
 
 
 def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = None) -> list[GroupListing]:
-    """List the groups of all coordinators, ordered by id. If ``silent`` is given it collects the errors of unreachable brokers,
-    whose groups are then missing."""
+    """List the groups of all coordinators, ordered by id. Groups of unreachable brokers are missing if ``silent`` is given,
+    which collects the errors."""
 
     def ask(node: BrokerNode, connection: BrokerConnection) -> list[GroupListing]:
         answer = brokers.ask(connection, ListGroupsRequest())
@@ -150,7 +150,7 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
         tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
         return make(assignment=tasks, partitions=_of_tasks(tasks, described.topology))
     if kind == CLASSIC:
-        # Other clients of the classic protocol, such as Kafka Connect, have their own format.
+        # Only consumers use this format; Kafka Connect, which also uses the classic protocol, has its own.
         is_consumer = described.protocol_type in ("", CONSUMER)
         assignment = _classic_assignment(member.member_assignment) if is_consumer else {}
     else:
@@ -159,14 +159,14 @@ def _member(kind: str, member: Any, described: Any) -> GroupMember:
 
 
 def _of_tasks(tasks: dict[str, list[int]], topology: Any) -> list[TopicPartition]:
-    """Return the partitions that tasks read. A task may be of a topology that the group no longer has."""
+    """Return the partitions that tasks read. Tasks of subtopologies that are not in ``topology`` are skipped."""
     subtopologies = [] if topology is None else topology.subtopologies or []
     sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
     return sorted((topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes)
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """Decode the assignment of a consumer; empty if the bytes are not one."""
+    """Decode the assignment of a consumer. Returns an empty assignment for invalid bytes."""
     try:
         version = min(int.from_bytes(raw[:2], "big"), consumer_protocol_assignment.MAX_VERSION)
         assignment = decode_body(consumer_protocol_assignment.decode, raw, 2, version, may_trail=True)
@@ -176,13 +176,13 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
-    """Return the lag of a group by partition: offsets from its commit to the high watermark. A partition that a member owns and
-    without a commit counts from the log start. Raises `KafkaAnswered`."""
+    """Return the lag of a group by partition: offsets from the committed offset to the high watermark. For an owned partition
+    without a committed offset, the lag counts from the log start. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
 def positions(brokers: BrokerConnections, listing: GroupListing) -> list[GroupPosition]:
-    """Return the group's positions in partitions that are committed or owned by a member, ordered by topic and partition."""
+    """Return the group's positions in partitions with a committed offset or an owner, ordered by topic and partition."""
     if listing.state in RESTING:
         return _positions(brokers, listing, [])
     return _describe(brokers, listing).positions
@@ -194,14 +194,14 @@ def _positions(brokers: BrokerConnections, listing: GroupListing, members: list[
 
 
 def check_resting(listing: GroupListing) -> None:
-    """Raise `KafkaAnswered` for a group with members, which would continue at their positions and commit them."""
+    """Raise `KafkaAnswered` for a group with members, because the members would overwrite the offsets with their next commits."""
     if listing.state not in RESTING:
         message = f"the group is {listing.state}; stop its members first"
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
 
 
 def commit(brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set a group's offsets as an operator. A group that does not exist is created. Raises `KafkaAnswered`."""
+    """Set a group's offsets. A group that does not exist is created. Raises `KafkaAnswered`, also for a group with members."""
     listing = next((known for known in list_groups(brokers) if known.group_id == group), None)
     if listing is not None:
         check_resting(listing)
@@ -259,7 +259,6 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> Iterable[tuple[str, list
 
 
 def delete(brokers: BrokerConnections, group: str) -> None:
-    """Delete a group. Raises `KafkaAnswered`."""
     what = f"deleting group {group!r}"
 
     def attempt() -> None:

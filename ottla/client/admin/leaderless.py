@@ -19,11 +19,10 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 @dataclass(slots=True, frozen=True)
 class LeaderlessPartition:
-    """A partition without a leader. ``complete``: the brokers whose replicas are known to have every committed record, in sync or
-    eligible (KIP-966).
+    """A partition without a leader. The lists contain broker ids.
 
-    ``last_leaders``: the last known leader, if no replica is complete. ``offline``: the replicas whose broker is not running, or
-    whose log directory has failed.
+    ``complete``: replicas with every committed record: in sync or eligible leaders (KIP-966). ``last_leaders``: the last known
+    leader, if no replica is complete. ``offline``: replicas whose broker is not running or whose log directory has failed.
     """
 
     topic: str
@@ -35,7 +34,7 @@ class LeaderlessPartition:
 
     @property
     def awaited(self) -> list[int]:
-        """Brokers of which the first that runs becomes the leader: the complete ones, or else the last leader."""
+        """Ids of the brokers that may become leader: the complete replicas, or else the last leader."""
         return self.complete or (self.last_leaders if len(self.last_leaders) == 1 else [])
 
     @property
@@ -84,7 +83,7 @@ def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
 def _described(
     brokers: BrokerConnections, topic: str, without: dict[int, MetadataResponsePartition]
 ) -> Iterator[LeaderlessPartition]:
-    """Describe the partitions of one topic. A broker without KIP-966 knows only in-sync replicas, no eligible ones."""
+    """Describe the partitions of one topic. A broker without KIP-966 reports in-sync replicas but no eligible leaders."""
     partitions: dict[int, MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = {**without}
     cursor: Cursor | None = None
     try:

@@ -1,4 +1,4 @@
-"""The leader of a partition, and elections of another one."""
+"""Finds, moves and elects the leader of a partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def described(brokers: BrokerConnections, topic: str, index: int) -> MetadataResponsePartition:
-    """Return a partition from Metadata, also if it has no leader. Raises `UnknownTopic`."""
+    """Request the metadata of a partition, which may have no leader. Raises `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for {topic}-{index}", lambda: brokers.metadata([topic]))
     for partition in brokers.topic_of(metadata, topic).partitions:
         if partition.partition_index == index:
@@ -48,9 +48,9 @@ def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> 
 
 
 def elect_leader(brokers: BrokerConnections, topic: str, index: int, *, is_unclean: bool = False) -> None:
-    """Elect a partition's preferred leader, or with ``is_unclean`` any running replica if the partition has no leader.
+    """Elect a partition's preferred leader. Raises `UnknownTopic` and `KafkaAnswered`.
 
-    Such a leader may lack committed records. Raises `UnknownTopic` and `KafkaAnswered`.
+    With ``is_unclean`` any running replica of a leaderless partition is elected, even if this replica lacks committed records.
     """
     what = f"electing a leader of {topic}-{index}"
     kind = UNCLEAN if is_unclean else PREFERRED

@@ -25,10 +25,10 @@ def list_offsets(
     committed: bool = False,
     skips_missing: bool = False,
 ) -> dict[int, int]:
-    """Return offsets by partition, for `EARLIEST`, `LATEST`, or of the first record at or after a time in ms.
+    """Return offsets by partition: of `EARLIEST`, of `LATEST`, or of the first record with at least a timestamp in ms.
 
-    With ``committed`` the last offset is the last stable one. If all records are older than the time, the last offset is returned.
-    With ``skips_missing`` partitions that do not exist are omitted; otherwise they raise `UnknownTopic`.
+    `LATEST` is the high watermark, with ``committed`` the last stable offset. It is also returned if all records are older than
+    the timestamp. A partition that does not exist is omitted with ``skips_missing``, and else raises `UnknownTopic`.
     """
     wanted = list(indexes)
 
@@ -57,7 +57,7 @@ def list_offsets(
 
 
 def ranges(brokers: BrokerConnections, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
-    """Return the log start and the log end offset of each partition. With ``committed`` the end is the last stable offset."""
+    """Return log start offset and high watermark of each partition, with ``committed`` the last stable offset as end."""
     indexes = brokers.partitions(topic)
     starts = list_offsets(brokers, topic, indexes, EARLIEST)
     ends = list_offsets(brokers, topic, indexes, LATEST, committed=committed)

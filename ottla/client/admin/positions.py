@@ -22,10 +22,10 @@ from ottla.protocol.topic_partition import TopicPartition
 
 @dataclass(slots=True, frozen=True)
 class GroupPosition:
-    """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, with markers.
+    """A group's position in a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, including markers.
 
-    ``committed`` and ``lag`` are None without a committed offset. Only then ``start`` is the log start offset, from which a member
-    with ``auto.offset.reset=earliest`` reads.
+    Without a committed offset ``committed`` and ``lag`` are None, and ``start`` is the log start offset, where a member with
+    ``auto.offset.reset=earliest`` begins. Otherwise ``start`` is None.
     """
 
     topic: str
@@ -38,13 +38,14 @@ class GroupPosition:
 
     @property
     def unread(self) -> int:
-        """The lag; without a committed offset the offsets that a member would read from ``earliest``."""
+        """The lag. Without a committed offset, all offsets from ``start`` to the end."""
         return self.lag if self.lag is not None else max(0, self.end - (self.start or 0))
 
 
 @dataclass(slots=True, frozen=True)
 class Lag:
-    """Sums over a group's positions: known lag, number of partitions without a commit, and their offsets from ``earliest``."""
+    """Sums over a group's positions. ``uncommitted`` counts partitions without a committed offset, ``from_earliest`` the offsets
+    in these partitions."""
 
     known: int
     uncommitted: int
@@ -59,7 +60,7 @@ def total_lag(positions: Iterable[GroupPosition]) -> Lag:
 
 @dataclass(slots=True, frozen=True)
 class _Commit:
-    """A committed offset. ``lag`` is None if the broker does not return it."""
+    """A committed offset. ``lag`` is None if the response does not contain the lag."""
 
     offset: int
     metadata: str = ""
@@ -67,11 +68,11 @@ class _Commit:
 
 
 _Commits = dict[TopicPartition, _Commit | None]
-"""None for a partition that the broker returns without an offset."""
+"""Committed offsets by partition; None for a partition that the group knows but has not committed."""
 
 
 def positions_of(brokers: BrokerConnections, group: str, *, is_share: bool, owned: Iterable[TopicPartition]) -> list[GroupPosition]:
-    """Return the positions in all partitions that are committed or in ``owned``, ordered by topic and partition.
+    """Return the positions in all partitions that have a committed offset or are ``owned``, ordered by topic and partition.
 
     Raises `KafkaAnswered`. Partitions that do not exist are omitted: committed offsets and assignments may outlive a deleted topic.
     """
@@ -97,7 +98,8 @@ def _offsets(brokers: BrokerConnections, wanted: Iterable[TopicPartition], times
     offsets: dict[TopicPartition, int] = {}
     for topic, indexes in sorted(by_topic.items()):
         try:
-            # The topic may have fewer partitions than before, and a task of a streams group reads topics of different sizes.
+            # A topic may have been created again with fewer partitions, and a streams task reads topics with different numbers
+            # of partitions, so some partitions may not exist.
             found = list_offsets(brokers, topic, sorted(indexes), timestamp, skips_missing=True)
             offsets.update({(topic, index): offset for index, offset in found.items()})
         except UnknownTopic:
@@ -131,7 +133,7 @@ def _committed(brokers: BrokerConnections, group: str) -> _Commits:
 
 
 def _share_offsets(brokers: BrokerConnections, group: str) -> _Commits:
-    """Includes partitions that the group has initialised and not read yet, which have no start offset."""
+    """Return start offsets of a share group; None for a partition that the group has initialised but not read."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     what = f"asking for the offsets of share group {group!r}"
 
@@ -152,5 +154,5 @@ def _share_offsets(brokers: BrokerConnections, group: str) -> _Commits:
 
 
 def by_topic(assignment: Mapping[str, Iterable[int]]) -> list[TopicPartition]:
-    """The partitions of an assignment, ordered by topic and partition."""
+    """Return the partitions of an assignment, ordered by topic and partition."""
     return [(topic, index) for topic, indexes in sorted(assignment.items()) for index in sorted(indexes)]

@@ -1,6 +1,7 @@
-"""The stray directories of a cluster's brokers, which were set aside because they belong to no topic. Only ottla reports them.
+"""Lists stray directories: partition directories that a broker has renamed because they belong to no topic.
 
-DescribeLogDirs has no field for them, so a broker sends this client a line of text for each, in place of a log directory's path.
+Only ottla reports stray directories. DescribeLogDirs has no field for them, so an ottla broker reports each as a log directory
+whose path is a line of text.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from ottla.client.errors import ClientError
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 PREFIX = "stray directory "
-"""Prefix of these lines (`operations.stray_reports.LINE_PREFIX`)."""
+"""Prefix of a line about stray directories (`operations.stray_reports.LINE_PREFIX`)."""
 
 
 @dataclass(slots=True, frozen=True)
 class Stray:
-    """A broker's report of a stray directory, or of all those that it does not name."""
+    """A line in which a broker reports a stray directory, or the number of stray directories that have no line."""
 
     broker_id: int
     text: str
 
 
 def strays(brokers: BrokerConnections, nodes: Iterable[BrokerNode]) -> list[Stray]:
-    """Return the reports of those brokers that respond. Each gets one request, so that the description of a failing cluster is not
-    delayed."""
+    """Return the reports of all brokers that respond. Nothing is retried, so that a cluster with failed brokers is described
+    without delay."""
     found: list[Stray] = []
     for node in nodes:
         try:

@@ -50,7 +50,7 @@ SOURCES: Final = {
 }
 """The sources of a config's value (DescribeConfigsResponse.ConfigSource)."""
 _OWN: Final = {1, 2, 3, 6, 7, 8}
-"""Sources of values that were set while the brokers ran."""
+"""Sources of values that were set by a request."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -104,7 +104,7 @@ def create(
     configs: Mapping[str, str] | None = None,
     replication_factor: int = BROKER_DEFAULT,
 ) -> None:
-    """Create a topic, and wait until all partitions have leaders. Raises `KafkaAnswered`, also if the topic exists."""
+    """Create a topic, and wait until all partitions have leaders. Raises `KafkaAnswered`, for instance if the topic exists."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -134,7 +134,6 @@ def _check_leaders(brokers: BrokerConnections, name: str) -> None:
 
 
 def delete(brokers: BrokerConnections, name: str) -> None:
-    """Delete a topic. Raises `KafkaAnswered`."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=round(1_000 * brokers.timeout_s)
     )
@@ -150,7 +149,7 @@ def delete(brokers: BrokerConnections, name: str) -> None:
 
 
 def list_topics(brokers: BrokerConnections, *, internal: bool = False) -> list[TopicListing]:
-    """List topics by name; with ``internal`` also the coordinators' topics."""
+    """List topics, ordered by name; with ``internal`` including the coordinators' topics."""
     metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
     listings = [
         TopicListing(
@@ -244,7 +243,7 @@ def _resource(kind: ConfigKind, name: str) -> str:
 
 
 def _whose(brokers: BrokerConnections, kind: ConfigKind, name: str) -> BrokerConnection:
-    """Return the connection for requests about a resource's configs. Only a broker itself knows its own configs."""
+    """Return the connection for requests about a resource's configs: only the broker itself can report a broker's configs."""
     if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
         return brokers.controller()
     nodes = {str(node.node_id): node for node in brokers.nodes()}

@@ -1,4 +1,4 @@
-"""Lists and describes transactions, aborts them as an operator, and finds hanging ones (KIP-664)."""
+"""Lists, describes and aborts transactions, and finds hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.protocol.transaction_states import TxnState
 MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1_000
 """The default of ``transaction.max.timeout.ms``. A transaction that is open for longer may hang."""
 OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, TxnState.PREPARE_ABORT.label)
-"""The states of transactions that their coordinator will still end."""
+"""States of transactions that are not complete: the coordinator will still write their markers."""
 TRANSACTION_VERSION: Final = "transaction.version"
 EPOCH_BUMP_LEVEL: Final = 2
 """The level of transaction.version from which each transaction has its own epoch."""
@@ -32,7 +32,7 @@ EPOCH_BUMP_FROM: Final = 5
 """The first version of EndTxn that raises the producer epoch."""
 FENCED_ALREADY: Final = (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH)
 ENDED_MEANWHILE: Final = (*FENCED_ALREADY, Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_ID_MAPPING)
-"""Error codes of EndTxn if the id no longer has the described transaction."""
+"""Error codes of EndTxn if the described transaction has ended."""
 _NONE: Final = -1
 
 
@@ -64,7 +64,7 @@ class TransactionDescription:
 
 @dataclass(slots=True, frozen=True)
 class OpenTransaction:
-    """An open transaction in a partition. ``coordinator_epoch`` is that of the producer's last marker, None without one."""
+    """An open transaction in a partition. ``coordinator_epoch`` comes from the producer's last marker; None if it has no marker."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """An open transaction that no coordinator knows. ``transactional_id`` is the id that has the producer id now, if any.
+    """An open transaction that no coordinator knows. ``transactional_id`` is the current owner of the producer id, if any.
     ``idle_ms`` is the time since the last write."""
 
     transaction: OpenTransaction
@@ -93,8 +93,8 @@ def list_transactions(
     longer_than_ms: int = _NONE,
     silent: list[ClientError] | None = None,
 ) -> list[TransactionListing]:
-    """List the transactions of all coordinators, ordered by id. If ``silent`` is given it collects the errors of unreachable
-    brokers, whose transactions are then missing. Raises `ClientError` for an unknown state."""
+    """List the transactions of all coordinators, ordered by id. Transactions of unreachable brokers are missing if ``silent`` is
+    given, which collects the errors. Raises `ClientError` for an unknown state."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
     )
@@ -135,7 +135,7 @@ def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDe
 
 
 def _described(answered: Any) -> TransactionDescription:
-    # For older producers the coordinator keeps the start time of the last transaction.
+    # For producers without KIP-890 the coordinator keeps the start time after the transaction has ended.
     is_open = answered.transaction_state in OPEN_STATES
     start_ms = answered.transaction_start_time_ms
     return TransactionDescription(
@@ -150,7 +150,7 @@ def _described(answered: Any) -> TransactionDescription:
 
 
 def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription | None:
-    """As `describe`, but None for an id that its coordinator does not know, perhaps because it has expired since it was listed."""
+    """As `describe`, but return None for an unknown transactional id. A listed id may have expired before it is described."""
     try:
         return describe(brokers, transactional_id)
     except KafkaAnswered as refused:
@@ -191,7 +191,8 @@ def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[
 def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, start_offset: int) -> OpenTransaction:
     """Write an abort marker for the transaction that begins at an offset, like ``kafka-transactions abort --start-offset``.
 
-    Meant for hanging transactions: the coordinator's state does not change. Raises `ClientError` if no transaction begins there.
+    Only for hanging transactions, because the coordinator's state does not change. Raises `ClientError` if no open transaction
+    begins at the offset.
     """
     transactions = open_transactions(brokers, topic, [partition])
     transaction = next((t for t in transactions if t.start_offset == start_offset), None)
@@ -205,7 +206,7 @@ def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, s
         partition,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        # A partition without a marker of this producer accepts any coordinator epoch (TransactionsCommand).
+        # A partition that has no marker of this producer accepts any coordinator epoch (TransactionsCommand).
         coordinator_epoch=transaction.coordinator_epoch or 0,
     )
     return transaction
@@ -232,13 +233,11 @@ def write_abort_marker(
 
 
 def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
-    """Abort the open transaction of an id and fence its producer. Returns the state before.
+    """Abort the open transaction of a transactional id and fence its producer. Returns the description from before the abort.
 
-    The request contains the producer id and epoch that the coordinator has described, so that it does not abort a newer
-    transaction. Before transaction.version 2 a producer keeps its epoch, so its transactions cannot be distinguished.
-
-    Raises `KafkaAnswered` if the coordinator does not know the id, because InitProducerId would create it, and if the id has begun
-    another transaction meanwhile.
+    EndTxn gets the described producer id and epoch, so that a newer transaction is not aborted. (Before transaction.version 2 all
+    transactions of a producer have the same epoch.) Raises `KafkaAnswered` for an unknown transactional id, or if another
+    transaction has begun meanwhile.
     """
     before = describe(brokers, transactional_id)
     owner = (before.producer_id, before.epoch)
@@ -249,7 +248,7 @@ def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescr
 
 
 def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tuple[int, int]:
-    """Abort this transaction (EndTxn). Returns the id's new producer id and epoch."""
+    """Abort the described transaction (EndTxn). Returns the transactional id's new producer id and epoch."""
     what = f"aborting the transaction of {known.transactional_id!r}"
     request = EndTxnRequest(
         transactional_id=known.transactional_id, producer_id=known.producer_id, producer_epoch=known.epoch, committed=False
@@ -257,7 +256,7 @@ def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tu
 
     def attempt() -> tuple[int, int]:
         connection = brokers.coordinator(TRANSACTION, known.transactional_id)
-        # Version 5 moves to a new epoch, and is for transaction.version 2 only (KIP-890).
+        # EndTxn 5 raises the producer epoch, and requires transaction.version 2 (KIP-890).
         has_epochs = connection.features.get(TRANSACTION_VERSION, 0) >= EPOCH_BUMP_LEVEL
         answer = brokers.ask(connection, request, None if has_epochs else EPOCH_BUMP_FROM - 1)
         if answer.error_code in ENDED_MEANWHILE:
@@ -273,7 +272,8 @@ def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tu
 
 
 def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tuple[int, int]) -> None:
-    """Fence the owner of an id as a new producer would (InitProducerId). Waits for the completion of a decided transaction."""
+    """Fence the owner of a transactional id by InitProducerId, like a new producer. Waits until a decided transaction is
+    complete."""
     name = before.transactional_id
     request = InitProducerIdRequest(
         transactional_id=name,
@@ -285,12 +285,12 @@ def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tu
 
     def attempt() -> None:
         if describe(brokers, name).is_ongoing:
-            # InitProducerId would abort it, whatever its producer id and epoch.
+            # InitProducerId would abort the new transaction.
             done = "the earlier one was aborted" if before.is_ongoing else "there was no earlier one"
             message = f"the id has begun another transaction meanwhile, which is still open; {done}"
             raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)
         answer = brokers.ask(brokers.coordinator(TRANSACTION, name), request)
-        # A newer producer owns the id and has fenced the earlier one.
+        # These codes mean that a newer producer already owns the id, so the earlier producer is fenced.
         if answer.error_code not in FENCED_ALREADY:
             check(what, answer.error_code)
 
@@ -308,8 +308,8 @@ def find_hanging(
 ) -> list[HangingTransaction]:
     """Find open transactions that no coordinator knows, like ``kafka-transactions find-hanging``.
 
-    Candidates are transactions without a write for longer than a transaction may last. A candidate hangs if no transactional id has
-    its producer id, or if the id has no open transaction in the partition. ``progress`` is called with each searched topic.
+    A candidate has had no write for ``max_timeout_ms``. It hangs if no transactional id has its producer id, or if the
+    transactional id has no open transaction in the partition. ``progress`` is called with each searched topic.
     """
     candidates: list[OpenTransaction] = []
     for topic in topics:

@@ -18,10 +18,10 @@ from ottla.protocol.java_hash import partition_for
 
 @dataclass(slots=True, frozen=True)
 class StableOffset:
-    """The last stable offset of a partition, up to which read_committed consumers read, and the transaction that holds it back.
+    """The last stable offset of a partition, and the transaction that holds it back.
 
-    ``holder`` is the open transaction that begins at the last stable offset, if any. ``transaction`` is that transaction in its
-    coordinator, None if no transactional id has the producer id, or if its transaction has ended.
+    ``holder`` is the open transaction that begins at the last stable offset, if any. ``transaction`` is the coordinator's
+    description of this transaction; None if no coordinator has the producer id or the coordinator's transaction is complete.
     """
 
     topic: str
@@ -33,12 +33,12 @@ class StableOffset:
 
     @property
     def waiting(self) -> int:
-        """Number of offsets above the last stable offset, including those of the open transactions."""
+        """Number of offsets between the last stable offset and the high watermark."""
         return self.high_watermark - self.last_stable_offset
 
 
 def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[StableOffset]:
-    """Return the last stable offsets of all partitions of a topic, or of those in ``indexes``, in order. Raises `ClientError`."""
+    """Return the last stable offset of each partition in ``indexes``, or of all partitions, ordered. Raises `ClientError`."""
     wanted = sorted(brokers.partitions(topic) if indexes is None else indexes)
     stable = list_offsets(brokers, topic, wanted, LATEST, committed=True)
     ends = list_offsets(brokers, topic, wanted, LATEST)
@@ -59,7 +59,8 @@ def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int
 
 
 def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
-    """Return the first open transaction by partition, unless it began after the last stable offset was requested."""
+    """Return the first open transaction of each partition. Transactions above the last stable offset began after it was
+    requested."""
     holders: dict[int, OpenTransaction] = {}
     for transaction in transactions.open_transactions(brokers, topic, indexes):
         if transaction.start_offset <= stable[transaction.partition]:
@@ -68,7 +69,7 @@ def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable:
 
 
 def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> dict[int, TransactionDescription]:
-    """Return the transactions, by producer id, that their coordinators will still end."""
+    """Return the coordinators' descriptions of transactions that are not complete, by producer id."""
     wanted = {holder.producer_id for holder in holders}
     if not wanted:
         return {}
@@ -82,11 +83,11 @@ def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> di
 
 @dataclass(slots=True, frozen=True)
 class WaitingGroup:
-    """A group, and the partitions in which a transaction holds it back.
+    """A group, and the partitions in which an open transaction may hold it back.
 
-    In an input partition, the group has reached the last stable offset. In the group's partition of ``__consumer_offsets``, a
-    transaction has pending offsets, of this group or another: Kafka does not show of which, and consumers of a group wait for their
-    own (UNSTABLE_OFFSET_COMMIT).
+    These are input partitions where the group has reached the last stable offset, and the group's partition of
+    ``__consumer_offsets`` if a transaction has pending offsets there. Kafka does not show whether these offsets belong to this
+    group; if so, its consumers get UNSTABLE_OFFSET_COMMIT.
     """
 
     group: GroupDescription
@@ -94,7 +95,7 @@ class WaitingGroup:
 
     @property
     def behind(self) -> list[GroupPosition]:
-        """Positions with a lag or without a committed offset, the largest first."""
+        """Positions with a lag or without a committed offset, ordered by descending lag."""
         return sorted((p for p in self.group.positions if p.unread > 0 or p.committed is None), key=lambda p: -p.unread)
 
 
@@ -116,7 +117,8 @@ def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
 
 
 def _held_offsets(brokers: BrokerConnections, group: str) -> list[StableOffset]:
-    """Return the partition that has the group's offsets, if an open transaction has pending offsets in it."""
+    """Return the group's partition of ``__consumer_offsets`` if an open transaction has pending offsets there, else an empty
+    list."""
     try:
         index = partition_for(group, len(brokers.partitions(OFFSETS_TOPIC)))
     except UnknownTopic:

@@ -1,7 +1,7 @@
-"""Orders the events of a transactional id whose times are equal.
+"""Orders events of a transactional id that have the same time.
 
-A transaction may take less than a millisecond, and a frozen clock gives many transactions the same time. Each log and each list of
-requests has its own order. The protocol relates them: a request precedes the record that it causes.
+A transaction may take less than a millisecond, and with a frozen clock many transactions have the same time. Within a log or list
+of requests the order is known. Between two of them, a request precedes the record that it causes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ STEPS: Final[dict[str, int]] = {
     "complete": 8,
     "expire": 9,
 }
-"""The steps of a transaction in their order, by the kind of the event, or by the API of a request."""
+"""The position of a step in a transaction, by the kind of the event or by the API of a request."""
 _CAUSES: Final[dict[str, tuple[str, ...]]] = {
     "InitProducerId": ("init",),
     **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn"), ("begin", "add")),
     **dict.fromkeys(("data", "TxnOffsetCommit", "EndTxn", "reason"), ("decide",)),
     "marker": ("complete",),
 }
-"""The records in the coordinator's log that an accepted step causes."""
+"""The kinds of records in the coordinator's log that an accepted step can cause."""
 _CAUSES_ONE: Final = frozenset({"InitProducerId", "EndTxn", "reason", "marker"})
-"""Steps of which each causes a record of its own. Several steps of other kinds may cause one record."""
+"""Steps that cause one record each. Several steps of another kind may cause one record together."""
 
 
 class TimedEvent(Protocol):
-    """The part of a `timeline.Event` that is used here."""
+    """The attributes of a `timeline.Event` that determine the order."""
 
     @property
     def time_ms(self) -> int: ...
@@ -51,8 +51,8 @@ E = TypeVar("E", bound=TimedEvent)
 
 
 def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
-    """Merge the events of the coordinator's log and of other sequences by time. Events of one sequence with equal times keep their
-    order."""
+    """Merge the events of the coordinator's log and of other sequences by time. Within one sequence, events with the same time keep
+    their order."""
     log = sorted(log, key=attrgetter("time_ms"))
     times = [event.time_ms for event in log]
     placed = [((event.time_ms, at, 1), event) for at, event in enumerate(log)]
@@ -64,9 +64,10 @@ def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
 
 
 def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[TimedEvent]) -> Iterable[int]:
-    """Return for each event of a sequence the index of the next event in the log."""
+    """Return for each event of a sequence the index of the log event before which it belongs."""
     causing = _causing(log, times, sequence)
-    # An event without a record of its own comes after earlier steps, but before the records that later events have caused.
+    # An event that caused no record belongs after log events of earlier steps, but before the records that later events of the
+    # sequence caused.
     limits = list(accumulate(reversed(causing), lambda limit, at: limit if at is None else min(limit, at), initial=len(log)))[::-1]
     at = 0
     for event, caused, limit in zip(sequence, causing, limits[1:], strict=True):
@@ -81,7 +82,7 @@ def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[
 
 
 def _causing(log: Sequence[TimedEvent], times: Sequence[int], sequence: Iterable[TimedEvent]) -> list[int | None]:
-    """Return for each event of a sequence the index of the log event that it has caused, if any."""
+    """Return for each event of a sequence the index of the log event that it caused, if any."""
     causing: list[int | None] = []
     at = first_uncaused = 0
     for event in sequence:
@@ -97,8 +98,8 @@ def _causing(log: Sequence[TimedEvent], times: Sequence[int], sequence: Iterable
 
 
 def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str) -> int | None:
-    """Return the index of the record that an event has caused: one with the same time or the first later one, because after another
-    event the record has another cause."""
+    """Return the index of the record that an event caused. The search ends at the first later state change, because the
+    records after it have another cause."""
     causes = () if event.kind == "refused" else _CAUSES.get(step, ())
     for at in range(start, len(log) if causes else start):
         if log[at].kind in causes:
@@ -111,6 +112,6 @@ def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str)
 def _step(event: TimedEvent) -> str:
     if event.kind not in ("request", "refused"):
         return event.kind
-    # The text of a request begins with its API; only rejected markers have none.
+    # The text of a request begins with the name of its API. Only a rejected marker begins with another word.
     api = event.what.partition(" ")[0]
     return api if api in STEPS else "marker"

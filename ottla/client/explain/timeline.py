@@ -1,7 +1,7 @@
-"""The history of a transactional id, in order, from the coordinator's log and the partitions' markers.
+"""Collects the history of a transactional id from the coordinator's log and the partitions' markers.
 
-Kafka has no request for it, but each change of state is a record in ``__transaction_state``, until compaction keeps only the
-newest.
+Kafka has no request for the history, but each change of state is a record in ``__transaction_state``, until compaction removes
+all but the newest.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ottla.protocol.transaction_states import TxnState
 _DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
 _COMPLETE: Final = {TxnState.COMPLETE_COMMIT.label: "committed", TxnState.COMPLETE_ABORT.label: "aborted"}
 PRODUCER_LEAD_MS: Final = 120_000
-"""Maximum time, in ms, by which a record may be older than its transaction: a producer buffers records for Kafka's default of
-delivery.timeout.ms."""
+"""Maximum time, in ms, by which a record may be older than its transaction: producers buffer records for delivery.timeout.ms, by
+default 2 min."""
 MAX_DATA_RECORDS: Final = 200_000
-"""Maximum number of records of the partitions that are searched."""
+"""Maximum number of records that are read from one topic."""
 
 
 @dataclass(slots=True, frozen=True)
 class Logged:
-    """A record of the coordinator's log. ``state`` is None for a tombstone, which means that the id has expired."""
+    """A record of the coordinator's log. ``state`` is None for a tombstone, which Kafka writes when the id expires."""
 
     offset: int
     time_ms: int
@@ -51,7 +51,7 @@ class Logged:
 
 @dataclass(slots=True, frozen=True)
 class Event:
-    """One event. ``where`` is the log and offset of its record; ``producer`` is the producer's id and epoch."""
+    """An event. ``where`` is the log and offset of the event's record; ``producer`` is producer id and epoch."""
 
     time_ms: int
     kind: str
@@ -62,7 +62,7 @@ class Event:
 
 
 def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset: int, time_ms: int) -> Logged | None:
-    """Decode a record of the coordinator's log; None if it is about another id, or cannot be decoded."""
+    """Decode a record of the coordinator's log. Returns None for another transactional id and for an invalid record."""
     if key is None:
         return None
     try:
@@ -86,12 +86,12 @@ def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset
 
 
 def _state_name(status: int) -> str:
-    """Return the state's name as Kafka's tools print it; the number of an unknown state."""
+    """Return the name that Kafka's tools print for a state, or the number of an unknown state."""
     return TxnState(status).label if status in set(TxnState) else str(status)
 
 
 def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecord] = ()) -> list[Event]:
-    """Return the changes of state, the data that the producers have written, and the markers, ordered by time."""
+    """Return state changes, written data and markers, ordered by time."""
     happened: list[Event] = []
     before: Logged | None = None
     for state in states:
@@ -102,7 +102,7 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecor
 
 
 def _after_joining(event: Event, joined: list[Event]) -> Event:
-    """Move data after the event that added its partition, because records have the producer's time, which may be earlier."""
+    """Give data the time of the event that added the partition, if that is later: records may have the producer's earlier time."""
     if event.kind != "data":
         return event
     earlier = [j for j in joined if j.time_ms <= event.time_ms and event.partitions[0] in j.partitions]
@@ -127,7 +127,7 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     if state.state == TxnState.EMPTY.label:
         fenced = before is not None and before.state is not None
         what = "a new producer owns the id; earlier producers are fenced" if fenced else "a producer gets the id"
-        happened.append(event("init", f"{what} (time-out {state.timeout_ms:,} ms)"))
+        happened.append(event("init", f"{what} (timeout {state.timeout_ms:,} ms)"))
     elif state.state == TxnState.ONGOING.label:
         kind, what = ("add", "adds partitions") if known else ("begin", "a transaction begins")
         happened.append(event(kind, what, state.partitions - known))
@@ -144,7 +144,7 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
 
 
 def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[Event]]:
-    """Return the events of each partition: markers, and the records between two markers as one event."""
+    """Return the events of each partition. Each marker is an event, and all records between two markers are one event."""
     by_partition: dict[TopicPartition, list[ConsumedRecord]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
         by_partition.setdefault((record.topic, record.partition), []).append(record)
@@ -186,9 +186,11 @@ def _written(records: list[ConsumedRecord]) -> list[Event]:
 
 @dataclass(slots=True, frozen=True)
 class TimelineLimits:
-    """Limits on what is read. ``log_offsets`` is the number of the newest offsets of the coordinator's log, None for all.
-    ``data_records`` and ``data_bytes`` limit the records of a topic and their decompressed size; a topic that exceeds them is
-    omitted. Without ``data_bytes`` only single batches are limited."""
+    """Limits of a timeline. ``log_offsets`` is the number of offsets to read from the end of the coordinator's log; None reads all.
+
+    ``data_records`` and ``data_bytes`` (decompressed) are limits per topic; a topic that exceeds a limit is omitted. Without
+    ``data_bytes`` the size of each single batch is limited.
+    """
 
     log_offsets: int | None = None
     data_records: int = MAX_DATA_RECORDS
@@ -197,20 +199,20 @@ class TimelineLimits:
 
 @dataclass(slots=True, frozen=True)
 class Timeline:
-    """The events of a transactional id. ``unread`` describes, one line each, what the limits have excluded."""
+    """The events of a transactional id. Each line of ``unread`` describes a part of a log that the limits excluded."""
 
     events: list[Event]
     unread: list[str]
 
 
 def timeline(brokers: BrokerConnections, transactional_id: str) -> list[Event]:
-    """Return the events of a transactional id. Raises `KafkaAnswered` if the coordinator's log does not have the id."""
+    """Return the events of a transactional id. Raises `KafkaAnswered` if the coordinator's log does not contain the id."""
     return newest_timeline(brokers, transactional_id, TimelineLimits()).events
 
 
 def newest_timeline(brokers: BrokerConnections, transactional_id: str, limits: TimelineLimits) -> Timeline:
-    """Return the events of a transactional id within the limits. Raises `KafkaAnswered` if the whole log was read and does not have
-    the id."""
+    """Return the events of a transactional id within the limits. Raises `KafkaAnswered` if the whole log was read and does not
+    contain the id."""
     try:
         count = len(brokers.partitions(TRANSACTION_TOPIC))
     except UnknownTopic:
@@ -234,7 +236,7 @@ def newest_timeline(brokers: BrokerConnections, transactional_id: str, limits: T
 
 
 def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) -> tuple[int, int]:
-    """Return the offset at which reading of the coordinator's log begins, and the log start offset."""
+    """Return the offset from which the coordinator's log is read, and the log start offset."""
     first = list_offsets(brokers, TRANSACTION_TOPIC, [index], EARLIEST)[index]
     if log_offsets is None:
         return first, first
@@ -242,8 +244,8 @@ def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) 
 
 
 def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimits, unread: list[str]) -> list[ConsumedRecord]:
-    """Return the records that the id's producers have written to its partitions since the oldest known state. Adds topics that
-    exceed a limit to ``unread``."""
+    """Return the records of the id's producers since the oldest known state. Adds a line to ``unread`` for a topic that exceeds a
+    limit."""
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
     written: list[ConsumedRecord] = []
@@ -261,15 +263,15 @@ def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimi
             unread.append(f"topic {topic}, which has more than {limit} since the first of these events")
             continue
         except KafkaAnswered:
-            # The topic was deleted, so only the coordinator's log has its events.
+            # The topic was deleted. The coordinator's log still has the changes of state.
             continue
         written += sorted(records, key=lambda record: (record.partition, record.offset))
     return written
 
 
 def _of_producers(records: Iterable[ConsumedRecord], producers: Collection[int], max_records: int) -> list[ConsumedRecord]:
-    """Return the transactional records and markers of some producers, without their contents, which may be large. Raises `TooMuch`
-    for more than ``max_records`` of all producers."""
+    """Return the transactional records and markers of ``producers``, without key and value to save memory. Raises `TooMuch` if
+    ``records`` has more than ``max_records``."""
     written: list[ConsumedRecord] = []
     for count, record in enumerate(records):
         if count == max_records:

@@ -1,7 +1,6 @@
-"""Records: their batches, and how they are written to topics and read from them.
+"""Writes and reads records.
 
-- `producing`: writes records with an idempotent producer, so that a request which is repeated after a lost response writes nothing
-  twice.
+- `producing`: writes records with an idempotent producer.
 - `reading`: reads topics up to their current end, or without end.
-- `record`: records for people, and the batches that contain them.
+- `record`: consumed and new records, and their batches.
 """

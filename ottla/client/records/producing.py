@@ -1,4 +1,4 @@
-"""Writes records with an idempotent producer, so that a request which is repeated after a lost response writes nothing twice."""
+"""Writes records with an idempotent producer, so that repeating a request after a lost response writes no duplicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 BATCH_BYTES: Final = 256 << 10
-"""Size, in bytes, from which a batch is sent."""
+"""A batch of at least this many bytes is sent."""
 BATCH_RECORDS: Final = 10_000
 ALL_IN_SYNC: Final = -1
 _SEED: Final = 0x9747B28C
@@ -31,7 +31,7 @@ class _Waiting:
 
 
 class TopicProducer:
-    """Collects records into a batch for each partition and sends it when it is full. `flush` sends the remaining batches.
+    """Collects records into one batch per partition, and sends full batches. `flush` sends the other batches.
 
     Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
@@ -46,7 +46,7 @@ class TopicProducer:
         self._waiting = {index: _Waiting() for index in self._partitions}
         self._producer_id, self._epoch = self._init()
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
-        """Acknowledged records by partition."""
+        """Number of acknowledged records by partition."""
         self.last_offsets: dict[int, int] = {}
 
     def _init(self) -> tuple[int, int]:
@@ -61,7 +61,7 @@ class TopicProducer:
         return self._brokers.until_final(what, attempt)
 
     def send(self, record: NewRecord) -> None:
-        """Raise `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
+        """Add a record to a batch. Raises `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
         index = self._choose(record)
         waiting = self._waiting[index]
         waiting.records.append(record)
@@ -105,7 +105,7 @@ class TopicProducer:
 
         def attempt() -> int:
             answered = self._brokers.ask(self._brokers.leader(self._topic, index), request).responses[0].partition_responses[0]
-            # A record's own message is preferred, because the broker's message may quote those of many records.
+            # Prefer the message of one record, because the partition's message may quote the messages of many records.
             of_records = [e.batch_index_error_message for e in answered.record_errors if e.batch_index_error_message]
             check(what, answered.error_code, of_records[0] if of_records else answered.error_message)
             return int(answered.base_offset)
@@ -126,7 +126,8 @@ class TopicProducer:
 
 
 def produce(brokers: BrokerConnections, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
-    """Write all records and wait until they are acknowledged. Returns their number by partition. Raises `KafkaAnswered`."""
+    """Write all records and wait until they are acknowledged. Returns the number of records by partition. Raises
+    `KafkaAnswered`."""
     producer = TopicProducer(brokers, topic)
     for record in records:
         producer.send(record)

@@ -1,8 +1,7 @@
 """Reads topics up to their current end, or without end.
 
-Aborted records are recognised as by Kafka's consumers (CompletedFetch): a read_committed fetch ends at the last stable offset, and
-its response lists the aborted transactions. A producer's transactional batches are aborted from the first offset in that list up to
-the abort marker.
+Aborted records are recognised as in Kafka's consumer (CompletedFetch): the response of a read_committed fetch lists the aborted
+transactions. A producer's transactional batches are aborted from the first offset of such a transaction up to the abort marker.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ FETCH_BYTES: Final = 16 << 20
 """Maximum size of a Fetch response, in bytes, for all partitions together. A single batch may be larger."""
 PARTITION_BYTES: Final = 4 << 20
 MAX_RECORDS: Final = 1_000_000
-"""Upper bound on the records that `read` returns. `stream` has none."""
+"""Maximum number of records that `read` returns. `stream` has no limit."""
 FETCH_WAIT_MS: Final = 500
-"""Time that a broker waits for new data before it answers a Fetch, in ms."""
+"""Time, in ms, that a broker waits for new data (fetch.max.wait.ms)."""
 FRUITLESS_ROUNDS: Final = 10
-"""Number of rounds with empty responses after which reading up to an end fails."""
+"""Number of consecutive Fetch rounds without records after which reading up to an end fails."""
 _NO_SESSION: Final = -1
 
 Positions = Mapping[int, int]
@@ -47,7 +46,7 @@ def read(
     show_control: bool = False,
     max_records: int = MAX_RECORDS,
 ) -> list[ConsumedRecord]:
-    """The records of `stream`, ordered by partition and offset. Raises `TooMuch` for more than ``max_records``."""
+    """Return the records of `stream`, ordered by partition and offset. Raises `TooMuch` for more than ``max_records``."""
     records: list[ConsumedRecord] = []
     for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
         if len(records) == max_records:
@@ -70,13 +69,14 @@ def stream(
 ) -> Iterator[ConsumedRecord]:
     """Yield records as they are fetched, in order within each partition; with ``follow`` without end.
 
-    ``committed`` ends at the last stable offset without aborted records; ``aborted`` has only these; ``all`` ends at the high
-    watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all records that exist at the start are read.
+    ``committed`` yields committed records up to the last stable offset, ``aborted`` the aborted records in this range, ``all``
+    every record up to the high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all current
+    records are read.
 
-    ``allowance`` limits the decompressed bytes of all batches together; with None each batch has its own. A batch that exceeds it
+    ``allowance`` limits the decompressed bytes of all batches together; without it each batch has a limit. A batch above the limit
     raises `BatchTooLarge`.
 
-    Raises `ClientError` if the broker returns nothing before the end, and `KafkaAnswered`.
+    Raises `KafkaAnswered`, and `ClientError` if the broker stops returning records before the end.
     """
     if isolation not in ISOLATIONS:
         raise ClientError(f"isolation {isolation!r} is not one of {', '.join(ISOLATIONS)}")
@@ -104,7 +104,7 @@ def stream(
 def fetch(
     brokers: BrokerConnections, topic: str, positions: Positions, *, committed: bool, max_wait_ms: int
 ) -> dict[int, PartitionData]:
-    """Send a Fetch to each leader. Returns the responses by partition. Raises `KafkaAnswered`."""
+    """Send a Fetch to each leader. Returns the fetched data by partition. Raises `KafkaAnswered`."""
 
     def attempt() -> dict[int, PartitionData]:
         answered: dict[int, PartitionData] = {}
@@ -149,7 +149,8 @@ def _records_of(
     *,
     show_control: bool,
 ) -> Iterator[ConsumedRecord]:
-    """Yield the wanted records of a response, from the partition's ``position`` to before ``end``, and advance the position."""
+    """Yield the records of a response that match ``isolation``, from the partition's ``position`` to before ``end``, and advance
+    the position."""
     index = data.partition_index
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
@@ -161,8 +162,8 @@ def _records_of(
         takes = isolation == "all" or is_aborted == (isolation == "aborted")
         if header.next_offset > position[index] and (header.is_control or takes):
             batch = memoryview(raw)[at : at + header.size_bytes]
-            # A marker is decoded at once, because it may end the aborted batches. Other batches may be large, and are decoded
-            # lazily.
+            # A marker is decoded first, because an abort marker ends the producer's aborted batches. Other batches may be large,
+            # so they are decoded lazily.
             marker = decode_batch(topic, index, batch, header) if header.is_control else []
             if is_abort_marker(header, marker):
                 aborting.discard(header.producer_id)

@@ -1,4 +1,4 @@
-"""Records for people, and the batches that contain them."""
+"""Consumed and new records, and the batches that contain them."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ from ottla.protocol.steps import run
 MAX_INFLATED_BYTES: Final = 256 << 20
 """Maximum decompressed size of one batch, in bytes."""
 MAX_BATCH_RECORDS: Final = 2_000_000
-"""Maximum number of records of one batch in memory at once, which takes about 800 MiB."""
+"""Maximum number of records that are decoded from one batch into a list. Two million take about 800 MiB."""
 _CONTROL_KEY = Struct(">hh")
 _NULL = b"\1"
-"""The varint of the length -1, which encodes null."""
+"""The encoding of null: the length -1 as a varint."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True, frozen=True)
 class ConsumedRecord:
-    """A record of a topic. ``control`` is None for data, ``COMMIT`` or ``ABORT`` for a transaction's marker, and else the type of
-    the control record."""
+    """A record of a topic. ``control`` is None for data, or the type of a control record, such as ``COMMIT`` or ``ABORT``."""
 
     topic: str
     partition: int
@@ -59,7 +58,8 @@ class ConsumedRecord:
 
 @dataclass(slots=True, frozen=True)
 class NewRecord:
-    """With ``partition`` None the key determines it, as in Java's producer. With ``timestamp_ms`` None it is the current time."""
+    """A record to write. If ``partition`` is None the key determines the partition, as in Java's producer. If ``timestamp_ms`` is
+    None the timestamp is the current time."""
 
     value: bytes | None
     key: bytes | None = None
@@ -69,7 +69,7 @@ class NewRecord:
 
 
 def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[ConsumedRecord]:
-    """Decode one batch. Raises `ClientError` for a damaged batch, `TooMuch` for one that exceeds a limit."""
+    """Decode one batch. Raises `ClientError` for a damaged batch, `TooMuch` for a batch that exceeds a limit."""
     records = list(islice(decoded(topic, partition, batch, header), MAX_BATCH_RECORDS + 1))
     if len(records) > MAX_BATCH_RECORDS:
         raise TooMuch(f"{_named(topic, partition, header)} has more than {MAX_BATCH_RECORDS:,} records")
@@ -79,9 +79,9 @@ def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader)
 def decoded(
     topic: str, partition: int, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None
 ) -> Iterator[ConsumedRecord]:
-    """As `decode_batch`, but lazily: a few KiB may decompress to forty million small records, each of which becomes an object.
+    """Decode one batch lazily, because a batch of a few KiB may contain forty million small records.
 
-    ``allowance`` limits the decompressed bytes of several batches; None allows this one `MAX_INFLATED_BYTES`.
+    ``allowance`` limits the decompressed bytes of several batches. With None this batch may have `MAX_INFLATED_BYTES`.
     """
     where = _named(topic, partition, header)
     allowance = Allowance(MAX_INFLATED_BYTES) if allowance is None else allowance
@@ -199,5 +199,5 @@ def _field(value: bytes | None) -> bytes:
 
 
 def encoded_size_bytes(record: NewRecord) -> int:
-    """Return the approximate size of a record in a batch, in bytes, for splitting batches."""
+    """Return the approximate size of a record in a batch, in bytes."""
     return 32 + len(record.key or b"") + len(record.value or b"") + sum(16 + len(k) + len(v or b"") for k, v in record.headers)

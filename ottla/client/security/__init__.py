@@ -1,11 +1,11 @@
-"""The client's credentials: TLS, SASL and tokens. Imported only for a client that has such settings.
+"""TLS, SASL and tokens of the client.
 
 - `authentication`: authenticates a connection by SASL, with SaslHandshake and SaslAuthenticate (KIP-43, KIP-152).
 - `client_config`: parses the address of a cluster and the client's credentials from options with Kafka's property names.
 - `http_client`: the HTTP client of token endpoints and schema registries.
 - `jaas`: parses Kafka's ``sasl.jaas.config``: a login module of Java and its options (org.apache.kafka.common.security.JaasConfig).
-- `listener_probe`: finds out whether a listener uses TLS and SASL after a connection has failed without an error message.
+- `listener_probe`: after a failed connection, finds out whether the listener uses TLS and SASL.
 - `sasl`: SASL exchanges as generators of bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
-- `tls`: TLS to a broker: the trusted certificates, the client's own certificate, and errors in one line.
-- `tokens`: bearer tokens from a function of the user, or from an OAuth endpoint with the client credentials grant (KIP-768).
+- `tls`: makes TLS connections to brokers, and explains TLS errors in one line.
+- `tokens`: gets bearer tokens from the user's function, or from an OAuth endpoint (KIP-768).
 """

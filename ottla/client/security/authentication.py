@@ -18,10 +18,9 @@ from ottla.protocol.remedies import name_of
 
 
 def authenticate(exchange: Callable[[Any], Any], connecting: Connecting, address: Address) -> float:
-    """Return the lifetime of the session in seconds; 0 if it does not end (KIP-368).
+    """Authenticate. Returns the lifetime of the session in seconds, 0 if the session does not expire (KIP-368).
 
-    ``exchange`` sends a request and returns its response. Raises `ClientError` if the broker rejects the client, which a retry does
-    not fix.
+    ``exchange`` sends a request and returns the response. Raises `ClientError` if the broker rejects the client.
     """
     steps = authentication(connecting, address)
     request = next(steps)

@@ -1,8 +1,7 @@
 """Parses the address of a cluster and the client's credentials from options with Kafka's property names.
 
-In Spark these names have the prefix ``kafka.``. The same options work for Spark's own Kafka source and for the sink, unless they
-name Java classes: certificate stores are PEM (KIP-651), and a token comes from a function. No ``repr`` shows a secret, and errors
-name an option but not its value.
+In Spark these names have the prefix ``kafka.``, like options of Spark's own Kafka source. Only options for Java classes differ:
+certificate stores are PEM (KIP-651), and a token comes from a Python function. No ``repr`` and no error shows a secret.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ JAAS: Final = "sasl.jaas.config"
 HOSTNAMES: Final = "ssl.endpoint.identification.algorithm"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 FUNCTION: Final = "sasl.oauthbearer.token.function"
-"""An option of ottla that replaces Java's ``sasl.login.callback.handler.class``."""
+"""ottla's replacement of Java's ``sasl.login.callback.handler.class``."""
 
 TAKEN: Final = frozenset(
     {
@@ -67,7 +66,7 @@ TAKEN: Final = frozenset(
         "ssl.enabled.protocols",
     }
 )
-"""Java's option names, and librdkafka's where Java has no option for PEM in files."""
+"""Supported options, with Java's names, or with librdkafka's names where Java has no option for PEM files."""
 WITHOUT_EFFECT: Final = frozenset(
     {
         "ssl.protocol",
@@ -100,7 +99,8 @@ NOT_TAKEN: Final = MappingProxyType(
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
-"""Similarity from which an unknown name counts as a misspelling. Less similar names may be options of a producer."""
+"""Similarity (`difflib`) from which an unknown option is refused as a misspelling. Less similar names may be a producer's
+options."""
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ class Pem(msgspec.Struct, frozen=True):
 
 
 class Tls(msgspec.Struct, frozen=True):
-    """TLS settings. Without ``trusted`` the system's certificates are used; ``certificate`` and ``key`` are the client's, for
+    """TLS settings. Without ``trusted`` the system's certificates are trusted. ``certificate`` and ``key`` identify the client in
     mutual TLS."""
 
     trusted: Pem | None = None
@@ -134,7 +134,7 @@ class Tls(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A bearer token. ``expires_s`` is in seconds since 1970; ``extensions`` are those of KIP-342."""
+    """A bearer token. ``expires_s`` is in seconds since 1970; ``extensions`` are SASL extensions (KIP-342)."""
 
     value: Secret
     expires_s: float | None = None
@@ -142,7 +142,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 TokenFunction = Callable[[], "Token | str | tuple[str, float]"]
-"""Returns a token, or its text, or its text and its expiry in seconds since 1970, as confluent-kafka's ``oauth_cb`` does."""
+"""Returns a token, the token's text, or text and expiry in seconds since 1970 like confluent-kafka's ``oauth_cb``."""
 
 
 class TokenEndpoint(msgspec.Struct, frozen=True):
@@ -155,12 +155,12 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
     prefix: str = PREFIX
 
     def __post_init__(self) -> None:
-        """Raise `ClientError`."""
+        """Raise `ClientError` for an invalid URL."""
         check_url(f"{self.prefix}{ENDPOINT}", self.url, f"clientId and clientSecret in {self.prefix}{JAAS}")
 
 
 class Sasl(msgspec.Struct, frozen=True):
-    """The client's credentials. ``token``, only for OAUTHBEARER, is a function or the ``module:function`` to import."""
+    """The client's credentials. For OAUTHBEARER, ``token`` is an endpoint, a function, or the ``module:function`` to import."""
 
     mechanism: str
     username: str = ""
@@ -170,8 +170,8 @@ class Sasl(msgspec.Struct, frozen=True):
 
 
 class Connecting(msgspec.Struct, frozen=True):
-    """The settings for a connection to any broker of the cluster. Executors get it pickled. ``prefix`` is that of the options'
-    names in errors."""
+    """The settings for connections to all brokers of a cluster. Spark sends them pickled to executors. In errors the names of
+    options begin with ``prefix``."""
 
     bootstrap: str
     tls: Tls | None = None
@@ -187,7 +187,7 @@ class Connecting(msgspec.Struct, frozen=True):
         """Parse ``bootstrap.servers``, ``security.protocol`` and the other connection options, whose names begin with ``prefix``.
         Other options are ignored.
 
-        Raises `ClientError` for an option of the connection that is unknown or not supported, or that contradicts another.
+        Raises `ClientError` for a connection option that is unknown, not supported or contradicts another option.
         """
         given = _of_the_connection(options, prefix)
         bootstrap = given.get(SERVERS)
@@ -200,7 +200,7 @@ class Connecting(msgspec.Struct, frozen=True):
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
-                # Java's client ignores such options.
+                # Java's client ignores such options, but the user probably expects TLS or SASL.
                 raise ClientError(
                     f"{prefix}{name} is given, but {prefix}{PROTOCOL} is {protocol}, which does not use it: give"
                     f" {' or '.join(_protocols_for(name, protocol))}"
@@ -209,7 +209,7 @@ class Connecting(msgspec.Struct, frozen=True):
 
 
 def _protocols_for(option: str, protocol: str) -> list[str]:
-    """Return the protocols that use an ``ssl.`` or ``sasl.`` option and everything that ``protocol`` uses."""
+    """Return the protocols that extend ``protocol`` by TLS or SASL, so that ``option`` has an effect."""
     has_tls = protocol.endswith("SSL") or option.startswith("ssl.")
     has_sasl = protocol.startswith("SASL") or option.startswith("sasl.")
     return [p for p in PROTOCOLS if p.endswith("SSL") >= has_tls and p.startswith("SASL") >= has_sasl]
@@ -303,7 +303,7 @@ def _check_type(given: Mapping[str, Any], store: str, prefix: str) -> None:
 
 
 def conversion(location: object) -> str:
-    """Return the text for a person on how to convert a Java store to PEM."""
+    """Return a text that explains how to convert a Java store to PEM."""
     store = location or "STORE"
     return (
         f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"

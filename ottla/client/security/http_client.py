@@ -1,7 +1,7 @@
-"""The HTTP client of this package. It sends requests to schema registries and token endpoints, with a secret in a header.
+"""The HTTP client for schema registries and token endpoints, which get a secret in a header.
 
-The client follows no redirect, because the header would be sent to another host. A response has limits of size and time, and an
-error is one line without secrets.
+The client follows no redirect, because this would send the secret to another host. The size and time of a response are limited, and
+an error is one line without secrets.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 def check_url(what: str, url: str, instead: str) -> None:
-    """Raise `ClientError` for a URL that is not HTTP, or that contains a password, which errors would show. ``what`` is its name
-    in the error."""
+    """Raise `ClientError` for a URL that is not HTTP or contains a password, because errors show URLs. ``what`` is the URL's name
+    in the error, ``instead`` tells how to give the password."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -67,7 +67,7 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
 ) -> HttpResponse:
-    """Send a POST if there is a body, else a GET. Raises `ClientError` that begins with ``who``, also for a redirect."""
+    """Send a POST if there is a body, else a GET. Raises `ClientError`, also for a redirect; its message begins with ``who``."""
     request = urllib.request.Request(url, body, dict(headers))
     until_s = now_s() + timeout_s
     try:
@@ -98,8 +98,7 @@ def _read(answer: IO[bytes], limit: int, until_s: float, now_s: Callable[[], flo
     """Read at most one byte more than ``limit``. Raises OSError."""
     pieces: list[bytes] = []
     left = limit + 1
-    # `read1` returns what has arrived, so that the deadline is checked: a server that sends single bytes must not block a thread
-    # for ever.
+    # `read1` returns the bytes that have arrived, so that the deadline is checked even if the server sends single bytes for ever.
     read = getattr(answer, "read1", answer.read)
     while left and (piece := read(min(left, _PIECE_BYTES))):
         pieces.append(piece)

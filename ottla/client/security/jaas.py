@@ -11,11 +11,11 @@ MAX_CHARACTERS: Final = 64 << 10
 _TOKEN: Final = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-"""The escapes of java.io.StreamTokenizer, with which Java reads the text. Any other escaped character is itself."""
+"""The escapes of java.io.StreamTokenizer, which Java uses to parse the text. Before other characters a backslash is ignored."""
 
 
 class JaasError(Exception):
-    """The text describes the error without the option's value, which contains passwords."""
+    """The message does not contain the option's value, because that contains passwords."""
 
 
 class LoginModule(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 class _Word(msgspec.Struct, frozen=True):
-    """A token of the text. ``is_sign``: the token is ``=`` or ``;`` outside of quotes."""
+    """A token of the option's value. ``is_sign``: the token is ``=`` or ``;`` outside of quotes."""
 
     text: str
     is_sign: bool = False

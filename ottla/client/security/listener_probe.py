@@ -1,6 +1,7 @@
-"""Finds out whether a listener uses TLS and SASL after a connection has failed without an error message.
+"""After a failed connection, finds out whether the listener uses TLS and SASL.
 
-A broker closes the connection of a client that uses another protocol than its listener, and also when it stops.
+A broker just closes the connection of a client that uses the wrong security protocol, so the failure itself does not show the
+reason.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _NO_MECHANISM: Final = "?"
 
 
 def explained(error: Exception, address: Address, connecting: Connecting) -> Exception:
-    """Return a `ClientError` that explains why these settings cannot work with the broker, else ``error`` itself."""
+    """Return a `ClientError` that explains why the settings cannot work with the broker, else ``error``."""
     line = diagnosis(address, connecting)
     return error if line is None else ClientError(line)
 
 
 def diagnosis(address: Address, connecting: Connecting) -> str | None:
-    """Explain why these settings cannot work with the broker; None if the settings are not the reason."""
+    """Explain why the settings cannot work with the broker. Returns None if the probe finds no such reason."""
     where = f"the broker at {address[0]}:{address[1]}"
     given = f"{connecting.prefix}{PROTOCOL} is {connecting.protocol}"
     if connecting.tls is not None:
@@ -53,7 +54,7 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
 
 
 def _ask(address: Address, key: int, version: int, request: Any) -> Any:
-    """Send a request without TLS and return the response; None if there is none."""
+    """Send a request without TLS. Returns None if no valid response arrives."""
     try:
         with socket.create_connection(address, PROBE_TIMEOUT_S) as connection, connection.makefile("rb") as answers:
             connection.sendall(request_frame(key, version, _CORRELATION_ID, None, request))
@@ -80,8 +81,8 @@ def _speaks_tls(address: Address) -> bool:
 
 
 def _alert(address: Address, tls: Tls) -> str | None:
-    """Return the meaning of the broker's alert about the client's certificate. In TLS 1.3 the broker rejects the certificate after
-    the handshake, so the alert is read from a new connection on which nothing is sent."""
+    """Explain why the broker rejects the client's certificate, if it does. In TLS 1.3 the broker sends this alert after the
+    handshake, so this function opens a new connection, sends nothing and reads the alert."""
     try:
         with (
             socket.create_connection(address, PROBE_TIMEOUT_S) as raw,

@@ -1,9 +1,8 @@
 """SASL exchanges as generators of bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
 
-A generator yields the client's messages, receives the broker's, and ends when the exchange has succeeded.
+A generator yields the client's messages, receives the broker's messages, and ends when the exchange has succeeded.
 
-SCRAM is not taken from a library, because Kafka hashes the UTF-8 of a password (ScramFormatter.normalize) while libraries first
-apply SASLprep, and executors should need no further package.
+SCRAM is implemented here because libraries apply SASLprep to a password, while Kafka does not (ScramFormatter.normalize).
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ import msgspec
 Conversation = Generator[bytes, bytes, None]
 
 MIN_ITERATIONS: Final = 4_096
-"""Minimum of SCRAM iterations, as in Kafka's client. With fewer, a broker would get a hash from which the password is easy to
-guess."""
+"""Minimum number of SCRAM iterations, as in Kafka's client. With fewer iterations a false broker could guess the password from the
+client's proof."""
 MAX_ITERATIONS: Final = 1_000_000
-"""Maximum of SCRAM iterations, about a second of hashing. Kafka's own credentials have at most 16,384."""
+"""Maximum number of SCRAM iterations, about a second of hashing. Kafka creates credentials with at most 16,384."""
 MAX_CHALLENGE_BYTES: Final = 64 << 10
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{0,8})(?:,.*)?", re.DOTALL)
@@ -36,7 +35,7 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x20-\x7e\t\r\n]*")
 
 
 class SaslFailure(Exception):
-    """The text is part of an error line for a person, and contains no secret."""
+    """A failed exchange. The message contains no secret."""
 
 
 def plain(username: str, password: str) -> Conversation:
@@ -49,8 +48,8 @@ def plain(username: str, password: str) -> Conversation:
 
 
 def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversation:
-    """The SCRAM exchange (RFC 5802 and 7677), without channel binding, which Kafka does not support. The broker must prove that it
-    knows the password."""
+    """The SCRAM exchange (RFC 5802 and 7677), without channel binding, which Kafka does not support. Fails if the broker does not
+    prove that it knows the password."""
     digest = _HASHES[mechanism]
     bare = f"n={_escaped(username)},r={nonce}"
     first = _text((yield f"n,,{bare}".encode()))
@@ -80,8 +79,8 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversat
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
-    """The OAUTHBEARER exchange (RFC 7628, extensions of KIP-342). If the broker rejects the token it sends the reason, and the
-    client must send one more byte."""
+    """The OAUTHBEARER exchange (RFC 7628, KIP-342). A broker that rejects the token sends the reason, and the client must respond
+    with one byte."""
     if not _TOKEN.fullmatch(token):
         raise SaslFailure("the token is invalid: it has characters that a bearer token cannot have")
     pairs = [("auth", f"Bearer {token}"), *extensions.items()]
@@ -95,7 +94,7 @@ def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
 
 
 class _Refusal(msgspec.Struct):
-    """The broker's reason for a refusal (RFC 7628, 3.2.2)."""
+    """The broker's reason for rejecting a token (RFC 7628, 3.2.2)."""
 
     status: str = ""
 

@@ -1,4 +1,4 @@
-"""TLS to a broker: the trusted certificates, the client's own certificate, and errors in one line."""
+"""Makes TLS connections to brokers, and explains TLS errors in one line."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ottla.client.errors import ClientError
 from ottla.client.security.client_config import TLS_VERSIONS, Pem, Secret, Tls, conversion
 
 MAX_PEM_BYTES: Final = 16 << 20
-"""Upper bound on a PEM file, in bytes. A bundle of all certificates that browsers trust has a quarter of a megabyte."""
+"""Maximum size of a PEM file, in bytes. The bundle of all certificates that browsers trust has about 250 KB."""
 CONTEXTS: Final = 8
-"""Number of TLS contexts that a process caches. A task has a connection to every broker."""
+"""Number of cached TLS contexts. Connections with the same settings share a context."""
 PROBE_TIMEOUT_S: Final = 2.0
 """Timeout of a probe after a failed connection, in seconds."""
 _BEGIN: Final = b"-----BEGIN "
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _VERSIONS: Final = dict(zip(TLS_VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
 _NO_CHECK_TIME: Final = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which Python has no name."""
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which ignores the expiry of certificates."""
 _OTHER_HOST: Final = frozenset({62, 64})
-"""OpenSSL's codes X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
+"""OpenSSL's error codes X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """The contents from which a context is made, so that a changed file makes another context."""
+    """The cache key of a TLS context. It has the contents of PEM files, so that a changed file leads to a new context."""
 
     trusted: Secret | None
     certificate: Secret | None
@@ -47,7 +47,7 @@ class _Contents(msgspec.Struct, frozen=True):
 
 
 def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
-    """Wrap a socket in TLS. Raises `ClientError` for an error that a retry does not fix, and OSError for others."""
+    """Wrap a socket in TLS. Raises `ClientError` for an error that a retry does not fix, and OSError for other errors."""
     context = context_of(tls)
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
@@ -61,7 +61,7 @@ def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Return the TLS context. Raises `ClientError` for files that are missing or not PEM."""
+    """Return a TLS context with these settings. Raises `ClientError` for files that are missing or not PEM."""
     contents = _Contents(
         _read(tls.trusted),
         _read(tls.certificate),
@@ -99,7 +99,7 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
     context.check_hostname = contents.checks_hostname
     context.minimum_version = min(_VERSIONS[version] for version in contents.versions)
     context.maximum_version = max(_VERSIONS[version] for version in contents.versions)
-    # As in Java, every certificate in the trust store is trusted, even one that is not a root.
+    # As in Java, every certificate in the trust store is trusted, including intermediate certificates.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if contents.trusted is None:
         context.load_default_certs()
@@ -114,13 +114,13 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
 
 
 def _show(context: ssl.SSLContext, contents: _Contents) -> None:
-    """Load the client's own certificate for brokers that require it."""
+    """Load the client's certificate and key for mutual TLS."""
     is_asked = False
 
     def password() -> str:
         nonlocal is_asked
         is_asked = True
-        # Without a return value OpenSSL would prompt on the terminal.
+        # Without this function OpenSSL would prompt for the password on the terminal.
         return "" if contents.password is None else contents.password.text
 
     assert contents.certificate is not None
@@ -136,7 +136,7 @@ def _show(context: ssl.SSLContext, contents: _Contents) -> None:
 
 @contextlib.contextmanager
 def _file(pem: Secret) -> Iterator[str]:
-    """Write the text to a temporary file, because Python reads keys only from files."""
+    """Write PEM text to a temporary file, because `SSLContext.load_cert_chain` reads only files."""
     number, path = tempfile.mkstemp(prefix="ottla-", suffix=".pem")
     try:
         with os.fdopen(number, "w") as file:
@@ -147,7 +147,7 @@ def _file(pem: Secret) -> Iterator[str]:
 
 
 def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
-    """Return the meaning of the broker's alert; None if a retry may succeed."""
+    """Explain a broker's TLS alert. Returns None for an error that may disappear after a retry."""
     reason = str(error.reason or "")
     where = f"the broker at {address[0]}:{address[1]}"
     is_alert = "ALERT" in reason
@@ -179,10 +179,8 @@ def distrust_of(error: ssl.SSLCertVerificationError, tls: Tls, address: Address,
 
 
 def shown_certificate(address: Address) -> dict[str, Any]:
-    """Fetch and decode the rejected certificate; empty if that fails.
-
-    Python decodes only verified certificates, so the certificate is verified against itself.
-    """
+    """Fetch and decode the broker's certificate; empty on failure. Python decodes only trusted certificates, so a second connection
+    trusts the fetched certificate."""
     with contextlib.suppress(OSError, ValueError):
         pem = ssl.get_server_certificate(address, timeout=PROBE_TIMEOUT_S)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -198,7 +196,7 @@ def shown_certificate(address: Address) -> dict[str, Any]:
 
 
 def _name(name: Any) -> str:
-    """Return the common name of a subject or issuer, else its whole name."""
+    """Return the common name of a subject or issuer, or else all parts of the name."""
     pairs = [pair for part in name or () for pair in part]
     common = [value for key, value in pairs if key == "commonName"]
     return repr(common[0] if common else ", ".join(value for _, value in pairs))

@@ -1,4 +1,4 @@
-"""Bearer tokens from a function of the user, or from an OAuth endpoint with the client credentials grant (KIP-768)."""
+"""Gets bearer tokens from the user's function, or from an OAuth endpoint with the client credentials grant (KIP-768)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Claims(msgspec.Struct):
 
 
 class EndpointTokens:
-    """Tokens from endpoints, cached for most of their lifetime because a task has a connection to every broker."""
+    """Caches tokens of endpoints for 80 % of their lifetime, because a client authenticates once per broker."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
@@ -63,7 +63,7 @@ def token_of(sasl: Sasl) -> Token:
     try:
         given = function()
     except Exception as error:
-        # The error's text is not shown, because it may contain details of an HTTP request.
+        # The error's text is not shown, because it may contain secrets of an HTTP request.
         raise ClientError(f"{what} returned no token: it raised {type(error).__name__}") from None
     token = _checked(given, what)
     if token.expires_s is not None and token.expires_s <= time.time():
@@ -99,7 +99,7 @@ def _checked(given: object, who: str) -> Token:
 
 
 def expiry_of(token: str) -> float | None:
-    """Return the expiry in a JSON Web Token; None for other tokens and without an expiry."""
+    """Return the expiry of a JSON Web Token, in seconds since 1970; None without expiry and for other tokens."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -111,7 +111,7 @@ def expiry_of(token: str) -> float | None:
 
 
 def _given_by(endpoint: TokenEndpoint, now_s: float) -> Token:
-    """Request a token (RFC 6749, 4.4). As in Kafka's HttpJwtRetriever the client's id and secret are in a header."""
+    """Request a token (RFC 6749, 4.4). Client id and secret are sent in a header, as by Kafka's HttpJwtRetriever."""
     form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
     pair = f"{endpoint.client_id}:{endpoint.client_secret.text}".encode()
     headers = {

@@ -1,7 +1,7 @@
 """A connection to one broker: versions, correlation ids, several requests in flight, and authentication.
 
-ApiVersions is the first request. A broker that does not support its newest version responds in version 0 with the supported ones
-(KIP-511), and gets a second request. A request is sent in the newest version that both sides support.
+ApiVersions is the first request. A broker that does not support the client's version of ApiVersions responds in version 0 with its
+versions (KIP-511), and the client asks again. Each request is sent in the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""Largest response in bytes. Fetch requests less, but a single batch may be larger."""
+"""Maximum size of a response, in bytes. Fetch asks for less, but a single batch may be larger."""
 MAX_STRANGERS_ANSWER_BYTES: Final = 1 << 20
-"""Largest response, in bytes, before the broker's versions are known and the client is authenticated."""
+"""Maximum size of a response, in bytes, until ApiVersions and authentication have succeeded."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9, "TxnOffsetCommit": 5}
-"""The last versions that identify topics by name instead of id (KIP-516, KIP-848). People use names, and these versions suffice."""
+"""The last versions that identify topics by name instead of id (KIP-516, KIP-848), because users of the client give names."""
 OLDEST: Final = {"ListOffsets": 2, "Metadata": 4, "SaslHandshake": 1}
-"""The first versions with isolation levels, without automatic creation of topics, and with SaslAuthenticate."""
+"""Minimum versions, for isolation levels, for Metadata without automatic creation of topics, and for SaslAuthenticate."""
 RENEW_AT: Final = 0.85
 """Fraction of a session's lifetime after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
@@ -41,11 +41,11 @@ _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class BrokerConnection:
-    """A connection to one broker. Raises OSError when the transport breaks, and cannot be used afterwards.
+    """A connection to one broker. After an OSError the connection cannot be used any longer.
 
-    Raises `ClientError` if the server is not Kafka or rejects the client, which a retry does not fix. With ``connecting`` the
-    client authenticates if that has credentials, and a failure before the first response is explained by the listener's protocol.
-    ``oldest`` has the first version, by name, of requests that need a newer version than the others.
+    Raises `ClientError` if the server is not Kafka or rejects the client. The client authenticates with the credentials in
+    ``connecting``, if any; a failure before the first response is explained by a probe of the listener. ``oldest`` has minimum
+    versions by API name.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class BrokerConnection:
         self._expected: deque[int] = deque()
         """Correlation ids of requests without a response."""
         self._read_early: deque[bytes] = deque()
-        """Responses that were read before `receive` asked for them."""
+        """Responses that were read before authenticating again. `receive` returns them first."""
         self._limit_bytes = MAX_STRANGERS_ANSWER_BYTES
         self._is_known = False
-        """Whether the broker has answered another request than ApiVersions and those of authentication. Only that shows that both
-        use the same protocol, because a listener answers ApiVersions before authentication."""
+        """Whether the broker has answered a request other than ApiVersions and authentication. Only this shows that client and
+        listener use the same security protocol, because listeners answer ApiVersions before authentication."""
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
         self.features: dict[str, int] = {}
@@ -101,7 +101,7 @@ class BrokerConnection:
         return key, version
 
     def receive(self, sent: tuple[int, int]) -> Any:
-        """Return the response to the oldest request without one. Raises `NotKafka` for an invalid response."""
+        """Return the response to the oldest unanswered request. Raises `NotKafka` for an invalid response."""
         try:
             frame = self._read_early.popleft() if self._read_early else self._read()
         except (OSError, NotKafka) as error:
@@ -186,7 +186,7 @@ class BrokerConnection:
         return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}
 
     def _explained(self, error: OSError | ClientError) -> Exception:
-        """Return an error that explains why the broker does not accept this client, if the listener's protocol is the reason."""
+        """Return an error that explains the failure by the listener's security protocol, else ``error``."""
         if self._is_known or self._connecting is None:
             return error
         from ottla.client.security.listener_probe import explained

@@ -1,4 +1,4 @@
-"""How a connection sends and receives bytes: TCP, with TLS if that is configured."""
+"""Sends and receives bytes over TCP, with or without TLS."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from ottla.client.security.client_config import Connecting
 
 CONNECT_TIMEOUT_S: Final = 10.0
-"""Timeout for opening a connection, in seconds (socket.connection.setup.timeout.ms of Kafka's clients). Another address may be
-reachable."""
+"""Timeout for opening a connection, in seconds, as in Kafka's clients (socket.connection.setup.timeout.ms)."""
 
 
 class Transport(Protocol):
-    """Sends and receives bytes. Methods raise OSError when the connection breaks, TimeoutError after the timeout."""
+    """A byte stream to a broker. Methods raise OSError when the connection breaks, TimeoutError after the timeout."""
 
     def send(self, data: bytes) -> None: ...
 
@@ -34,7 +33,7 @@ Connect = Callable[[Address, float], Transport]
 
 
 class SocketTransport:
-    """A TCP connection. Raises `ClientError` for an error of TLS that a retry does not fix."""
+    """A TCP connection, with TLS if configured. Raises `ClientError` for a TLS error that a retry does not fix."""
 
     def __init__(self, address: Address, timeout_s: float, connecting: Connecting | None = None) -> None:
         self._open = contextlib.ExitStack()
@@ -69,7 +68,7 @@ class SocketTransport:
 
 
 def _secured(raw: socket.socket, address: Address, connecting: Connecting) -> socket.socket:
-    """Wrap a socket in TLS. The imports of ssl would take a part of the start of commands without TLS."""
+    """Wrap a socket in TLS. ssl is imported here, so that commands without TLS start faster."""
     from ottla.client.security.listener_probe import explained
     from ottla.client.security.tls import wrapped
 

@@ -7,7 +7,7 @@ export const transactions = {
     el("h1", {}, "Transactions"),
     notShown(missing),
     pager("transactions", p, part),
-    table(["transactional id", "state", "open for", "time-out", "partitions", "producer", "client"], part.rows.map((row) => ({
+    table(["transactional id", "state", "open for", "timeout", "partitions", "producer", "client"], part.rows.map((row) => ({
       kind: row.open_ms === null ? null : "ongoing",
       cells: [
         link(row.transactional_id, "transaction", { id: row.transactional_id }), row.state,

@@ -1,4 +1,4 @@
-"""A fault that was added to a broker: the number of matches, the number of hits, and what it holds. Owned by the event loop."""
+"""The state of a fault that was added to a broker: matches, hits, and held requests and transactions. Owned by the event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.control.faults.responses import response_of
 HITS_KEPT = 100
 """Number of the newest hits of each fault that are stored for display."""
 HITS_LOGGED = 10
-"""Number of hits of each fault that are logged, so that a fault that hits every request does not fill the log."""
+"""Maximum number of logged hits per fault, so that a fault that hits every request does not fill the log."""
 
 log = structlog.get_logger("faults")
 
@@ -31,13 +31,13 @@ class FaultView(msgspec.Struct, kw_only=True):
     fault: Fault
     hits: int
     matched: int
-    """The number of requests that match the fault, hit or not."""
+    """Number of requests or transactions that matched the conditions, hit or not."""
     is_spent: bool
     newest_hits: list[Hit]
 
 
 class AddedFault:
-    """A fault that was added to a broker. It stays in the list after its last hit, so that the number of its hits can be read."""
+    """A fault that was added to a broker. A spent fault stays in the list, so that its hits can be read."""
 
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id
@@ -48,17 +48,17 @@ class AddedFault:
         self.hits = 0
         self.newest_hits: deque[Hit] = deque(maxlen=HITS_KEPT)
         self.on_hit: list[Callable[[AddedFault], None]] = []
-        """Called in order at each hit."""
+        """Functions that are called at each hit, in order."""
         self.latch = Latch()
-        """Opened when the fault is removed, which releases everything that it holds."""
+        """Opened when the fault is removed, which releases all held requests and transactions."""
         self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
         self.matcher = Matcher(fault)
         key = self.matcher.key
         self.answer = None if fault.answer is None or key is None else response_of(key, fault.answer)
-        """The response that replaces the handler's. This object is never changed."""
+        """The response that replaces the handler's response. All hits share it, so it is never changed."""
         self._rng = random.Random(fault.seed)
         self._remove = remove
-        # The transactions that the fault holds. A repeated command for one of them is not counted again.
+        # Held transactions. A repeated command for a held transaction is not counted as another hit.
         self._held: set[tuple[object, ...]] = set()
 
     def __repr__(self) -> str:
@@ -72,15 +72,16 @@ class AddedFault:
 
     @property
     def is_active(self) -> bool:
-        """Whether the fault must still be checked. A spent fault may hold transactions whose commands are repeated."""
+        """Whether requests must still be compared with the fault. A spent fault must hold repeated commands of held
+        transactions."""
         return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:
-        """Stop triggering, and release everything that the fault holds. A second call does nothing."""
+        """Remove the fault, and release everything that it holds. A second call does nothing."""
         self._remove(self.id)
 
     def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
-        """Call ``then`` once the fault has ``count`` hits, possibly at once. Returns a function that cancels this."""
+        """Call ``then`` when the fault has ``count`` hits, at once if it already has. Returns a function that cancels the call."""
         if self.hits >= count:
             then()
             return lambda: None
@@ -108,7 +109,7 @@ class AddedFault:
         )
 
     def count_match(self) -> bool:
-        """Count a matching request or point. Returns whether the fault hits it."""
+        """Count a match. Returns whether the fault hits the matching request or transaction."""
         self.matched += 1
         if self.matched < self.fault.nth or self.is_spent:
             return False

@@ -13,15 +13,15 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 NEAREST = 3
-"""Maximum number of names that are suggested for a wrong one."""
+"""Maximum number of names that are suggested for a wrong name."""
 LARGEST_NUMBER = (1 << 63) - 1
-"""The largest number of Kafka's protocol. JSON's encoder takes one bit more, and Python does not format much larger numbers."""
+"""The largest int64, because no number in Kafka's protocol is larger."""
 MAX_DIGITS = 5
-"""Maximum number of digits of a key, a version or an error's number, which have 16 bits."""
+"""Maximum number of digits of an API key, a version or an error code, which are int16."""
 
 
 class FaultError(ValueError):
-    """A fault is not valid. The message is one line that says what is wrong and what would be right."""
+    """A fault is invalid. The message is one line that says what is wrong and how to correct it."""
 
 
 ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE}
@@ -32,8 +32,8 @@ def too_large() -> FaultError:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text has the digits of a number of 16 bits. Digits of other scripts are excluded, because not all of them make
-    numbers."""
+    """Whether a text has the ASCII digits of an int16. Other Unicode digits are excluded, because `int` does not accept all of
+    them."""
     return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
@@ -42,7 +42,7 @@ _SHORT.maxstring = 100
 
 
 def shown(value: object) -> str:
-    """Format a given value as short text."""
+    """Format a value as short text for an error."""
     return _SHORT.repr(value)
 
 
@@ -65,7 +65,7 @@ def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
 
 
 def error_code(error: str | int) -> int:
-    """Return the number of an error that is given by name or number. Raises `FaultError`."""
+    """Return the code of an error, which is given by name or code. Raises `FaultError`."""
     text = str(error).strip()
     if is_number(text.removeprefix("-")):
         if int(text) in ERRORS.values():
@@ -80,12 +80,12 @@ def error_code(error: str | int) -> int:
 ANY = "*"
 
 KEYS = {entry.name: key for key, entry in APIS.items()}
-"""Kafka's name of each API -> its key."""
+"""API keys by Kafka's name of the API."""
 _KEYS_BY_LOWER = {name.lower(): key for name, key in KEYS.items()}
 
 
 def api_key(api: str | int) -> int | None:
-    """Return the key of an API, or None for any. Raises `FaultError`."""
+    """Return the key of an API, which is given by name or key; None for `ANY`. Raises `FaultError`."""
     text = str(api).strip()
     if text == ANY:
         return None

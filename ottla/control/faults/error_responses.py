@@ -1,5 +1,4 @@
-"""Puts an error into a response, as the API allows: for the whole request, or for the topics and partitions that a fault matches,
-while the others are carried out.
+"""Puts an error into a response: for the whole request or, if the API allows this, only for the matching topics and partitions.
 
 For APIs that only read, the whole request is carried out and its response is changed. For other APIs the matching part is removed
 from the request, and its error is added to the response.
@@ -23,19 +22,19 @@ PRODUCE = KEYS["Produce"]
 _SESSION_ERRORS = {
     ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
-"""The errors of a whole fetch. Clients read all other errors of Fetch by partition, and ignore them in the head of the response."""
+"""Errors of the whole Fetch response. Clients ignore other top-level error codes of Fetch, and read the partitions' error codes."""
 _FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
-"""Endings of the names of number fields that are -1 if unset."""
+"""Endings of the names of number fields whose unset value is -1."""
 
 TOPIC_ITSELF = -1
-"""The index for a topic as a whole. A fault for certain partitions does not match it."""
+"""The partition index that represents the whole topic. A fault with ``partition`` does not match it."""
 
 Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """``request`` is the part to carry out. If it is None, ``response`` is the final response; otherwise ``complete`` turns the
-    handler's response into the final one."""
+    """``request`` is the part of the request to carry out; its handler's response becomes final by ``complete``. If ``request`` is
+    None, ``response`` is final."""
 
     request: Any
     response: Any
@@ -45,8 +44,8 @@ class Refusal(NamedTuple):
 class Shape(NamedTuple):
     """The fields with an API's topics and partitions, in request and response. Without ``partitions`` each topic has one error.
 
-    ``within`` is an array around the topics: its name in the request and in the response, and the field that matches the elements
-    of both.
+    ``within`` is an array whose elements contain the topics: its name in the request, its name in the response, and the field that
+    identifies an element.
     """
 
     topics: str
@@ -139,8 +138,8 @@ def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: i
 
 
 def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
-    """Refuse partitions of a fetch. The error must not wait for data. The response of a fetch session only has changes, so a
-    refused partition is added."""
+    """Refuse partitions of a Fetch. The response with the error must not wait for data. The response of a fetch session may omit
+    unchanged partitions, so refused partitions are added."""
     refused: dict[tuple[bytes, str, int], None] = {}
     by_id = incoming.version >= 13
     for topic in incoming.request.topics:
@@ -213,7 +212,7 @@ def _is_unanswered(incoming: IncomingRequest) -> bool:
 def _split_topics(
     message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
-    """Return the topics that stay in the request, and the responses for the others. Some partitions of a topic may stay."""
+    """Return the topics that stay in the request, and the error responses of the others. A topic's partitions may be split."""
     topic_type, partition_type = _types(type(answer), shape)
     rest, refused = [], []
     for topic in getattr(message, shape.topics) or ():
@@ -267,7 +266,7 @@ def _merged(handled: Any, refused: Any, shapes: tuple[Shape, ...]) -> Any:
 
 
 def _joined(handled: list[Any], refused: list[Any], shape: Shape) -> list[Any]:
-    """Join the handled and the refused topics. A topic that is in both has all its partitions in one entry."""
+    """Join the handled and the refused topics. If a topic is in both lists, its partitions are joined in one entry."""
     if not shape.partitions:
         return handled + refused
     waiting = list(refused)

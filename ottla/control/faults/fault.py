@@ -1,4 +1,4 @@
-"""A fault as a value: which requests or transactions it matches, and what happens to them. `docs/faults.md` has the table."""
+"""A fault as a value: which requests or transactions it matches, and how it changes their handling. See `docs/faults.md`."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 MAX_DELAY_MS = 3_600_000
-"""The longest delay of a fault, one hour in ms. A fault that must last longer uses ``hold``."""
+"""Maximum delay, in ms. To delay requests longer, use ``hold``."""
 
 Moment = Literal["before", "after"]
 PointName = Literal["before-prepare", "after-prepare", "between-markers", "before-offsets", "before-complete"]
 
 WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "observe")
-"""The fields for what happens to a request. A fault has at most one of these."""
+"""Fields that determine the outcome of a request. A fault has at most one of these."""
 PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
-"""The fields that slow a request down. A fault may have several of these, also with those of `WAYS` that still send a response."""
+"""Fields that slow down a request. A fault may have several of these, also together with a field of `WAYS` that sends a
+response."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
 _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 
@@ -63,8 +64,8 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     nth: int = 1
     """The number of the first matching request that is hit, from 1. Earlier requests pass."""
     times: int | UnsetType | None = UNSET
-    """The maximum number of hits, or None for no limit. The default is 1, but no limit with a probability and for freeze, hold,
-    observe and throttle, which last."""
+    """The maximum number of hits, or None for no limit. The default is no limit with a probability and for freeze, hold, observe,
+    throttle and rates, otherwise 1."""
     probability: float = 1.0
     seed: int = 0
     """The seed of the fault's own random numbers. The same seed hits the same requests."""
@@ -74,17 +75,17 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     answer: dict[str, Any] | None = None
     """A whole response, by the field names in Kafka's schema. Omitted fields have their defaults."""
     cut: Moment | None = None
-    """Closes the connection before the request takes effect, or after it."""
+    """Whether to close the connection before or after the request takes effect."""
     drop_request: bool = False
     """Whether the request has no effect and gets no response."""
     drop_answer: bool = False
-    """Whether the request takes effect but gets no response. Later requests of the connection do."""
+    """Whether the request takes effect but gets no response. Later requests of the connection get responses."""
     freeze: bool = False
-    """Whether the broker stops reading requests of a matching client until the fault is removed."""
+    """Whether the broker stops reading requests of a matching client until the fault is removed. Clients then time out."""
     hold: Moment | PointName | None = None
     """The point where the request, its response or the transaction waits until the fault is removed."""
     kill: Moment | PointName | None = None
-    """The point where the broker's process ends, as by SIGKILL."""
+    """The point where the broker's process ends without cleaning up, like after SIGKILL."""
     refuse: PointName | None = None
     """The point where a transaction's next step is refused, with ``error`` if set. The coordinator or the client then retries."""
     after_markers: int = 1
@@ -106,7 +107,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     @property
     def point(self) -> Point | None:
-        """The point where a transaction is stopped, or None for a fault on requests."""
+        """The point of a transaction where the fault acts, or None for a fault on requests."""
         at = self.refuse or self.hold or self.kill
         return None if at is None or at in get_args(Moment) else Point(at)
 
@@ -142,7 +143,7 @@ def check(fault: Fault) -> None:
 
 
 def _check_types(fault: Fault) -> None:
-    """Check the types of fields as `msgspec` does for JSON and YAML, because a fault may be created in Python."""
+    """Check the types of fields, because a fault may be created in Python, where `msgspec` does not check them."""
     for field in _FIELDS:
         value = getattr(fault, field.name)
         if value is not field.default:
@@ -198,8 +199,7 @@ def _check_refusal(fault: Fault, point: Point) -> None:
         raise FaultError(
             "nothing can be refused after-prepare, because the transaction is decided; use hold there, or refuse between-markers"
         )
-    # This import loads the coordinators, which takes a while. A process that only sends faults to another process does not need
-    # them.
+    # The import of the coordinators takes a while, and most processes that create faults do not need it.
     from ottla.broker.coordinators.markers import RETRIABLE_MARKER_CODES
 
     if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE_MARKER_CODES:

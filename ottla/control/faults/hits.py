@@ -1,4 +1,4 @@
-"""The requests and transactions that a fault hit, as plain values, because a request's bytes are in a buffer that is reused."""
+"""Descriptions of the requests and transactions that a fault hit. Values are copied, because a request's buffer is reused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.broker.hooks.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
 
 ELEMENTS_SHOWN = 20
-"""Number of stored elements of each array of a request. The number of further elements is stored, too."""
+"""Maximum number of stored elements of each array of a request. Further elements are only counted."""
 CHARACTERS_SHOWN = 200
 
 
@@ -50,7 +50,7 @@ def of_transaction(reached: Reached) -> Hit:
 
 
 def _shown(value: Any) -> Any:
-    """Convert a field to a JSON value. A bytes field is shown as its length: it has records, or data that only clients can read."""
+    """Convert a field to a JSON value. Of a bytes field only the length is shown, because it contains records or opaque data."""
     if isinstance(value, msgspec.Struct):
         return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, list):

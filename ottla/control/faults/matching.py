@@ -15,13 +15,13 @@ CONSOLE_CLIENT_ID = "ottla-console"
 HANDLE_CLIENT_ID = "ottla-handle"
 """The client id of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""
 OWN_CLIENT_IDS = frozenset((CONSOLE_CLIENT_ID, HANDLE_CLIENT_ID))
-"""Clients that are hit only by faults with exactly their client id. The counts of a test must not depend on whether a browser shows
-the console, and a test with a fault on fetches must still read records with its handle."""
+"""Only faults with exactly one of these client ids hit these clients. A test's counts must not depend on a browser that shows the
+console, and a test with a fault on Fetch must still be able to read records through `ottla.Broker`."""
 
 
 def is_like(name: str, pattern: str | None) -> bool:
-    """Whether a name equals the pattern or matches it as in a shell. None matches every name. A name that contains brackets matches
-    itself."""
+    """Whether a name matches a shell pattern. None matches every name. A name always matches itself, even if it contains
+    brackets."""
     return pattern is None or name == pattern or fnmatchcase(name, pattern)
 
 
@@ -38,7 +38,7 @@ class Matcher:
         self.names_places = fault.topic is not None or fault.partition is not None
         """Whether the fault only matches certain topics or partitions."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether later faults are not checked after a hit of this one."""
+        """Whether a hit of this fault determines the outcome, so that later faults are not checked."""
 
     def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault

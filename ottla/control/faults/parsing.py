@@ -1,4 +1,4 @@
-"""Parses faults from JSON, or from YAML, which includes JSON."""
+"""Parses faults from JSON or YAML."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from ottla.control.faults.api_names import LARGEST_NUMBER, FaultError, shown, to
 from ottla.control.faults.fault import Fault
 
 MAX_TEXT_BYTES = 1 << 16
-"""Maximum size of a text of faults, in bytes. YAML that is nested as deeply as this size allows takes a second."""
+"""Maximum size of the text, in bytes. Parsing the most deeply nested YAML of this size takes a second."""
 MAX_VALUES = 1 << 15
-"""Maximum number of values in such a text, counting repetitions by aliases. Without aliases no text of that size has more."""
+"""Maximum number of values, counting the values behind each alias. Only a text with aliases can have more."""
 MAX_DEPTH = 40
-"""Maximum nesting of lists and mappings. The fields of Kafka's messages need less."""
+"""Maximum nesting of lists and mappings. Kafka's messages are nested less deeply."""
 MAX_SAID = 200
-"""Maximum number of characters of a library's message that an error repeats."""
+"""Maximum length, in characters, of a library's message that is quoted in an error."""
 
 
 def parse_faults(text: str | bytes) -> list[Fault]:
-    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`; for a list it names the wrong fault."""
+    """Parse a JSON or YAML text with one fault or a list of faults. Raises `FaultError`, which names the invalid fault of a
+    list."""
     if len(text) > MAX_TEXT_BYTES:
         raise FaultError(f"the faults have {len(text):,} bytes; at most {MAX_TEXT_BYTES:,} are allowed")
     given = _decoded(text)
@@ -40,20 +41,20 @@ def _decoded(text: str | bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.ValidationError:
-        # It is JSON. YAML would parse the number as text, because it requires a point and a sign as in 1.0e+400.
+        # The text is JSON with a number that is too large. YAML would parse a number like 1e400 as text.
         raise too_large() from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    # JSON is the usual case, and the import of YAML takes a while.
+    # Imported here, because the import takes a while and most texts are JSON.
     import yaml
 
     try:
         return yaml.safe_load(text)
     except Exception as error:
-        # Dates, numbers and tagged values are converted by code that raises errors of every type, such as KeyError.
+        # PyYAML's conversion of dates, numbers and tagged values may raise errors of any type, such as KeyError.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        # After a semicolon Python gives advice for programs, such as which of its functions raises a limit.
+        # Omit the text after a semicolon: it is Python's advice for programmers, such as how to raise a limit.
         converted = str(error).partition(";")[0] if isinstance(error, ArithmeticError | ValueError) else ""
         what = getattr(error, "problem", None) or converted
         raise FaultError(
@@ -62,8 +63,8 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _check_values(given: Any) -> None:
-    """Refuse values that JSON cannot represent, because a broker shows its faults as JSON. YAML has dates, bytes, numbers of any
-    size, and values that contain themselves. Raises `FaultError`."""
+    """Raise `FaultError` for values that JSON cannot represent, because a broker shows its faults as JSON. YAML has dates, bytes,
+    large numbers, and values that contain themselves."""
     left, seen = [(given, 0)], 1
     while left:
         value, depth = left.pop()
@@ -94,7 +95,7 @@ def _check_value(value: Any) -> None:
 
 
 def fault_of(given: Any) -> Fault:
-    """Create the fault of a mapping. Raises `FaultError`."""
+    """Create a fault from a mapping. Raises `FaultError`."""
     if not isinstance(given, dict):
         what = "nothing" if given is None else shown(given)
         raise FaultError(f"a fault must be a mapping such as {{api: EndTxn, drop_answer: true}}, not {what}")
@@ -102,7 +103,7 @@ def fault_of(given: Any) -> Fault:
         if name not in Fault.__struct_fields__:
             raise unknown("field", name, Fault.__struct_fields__)
     try:
-        # The constructor checks every field, so that the messages are the same for every source of a fault.
+        # The constructor checks every field, so errors are the same for JSON, YAML and Python.
         return Fault(**given)
     except RecursionError:
         raise FaultError("the fault is nested too deeply") from None

@@ -8,7 +8,7 @@ from ottla.broker.hooks.interception import Rate
 
 
 class ByteRate:
-    """Implements `broker.hooks.interception.Rate`: one queue for the bytes of all requests and responses that a fault matches."""
+    """Implements `broker.hooks.interception.Rate`: all requests and responses that a fault matches share one byte rate."""
 
     __slots__ = ("_bytes_per_ms", "_free_at_ms")
 
@@ -22,8 +22,6 @@ class ByteRate:
 
 
 class _Slowest:
-    """Combines several rates."""
-
     __slots__ = ("_rates",)
 
     def __init__(self, rates: Sequence[Rate]) -> None:
@@ -34,7 +32,7 @@ class _Slowest:
 
 
 def slowest(rates: Sequence[Rate]) -> Rate | None:
-    """Return a rate as slow as the slowest of ``rates``, or None without any."""
+    """Return a rate as slow as the slowest of ``rates``, or None if there are no rates."""
     if len(rates) > 1:
         return _Slowest(rates)
     return rates[0] if rates else None

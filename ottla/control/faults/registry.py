@@ -1,7 +1,7 @@
 """The faults of one broker, and the `Interception` that the broker calls.
 
-The broker's event loop owns all of this state. Without faults the broker calls nothing, because the two collections of watched keys
-and points are empty.
+The broker's event loop owns this state. Without faults the collections of watched keys and points are empty, and the broker calls
+no function of this module.
 """
 
 from __future__ import annotations
@@ -26,30 +26,27 @@ from ottla.protocol.messages import APIS
 __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
 
 MAX_FAULTS = 200
-"""Maximum number of faults of one broker, including those that are spent."""
+"""Maximum number of faults of one broker, including spent faults."""
 KILLED = 137
-"""The exit code that a shell reports for a process that was ended by SIGKILL."""
+"""The exit code that a shell reports for a process that SIGKILL has ended."""
 
 log = structlog.get_logger("faults")
 
 
 def kill_process() -> None:
-    """End this process at once, as by SIGKILL: nothing is flushed, closed or cleaned up."""
+    """End this process like SIGKILL: nothing is flushed, closed or cleaned up."""
     os._exit(KILLED)
 
 
 class Faults:
-    """Implements `broker.hooks.interception.Interception`. Faults are checked in the order in which they were added, up to the
-    first one that decides what happens to the request.
-
-    ``kill`` ends the broker's process.
-    """
+    """Implements `broker.hooks.interception.Interception`. Faults are checked in the order in which they were added, until one
+    determines the outcome of the request. ``kill`` ends the broker's process."""
 
     def __init__(self, *, kill: Callable[[], None] = kill_process) -> None:
         self._kill = kill
         self._added: dict[int, AddedFault] = {}
         self._last_id = 0
-        # Plain attributes, so that reading them needs no call per request. They contain what active faults watch.
+        # The API keys and points that active faults watch. These are attributes, because a call per request would cost time.
         self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
         self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
 
@@ -61,7 +58,7 @@ class Faults:
         return self.add_all([fault])[0]
 
     def add_all(self, faults: Sequence[Fault]) -> list[AddedFault]:
-        """Add all of the faults or none. Raises `FaultError` if there would be too many."""
+        """Add all of the faults, or raise `FaultError` and add none if there would be too many."""
         if len(self._added) + len(faults) > MAX_FAULTS:
             there = f"there are {len(self._added):,} faults, and at most {MAX_FAULTS:,} are allowed"
             raise FaultError(f"{there}; remove some, such as those that are spent")
@@ -95,7 +92,7 @@ class Faults:
         self.discard(self.set_aside())
 
     def set_aside(self) -> list[AddedFault]:
-        """Remove all faults, but keep what they hold until `discard` or `put_back`."""
+        """Remove and return all faults. Requests and transactions stay held until `discard` or `put_back`."""
         aside, self._added = self.all(), {}
         self._sort()
         return aside
@@ -113,8 +110,8 @@ class Faults:
             added.latch.open()
 
     def _sort(self) -> None:
-        """Sort the faults by what they watch. Faults that freeze clients come first, so that no other fault counts a request of a
-        frozen client before the client is released."""
+        """Rebuild the collections of watched keys and points. Faults that freeze clients come first, so that other faults count a
+        request of a frozen client only after the client is released."""
         active = sorted((a for a in self._added.values() if a.is_active), key=lambda a: not a.fault.freeze)
         of_requests = [a for a in active if a.point is None]
         keys = {key for a in of_requests for key in ((a.matcher.key,) if a.matcher.key is not None else APIS)}
@@ -131,7 +128,7 @@ class Faults:
                     break
         if not triggered:
             return None
-        # The verdict is created before callbacks run, because a callback may remove the fault.
+        # Create the verdict before calling `on_hit`, because such a function may remove the fault.
         made = verdict(incoming, triggered, self._kill)
         hit = of_request(incoming)
         for added in triggered:
@@ -141,8 +138,8 @@ class Faults:
         return made
 
     def reached(self, reached: Reached) -> Latch | None:
-        """Return the latch of a fault that holds the transaction at this point. Raises the `KafkaError` of a fault that refuses the
-        step."""
+        """Apply the faults to a transaction at a point. Returns the latch on which the transaction must wait, if any. Raises the
+        `KafkaError` of a fault that refuses the step."""
         for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
                 return added.latch
@@ -162,5 +159,5 @@ class Faults:
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the broker's port here, because both are known.
+    # Let mypy check the protocol.
     _PORT: type[Interception] = Faults

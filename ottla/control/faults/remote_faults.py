@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.control.faults.fault import Fault
 
 ASK_MS = 10_000
-"""Maximum wait of one request to the control API, in ms. A longer wait makes several requests."""
+"""Maximum time, in ms, that one request to the control API waits. `RemoteFault.wait` repeats such requests."""
 
 
 class RemoteFault:
@@ -28,17 +28,13 @@ class RemoteFault:
         return f"<ottla.Fault {self.id}>"
 
     def view(self) -> dict[str, Any]:
-        """Return the state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``newest_hits``, the newest requests
-        that were hit.
-
-        Raises `ControlError`, as do the following methods.
-        """
+        """Return the state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``newest_hits``. Like the other methods
+        it raises `ControlError`."""
         shown: dict[str, Any] = self._control().get(f"/v1/faults/{self.id}")
         return shown
 
     @property
     def hits(self) -> int:
-        """The number of hits."""
         count: int = self.view()["hits"]
         return count
 

@@ -1,4 +1,4 @@
-"""Finds the topics, partitions, groups and transactional ids in a request, by the fields' names in Kafka's schemas."""
+"""Finds the topics, partitions, groups and transactional ids in a request, by the names of the fields in Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX_FIELDS = ("partition_index", "partition", "index", "partition_id")
 GROUP_FIELDS = {"group_id", "group_ids", "groups_names"}
 TRANSACTION_FIELDS = {"transactional_id", "v3_and_below_transactional_id", "transactional_ids"}
 _WITHIN = ("groups", "transactions", "markers", "dirs")
-"""Array fields of requests whose elements contain names as well."""
+"""Array fields of requests whose elements contain topics, groups or transactional ids."""
 
 
 class NamedPlace(NamedTuple):
@@ -34,7 +34,7 @@ class NamedPlace(NamedTuple):
 
 
 def topic_of(entry: Any, topics: RequestTopics) -> str:
-    """Return the topic's name in an array's element, which may have the topic's id instead. Empty if no topic has the id."""
+    """Return the name of the topic that an array's element names by name or id. Returns an empty text for an unknown id."""
     for field in ("name", "topic", "topic_name"):
         name = getattr(entry, field, None)
         if name:

@@ -15,7 +15,7 @@ from ottla.protocol.messages import APIS
 
 
 def response_of(key: int, answer: dict[str, Any]) -> Any:
-    """Build the response of an API. Omitted fields have their defaults. Errors may be given by name; ids and records are base64.
+    """Build the response of an API. Omitted fields have their defaults. Error codes may be names; ids and records are base64.
     Raises `FaultError`."""
     what, codec = f"a response to {APIS[key].name}", api(key)
     response = _struct(what, response_type(key), answer)

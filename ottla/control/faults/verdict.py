@@ -1,4 +1,4 @@
-"""Combines the faults that hit a request into the one `Verdict` that the broker carries out."""
+"""Combines all faults that hit a request into one `Verdict`, which the broker carries out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = Refusal(None, None, None)
 
 
 def verdict(incoming: IncomingRequest, triggered: list[AddedFault], kill: Callable[[], None]) -> Verdict:
-    """Combine the delays and throttles of all faults that hit with what the last of them does to the request, if anything."""
+    """Combine the delays and throttles of all faults that hit with the outcome that the last of them determines, if any."""
     last, fault = triggered[-1], triggered[-1].fault
     throttle_ms = max(added.fault.throttle_ms for added in triggered)
     held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
@@ -49,7 +49,7 @@ def _ending(fault: Fault) -> Ending:
 
 
 def _refusal(incoming: IncomingRequest, added: AddedFault) -> Refusal:
-    """Return the response instead of the handler's, or `NOTHING` if the request is handled normally."""
+    """Return the response that replaces the handler's response, or `NOTHING` if the request is handled normally."""
     fault, matcher = added.fault, added.matcher
     if fault.error is not None:
         return refuse(incoming, error_code(fault.error), matcher.matches_place if matcher.names_places else None)

@@ -21,8 +21,8 @@ def assign_directories(
 
     Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION for a metadata.version before KIP-858. A directory that the broker has not
     registered has failed meanwhile: its replica no longer leads, and leaves the in-sync set. If the replica's previous directory is
-    gone (the disk was replaced), the replica has lost its data. Until it is in sync again it is neither eligible nor a last known
-    leader, unless there is no other replica.
+    no longer registered (the disk was replaced), the replica has lost its data. Until the replica is in sync again it is neither
+    eligible nor a last known leader, unless there is no other replica.
     """
     if state.metadata_version < DIRECTORY_ASSIGNMENT:
         raise KafkaError(Code.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -33,7 +33,7 @@ def assign_directories(
     for directory, topic_id, index in asked:
         try:
             if (topic_id, index) in seen:
-                # The request lists the partition twice. The second entry would be decided without the record of the first.
+                # The partition is listed twice. The second entry would be decided before the first entry's record is replayed.
                 raise KafkaError(Code.INVALID_REQUEST)
             record = _assigned(state, broker_id, directory, topic_id, index)
         except KafkaError as error:

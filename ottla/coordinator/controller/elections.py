@@ -1,4 +1,4 @@
-"""Elects leaders, and builds every other change of a partition with one builder (PartitionChangeBuilder of Kafka)."""
+"""Elects leaders, and builds the record of every change of a partition (PartitionChangeBuilder of Kafka)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
 
 class Election(Enum):
     PREFERRED = "preferred"
-    """The first replica, if it may lead."""
+    """Elect the first replica if it may lead."""
     ONLINE = "online"
-    """The current leader if it may lead, else the first replica that may."""
+    """Keep the current leader if it may lead, else elect the first replica that may lead."""
     UNCLEAN = "unclean"
-    """Like `ONLINE`, but if no replica may lead, one that is alive although it may lack committed records."""
+    """Like `ONLINE`, but if no replica may lead, elect a live replica although it may lack committed records."""
 
 
 class PartitionChange(msgspec.Struct, kw_only=True):
@@ -57,7 +57,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     unclean_shutdown: int = NO_BROKER
     """A broker that stopped uncleanly, so it may have lost records and is no longer eligible."""
     begun_anew: int = NO_BROKER
-    """A broker whose replica lost its directory, so it only has records that it fetched since. It is no last known leader."""
+    """A broker whose replica lost its directory, and so all older records. The broker does not count as last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
     """Directories of replicas that differ from the registration."""
     elr: tuple[int, ...] = ()
@@ -77,7 +77,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             # A removed replica must stop fetching. A new leader epoch fences its fetches.
             change.leader = before.leader
         self._note_eligible(change)
-        # Without eligible leader replicas the in-sync set keeps its last member, the only one that may lead again.
+        # Without eligible leader replicas the in-sync set keeps its last member, the only replica that may lead again.
         if change.isr is None and self.isr != before.isr and (self.isr or self._has_elr):
             change.isr = list(self.isr)
         shrinks = change.isr is not None and not set(before.isr) <= set(change.isr)
@@ -94,7 +94,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return policies.has_eligible_leader_replicas(self.state)
 
     def _complete_reassignment(self) -> None:
-        """End a reassignment if all new replicas are in sync and at least one remains (PartitionReassignmentReplicas of Kafka)."""
+        """End a reassignment if all remaining replicas are in sync (PartitionReassignmentReplicas of Kafka)."""
         if not (self.removing or self.adding):
             return
         isr = tuple(r for r in self.isr if r not in self.removing)
@@ -103,8 +103,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _move_to_eligible(self) -> None:
-        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``, because no record is committed without
-        them."""
+        """Keep replicas eligible that leave an in-sync set below ``min.insync.replicas``: no record is committed without them."""
         if not self._has_elr:
             return
         if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
@@ -151,7 +150,7 @@ class PartitionChange(msgspec.Struct, kw_only=True):
         return is_whole and self.may_lead(replica)
 
     def _last_known_leader(self) -> int | None:
-        """Return the last leader if no replica is known to have all committed records: it lost the least (KIP-966)."""
+        """Return the last leader, which lost the fewest records, if no replica is known to have all committed ones (KIP-966)."""
         known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
@@ -258,7 +257,7 @@ def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> 
     for topic in state.topics.values():
         last, answer = None, False
         for index, partition in enumerate(topic.partitions):
-            # Adjacent equal partitions are one object, which is checked once.
+            # Adjacent equal partitions share one object, which is checked once.
             if partition is not last:
                 last, answer = partition, of(partition)
             if answer:
@@ -270,7 +269,7 @@ def leader_and_isr_changes(
 ) -> list[LogRecord]:
     """Return the changes of partitions when a broker stops, starts, or has stopped uncleanly.
 
-    ``without`` and ``unclean`` leave the in-sync set and no longer lead. ``also`` may lead before its record says so.
+    Brokers ``without`` and ``unclean`` leave the in-sync set and no longer lead. Broker ``also`` may lead already.
     """
 
     def may_lead(broker_id: int) -> bool:
@@ -292,7 +291,7 @@ def leader_and_isr_changes(
 def elect_leaders(
     state: ClusterState, election_type: int, asked: Iterable[tuple[str, Iterable[int]]] | None
 ) -> Result[dict[str, dict[int, KafkaError | None]]]:
-    """Elect leaders of the partitions in ``asked``, or of all. The response has an error or None for each partition.
+    """Elect leaders of the partitions in ``asked``, or of all partitions. The response has an error or None for each.
 
     With ``asked`` None the response omits partitions that need no election. Raises INVALID_REQUEST for an unknown type.
     """
@@ -305,7 +304,7 @@ def elect_leaders(
         of_topic = answers.setdefault(name, {})
         for index in indexes:
             if index in of_topic:
-                # The request lists the partition twice. The second entry would be decided without the record of the first.
+                # The partition is listed twice. The second entry would be decided before the first entry's record is replayed.
                 continue
             error: KafkaError | None = None
             try:
@@ -336,13 +335,13 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
 
 
 def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Return leaderships to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
+    """Move leaderships back to preferred leaders. The response is whether more than ``max_elections`` may be needed."""
     unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
     return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
 
 
 def elect_unclean_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
-    """Elect leaders of leaderless partitions whose topic allows unclean ones. The response is that of `rebalance_leaders`."""
+    """Elect leaders of leaderless partitions whose topic allows unclean elections. The response is as in `rebalance_leaders`."""
     return _elect_some(state, leaderless(state), lambda topic: usual_election(state, topic), max_elections)
 
 

@@ -1,7 +1,7 @@
 """Broker sessions and the result of a heartbeat: fencing, unfencing, controlled shutdown (BrokerHeartbeatManager of Kafka).
 
-The times of heartbeats and the metadata offsets of brokers are not logged. A controller that has just started knows neither, and
-gives every broker a whole session (`Heartbeats.start`).
+The times of heartbeats and the metadata offsets of brokers are not logged. So after a controller's start, every unfenced broker
+gets a new session (`Heartbeats.start`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeardFromBroker(Effect, frozen=True):
-    """Restart the session of a broker whose heartbeat was answered."""
+    """Restart the session of a broker that sent a heartbeat."""
 
     broker_id: int
     broker_epoch: int
@@ -89,7 +89,7 @@ class Heartbeats:
         """The time of each broker's last heartbeat, by broker id and epoch."""
         self.metadata_offsets: dict[int, int] = {}
         self.shutdown_offsets: dict[int, int] = {}
-        """Broker id -> metadata log offset of the last record that moved its leaderships, in a controlled shutdown."""
+        """Broker id -> metadata log offset of the last record that moved the broker's leaderships in a controlled shutdown."""
 
     def start(self, state: ClusterState, now_ms: int) -> None:
         """Start a session for every unfenced broker."""
@@ -112,7 +112,7 @@ class Heartbeats:
                 self.contacts_ms[effect.broker_id, effect.broker_epoch] = effect.now_ms
                 self.metadata_offsets[effect.broker_id] = effect.metadata_offset
                 if effect.next is Control.CONTROLLED_SHUTDOWN:
-                    # Brokers report the last offset that they have applied, which is that of the last record.
+                    # Brokers report the offset of the last record that they applied, not the log end offset.
                     self.shutdown_offsets.setdefault(effect.broker_id, end_offset - 1)
                 elif effect.next is not Control.UNFENCED:
                     self.shutdown_offsets.pop(effect.broker_id, None)
@@ -170,7 +170,7 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now
     following = heartbeats.next_control(state, asked, is_caught_up=is_caught_up)
     offline = _newly_offline(state, broker, asked)
     if offline and following is Control.UNFENCED and current is Control.FENCED:
-        # This heartbeat's elections would still count on the directories, so the next heartbeat unfences.
+        # Elections would still use the offline directories, so only the next heartbeat unfences the broker.
         following = Control.FENCED
     assert following in NEXT[current], (current, following)
     records: list[LogRecord] = []
@@ -200,9 +200,9 @@ def heartbeat(state: ClusterState, heartbeats: Heartbeats, asked: Heartbeat, now
 
 
 def fence_expired_broker(state: ClusterState, heartbeats: Heartbeats, now_ms: int) -> Result[bool]:
-    """Fence one broker whose session has expired. The response is whether there was one, so that more may follow.
+    """Fence one broker whose session has expired. Returns False if no session has expired; else the caller tries again.
 
-    One at a time, because the decision for a broker's partitions depends on which other brokers are fenced.
+    Only one broker at a time, because the decision for its partitions depends on which other brokers are fenced.
     """
     expired = heartbeats.expired(now_ms)
     if not expired:

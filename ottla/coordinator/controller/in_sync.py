@@ -21,7 +21,7 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_EPOCH = -1
-"""The epoch of a replica's broker if the leader does not know it. It is not checked."""
+"""The broker epoch of a replica if the leader does not know the epoch. It is not checked."""
 
 
 class PartitionAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ PartitionAnswer = PartitionRegistration | KafkaError
 def alter_partitions(
     state: ClusterState, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]
 ) -> Result[list[PartitionAnswer]]:
-    """Change the in-sync replicas. The results are in the order of the request. Raises STALE_BROKER_EPOCH for all."""
+    """Change the in-sync replicas. The results are in the order of the request. Raises STALE_BROKER_EPOCH for the whole request."""
     check_broker_epoch(state, broker_id, broker_epoch)
     records: list[LogRecord] = []
     answers: list[PartitionAnswer] = []
@@ -76,7 +76,7 @@ def _altered(state: ClusterState, broker_id: int, asked: PartitionAsked) -> tupl
         return before, None
     record = elections.change_record(state, change)
     if change.leader not in (broker_id, NO_LEADER_CHANGE):
-        # The change ends a reassignment that moves the leadership. It is made, and the sender learns that it no longer leads.
+        # The change ends a reassignment and elects another leader: make it, and respond that the sender no longer leads.
         return KafkaError(Code.NEW_LEADER_ELECTED), record
     return merged(before, change), record
 
@@ -93,10 +93,8 @@ def _change(state: ClusterState, topic: Topic, asked: PartitionAsked) -> electio
 
 
 def _check(state: ClusterState, broker_id: int, before: PartitionRegistration, asked: PartitionAsked) -> None:
-    """Raise the reason why a leader may not make this change.
-
-    An epoch above this controller's comes from a newer controller: NOT_CONTROLLER makes the broker find it.
-    """
+    """Raise the error of a change that the leader may not make. A higher epoch comes from a newer controller, which the broker
+    looks for after NOT_CONTROLLER."""
     isr = [broker for broker, _ in asked.isr]
     recovery = asked.leader_recovery_state
     if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:

@@ -20,8 +20,8 @@ RandomBelow = Callable[[int], int]
 def place(state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow) -> list[Replicas]:
     """Return replicas of new partitions. Each partition starts in the next rack, with that rack's next broker.
 
-    So leaders and replicas are spread evenly, no rack gets a second replica of a partition before each has one, and the first
-    replica is on an unfenced broker. Raises INVALID_REPLICATION_FACTOR.
+    So leaders and replicas are spread evenly, no rack gets a second replica of a partition before each rack has a replica, and the
+    first replica is on an unfenced broker. Raises INVALID_REPLICATION_FACTOR.
     """
     usable = [b for b in state.registrations.brokers.values() if not (b.is_in_controlled_shutdown or _is_cordoned(b))]
     if replication_factor <= 0:
@@ -52,7 +52,7 @@ def _shuffle(items: list[Any], random_below: RandomBelow) -> None:
 
 
 class _Stripe:
-    """The brokers of a rack in rotation: each partition starts with the next one."""
+    """The brokers of a rack in rotation: each partition starts with the next broker."""
 
     def __init__(self, brokers: Iterable[int], random_below: RandomBelow) -> None:
         self.brokers = sorted(brokers)
@@ -105,7 +105,7 @@ class _Racks:
             if leader is not None:
                 replicas.append(leader)
                 break
-        # The leader's rack has had its turn, and is skipped once.
+        # The leader's rack already has a replica, so skip that rack once.
         is_passed = False
         while len(replicas) < replication_factor:
             for rack in order:
@@ -148,7 +148,7 @@ def check_assignment(state: ClusterState, replicas: Sequence[int], replication_f
 def assigned(
     state: ClusterState, assignments: Mapping[int, Replicas], first: int = 0, replication_factor: int | None = None
 ) -> list[PartitionRegistration]:
-    """Return new partitions from ``first`` on, as a client assigns them by number. All have as many replicas as the first.
+    """Return new partitions, numbered from ``first``, with the replicas that a client assigns. All must have equally many replicas.
 
     Raises INVALID_REPLICA_ASSIGNMENT.
     """
@@ -176,7 +176,7 @@ def placed(
 
 
 def new_partition(state: ClusterState, replicas: Replicas) -> PartitionRegistration:
-    """Return a partition whose active replicas are in sync from the start. There must be one; the first one leads."""
+    """Return a partition whose active replicas are in sync from the start. At least one must be active, and the first leads."""
     isr = tuple(broker for broker in replicas if policies.is_active(state, broker))
     directories: tuple[bytes, ...] = ()
     if state.metadata_version >= DIRECTORY_ASSIGNMENT:

@@ -43,7 +43,7 @@ def has_online_directory(
 ) -> bool:
     """Whether the directory of a partition's replica is online or unknown (DirectoryId.isOnline of Kafka).
 
-    ``directory`` defaults to the registered one.
+    ``directory`` defaults to the replica's registered directory.
     """
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
@@ -55,7 +55,7 @@ def has_online_directory(
 
 
 def default_directory(state: ClusterState, broker_id: int) -> bytes:
-    """Return the directory for a broker's new replica: its only one, or unassigned until the broker chooses."""
+    """Return the directory for a broker's new replica: the only usable directory, or unassigned until the broker chooses."""
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         return UNASSIGNED_DIRECTORY
@@ -85,8 +85,9 @@ def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insy
     """Set feature levels. With eligible leader replicas, ``min.insync.replicas`` becomes one value for the whole cluster.
 
     The controller's value decides which replicas are eligible, and the value of each leader's broker decides what is committed. So
-    the cluster gets the controller's static value unless it has one, and no broker keeps its own (maybeGenerateElrSafetyRecords of
-    Kafka). If no level changes, the records are only those that an older log lacks.
+    the cluster-wide config is set to the controller's static value unless it is set already, and the brokers' own values are
+    removed (maybeGenerateElrSafetyRecords of Kafka). With unchanged levels, the result has only records of this kind that an older
+    log lacks.
     """
     records: list[LogRecord] = []
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0))

@@ -1,6 +1,6 @@
 """Moves partitions to other brokers: starts, cancels and lists reassignments (ReplicationControlManager, KIP-455).
 
-A moving partition has its old and new replicas. The first change with all new ones in sync ends the reassignment (`elections`).
+During a reassignment a partition has its old and new replicas. It ends when all new replicas are in sync (`elections`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def reassign(state: ClusterState, asked: Mapping[tuple[str, int], tuple[int, ...
 
 
 def reassigning(state: ClusterState, asked: Iterable[tuple[str, int]] | None) -> dict[tuple[str, int], PartitionRegistration]:
-    """Return the partitions with a reassignment, among those in ``asked`` or all."""
+    """Return the partitions with a reassignment, among ``asked`` or among all partitions."""
     if asked is None:
         asked = [(topic.name, index) for topic in state.topics.values() for index in range(topic.partition_count)]
     moving = {}

@@ -16,7 +16,7 @@ from ottla.protocol.messages import producer_ids_record, unregister_broker_recor
 
 METADATA_VERSION = "metadata.version"
 OLDEST_METADATA_VERSION = 7
-"""Level 3.3-IV3, the only level of a broker that reports none."""
+"""Level 3.3-IV3 of ``metadata.version``: the only level that a broker supports if it reports none."""
 CONTROLLER_REGISTRATION = 15
 """Level 3.7-IV0 of ``metadata.version``. From this level on, controllers register (KIP-919)."""
 NEVER_REGISTERED = -2
@@ -87,8 +87,7 @@ def register_broker(
 
 
 def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) -> list[LogRecord]:
-    """Return the changes when a broker's previous process has ended. With eligible leader replicas an unclean stop also ends
-    eligibility."""
+    """Return the changes after a broker's previous process ended. After an unclean stop its replicas are not eligible either."""
     in_sync = list(elections.in_sync_with(state, broker_id))
     if is_clean or not policies.has_eligible_leader_replicas(state):
         return elections.leader_and_isr_changes(state, in_sync, without=broker_id)
@@ -97,7 +96,7 @@ def _of_new_incarnation(state: ClusterState, broker_id: int, *, is_clean: bool) 
 
 
 def _check_directories(state: ClusterState, asked: Registering) -> None:
-    """Raise INVALID_REGISTRATION for missing, reserved, duplicate or foreign directories."""
+    """Raise INVALID_REGISTRATION for missing, reserved or duplicate directories, and directories of other brokers."""
     if not asked.directories:
         raise KafkaError(Code.INVALID_REGISTRATION, "No directories specified in request")
     if any(int.from_bytes(directory, "big") < RESERVED_DIRECTORIES for directory in asked.directories):
@@ -112,7 +111,7 @@ def _check_directories(state: ClusterState, asked: Registering) -> None:
 
 
 def _checked_features(state: ClusterState, asked: SupportedFeatures) -> SupportedFeatures:
-    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if it does not support a finalized level."""
+    """Return the features to register for a broker. Raises UNSUPPORTED_VERSION if the broker does not support a finalized level."""
     features = dict(asked)
     features.setdefault(METADATA_VERSION, (OLDEST_METADATA_VERSION, OLDEST_METADATA_VERSION))
     levels = {name: level for name, level in state.features.items() if level and name not in features}

@@ -18,8 +18,7 @@ VERSION_BYTES = 2
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A consumer's subscription. ``topics`` are names; ``owned`` are the partitions that a cooperative member still owns, none for
-    an eager member."""
+    """A consumer's subscription. ``owned`` are the partitions that a member still owns, none for an eager member."""
 
     topics: frozenset[str]
     owned: Mapping[str, frozenset[int]]
@@ -48,7 +47,7 @@ def read_assignment(assignment: bytes) -> ClientAssignment:
 
 
 def written_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes) -> bytes:
-    """Encode an assignment in the version of the member's own metadata, or in the newest known version if that is lower."""
+    """Encode an assignment in the version of the member's own metadata, or in the newest known version if the member's is newer."""
     try:
         version = min(_version(metadata), consumer_protocol_assignment.MAX_VERSION)
     except DecodeError:
@@ -65,7 +64,7 @@ def _version(raw: bytes) -> int:
 
 
 def _read(module: Any, raw: bytes) -> Any:
-    """Decode a message. A message of a newer version is read as the newest known version, whose fields it starts with."""
+    """Decode a message. A newer version starts with the fields of the newest known version, and is read as that version."""
     return decode_body(module.decode, raw, VERSION_BYTES, min(_version(raw), module.MAX_VERSION), may_trail=True)
 
 

@@ -8,9 +8,9 @@ from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 RETRY_MS = 1_000
-"""Delay, in ms, before a group is checked again if the log refused its record."""
+"""Delay, in ms, before a group is checked again if the log rejected its record."""
 MAX_FENCED_MEMBERS = 200
-"""Maximum number of late members of one group that one step fences, in about 5 ms. The others follow at the broker's next tick."""
+"""Maximum number of late members of a group that one step fences, in about 5 ms. The next tick fences further members."""
 STALE_ENTRIES = 64
 """The queue is rebuilt when it has this many entries more than twice the number of groups."""
 
@@ -33,7 +33,7 @@ class Deadlines(Generic[G]):
     """Groups ordered by ``wake_ms``; groups with equal times keep the order in which they were added.
 
     An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. If a deadline moves into the future, the entry
-    stays, and the check at its time schedules the next one. So a heartbeat costs nothing here.
+    stays, and the check at its time schedules the next check. So a heartbeat costs nothing here.
     """
 
     __slots__ = ("_entries", "_groups", "_order")
@@ -53,7 +53,7 @@ class Deadlines(Generic[G]):
             self.fix(group, due_ms)
 
     def fix(self, group: G, wake_ms: int | None) -> None:
-        """Check the group at this time and not before, or never if ``wake_ms`` is None."""
+        """Check the group only at ``wake_ms``, or never if ``wake_ms`` is None."""
         group.wake_ms, group.due_ms = wake_ms, None
         if wake_ms is None:
             return
@@ -62,7 +62,7 @@ class Deadlines(Generic[G]):
         heapq.heappush(self._entries, (wake_ms, next(self._order), group.group_id))
 
     def fix_after(self, group: G, now_ms: int, deadline_ms: int | None) -> None:
-        """Check the group at its next deadline, but not before the next tick if that has passed already."""
+        """Check the group at its next deadline, or at the next tick if the deadline has already passed."""
         self.fix(group, None if deadline_ms is None else max(deadline_ms, now_ms + 1))
 
     def _is_current(self, wake_ms: int, order: int, group_id: str) -> bool:
@@ -70,7 +70,7 @@ class Deadlines(Generic[G]):
         return group is not None and group.wake_ms == wake_ms
 
     def due(self, now_ms: int) -> Iterator[G]:
-        """Yield the groups to check. Each is first scheduled for `RETRY_MS` later, in case the log refuses its record."""
+        """Yield the groups to check. Each is first scheduled for `RETRY_MS` later, in case the log rejects its record."""
         while self._entries and self._entries[0][0] <= now_ms:
             entry = heapq.heappop(self._entries)
             if self._is_current(*entry):

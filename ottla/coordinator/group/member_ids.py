@@ -1,4 +1,4 @@
-"""Generates member ids for members without one, in Kafka's two formats, which tools and users recognise."""
+"""Generates member ids in Kafka's two formats, which tools and users recognise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from ottla.protocol.uuids import typeable_uuid, uuid_text
 
 
 class MemberIds(NamedTuple):
-    """``classic`` generates the random part of a classic member id, which follows the client id. ``consumer`` generates a whole
-    id."""
+    """``classic`` generates the part of a classic member id after the client id. ``consumer`` generates a whole id."""
 
     classic: Callable[[], str]
     consumer: Callable[[], str]

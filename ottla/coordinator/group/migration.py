@@ -1,7 +1,7 @@
 """Converts groups with members to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
 
 A classic group of consumers becomes a consumer group when a member of the consumer protocol joins. The other members remain as
-members of the classic protocol (`consumer.classic_members`). The group becomes a classic one again when its last member of the
+members of the classic protocol (`consumer.classic_members`). The group becomes a classic group again when its last member of the
 consumer protocol leaves, or rejoins with the classic protocol under its instance id. The offsets stay.
 """
 
@@ -29,9 +29,9 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 
 
 class Upgrade(NamedTuple):
-    """``group`` is the group that replaying ``records`` creates. The join is decided as if that had already happened.
+    """``group`` is the group that replaying ``records`` creates, or None if the classic group has no members to convert.
 
-    It is None if the classic group has no members to convert.
+    The join is decided as if the records were already replayed.
     """
 
     group: ConsumerGroup | None
@@ -93,8 +93,7 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group with a static member's successor, whose records were added to the batch before. The tombstones remove
-        them again."""
+        """Convert the group with a static member's successor. The tombstones also remove its records earlier in the batch."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)
@@ -135,7 +134,7 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
 
 
 def _upgraded(group: ClassicGroup, topics: GroupTopics) -> ConsumerGroup:
-    """Create the consumer group: each member is at the generation, with the leader's assignment as its target
+    """Create the consumer group: each member's epoch is the generation, and its target is the leader's assignment
     (ConsumerGroup.fromClassicGroup)."""
     upgraded = ConsumerGroup(group.group_id, group_epoch=group.generation, assignment_epoch=group.generation)
     # Before its first generation a group has no protocol. Use the protocol that it would select.

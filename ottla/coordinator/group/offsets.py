@@ -89,7 +89,7 @@ class OffsetStore:
         self._by_topic.setdefault(key[1], {})[key] = None
 
     def remove(self, key: OffsetKey) -> None:
-        """Replay a tombstone, which removes the committed offset and the pending ones."""
+        """Replay a tombstone, which removes the committed offset and all pending offsets."""
         group = self._by_group.get(key[0])
         if group is not None:
             group.pop(key[1:], None)
@@ -104,7 +104,7 @@ class OffsetStore:
         self._forget_if_gone(key)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """Replay a marker. If a key has both a pending and a plain commit, the later one in the log wins."""
+        """Replay a marker. If a key has both a pending and a plain commit, the later commit in the log wins."""
         for key, pending in self._pending.pop(producer_id, {}).items():
             self._no_longer_pending(key)
             if not commit:
@@ -131,7 +131,7 @@ class OffsetStore:
         if not topic:
             del self._by_topic[key[1]]
 
-    # time
+    # deadlines
 
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: Collection[str]

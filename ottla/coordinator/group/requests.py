@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 
 class MigrationPolicy(Enum):
-    """Which groups with members may be converted (group.consumer.migration.policy). The values are those of the config."""
+    """The groups with members that may be converted. The values are those of group.consumer.migration.policy."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -39,8 +39,7 @@ class MigrationPolicy(Enum):
 class GroupConfig(msgspec.Struct, frozen=True):
     """The configuration of classic groups and of offsets.
 
-    ``consumer_of``, ``streams_of`` and ``share_of`` return the configuration of a group of another protocol by its id. It may
-    change at any time.
+    ``consumer_of``, ``streams_of`` and ``share_of`` return the current configuration of a group of another protocol by its id.
     """
 
     min_session_timeout_ms: int = 100
@@ -56,8 +55,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
 
 
 class JoinRequest(msgspec.Struct):
-    """A JoinGroup request. ``needs_known_id``: from version 4 on, a new member first gets a member id and then joins again with
-    it."""
+    """A JoinGroup request. ``needs_known_id``: from version 4 on, a new member gets a member id and joins again with it."""
 
     group_id: str
     member_id: str

@@ -67,7 +67,7 @@ class GroupShard:
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
-        # The owner of each type of record.
+        # The groups that replay each type of record.
         self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
             **dict.fromkeys(CONSUMER_RECORDS.keys, self.consumers),
             **dict.fromkeys(STREAMS_RECORDS.keys, self.streams),
@@ -101,7 +101,7 @@ class GroupShard:
         return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
 
     def _modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | ShareGroup | None:
-        """Return a group of a protocol in which the broker assigns, or None if there is no such group."""
+        """Return a consumer, streams or share group, or None if there is no such group."""
         return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id) or self.shares.groups.get(group_id)
 
     def _known(self, group_id: str) -> GroupView:
@@ -110,8 +110,8 @@ class GroupShard:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # An empty group is replaced by one of another protocol, except a share group. Classic and consumer groups with members are
-    # converted.
+    # When a member joins with another protocol, an empty group (except a share group) is replaced, and a classic or consumer group
+    # with members is converted.
 
     def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
         """Handle a validated ConsumerGroupHeartbeat after `ConsumerGroups.expansions` has run. Raises `KafkaError`."""
@@ -251,8 +251,8 @@ class GroupShard:
             group.check_fetch(member_id, epoch)
 
     def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
-        """Return a group's current offsets. With ``is_kept`` they are a copy, for a reader that may pause and must not see part of
-        a transaction."""
+        """Return a group's current offsets. A reader that may pause asks for a copy (``is_kept``), to see only whole
+        transactions."""
         committed = self.offsets.of_group(group_id)
         pending = self.offsets.pending_of(group_id) if require_stable else ()
         return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
@@ -280,7 +280,7 @@ class GroupShard:
         return len(self.offsets.of_group(group_id))
 
     def delete_group(self, group_id: str, at_most: int) -> Result[bool]:
-        """Write tombstones for ``at_most`` offsets of a group, and for the group if no offset is left. Returns whether the group is
+        """Write tombstones for ``at_most`` offsets of a group, and for the group after its last offset. Returns whether it is
         deleted.
 
         Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
@@ -366,8 +366,7 @@ class GroupShard:
         self._note(key, is_there=record.value is not None, is_gone=record.value is None)
 
     def _note(self, group_id: str, *, is_there: bool, is_gone: bool) -> None:
-        """Track that the log has a record of a group, or its last tombstone. A group with offsets left remains as a simple
-        group."""
+        """Track that the log has a record of a group, or its last tombstone. A group with offsets left stays as a simple group."""
         if is_there:
             self._logged[group_id] = None
         elif is_gone and not self.offsets.of_group(group_id) and not self.offsets.has_pending(group_id):

@@ -1,4 +1,4 @@
-"""The cluster's topics, as the group coordinator needs them."""
+"""The interface of the group coordinator to the cluster's topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group of any protocol, as offsets, listings and deletions need it."""
+"""The interface of a group of any protocol for offsets, listings and deletions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from ottla.coordinator.result import LogRecord
 
 CommitCheck = Callable[[bytes | None, str, int], None]
-"""Checks the commit of one partition, given topic id, topic and partition. A `KafkaError` refuses the whole request."""
+"""Checks the commit of one partition, given topic id, topic and partition. A `KafkaError` rejects the whole request."""
 
 
 class GroupView(Protocol):
@@ -37,8 +37,7 @@ class GroupView(Protocol):
 
     @property
     def idle_since_ms(self) -> int | None:
-        """The time in ms when the last member left, which starts the retention of offsets. None if it starts with each offset's
-        commit."""
+        """The time in ms when the last member left, which starts the retention of offsets. None if each commit starts it."""
         ...
 
     def topics_in_use(self) -> Collection[str] | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
@@ -29,10 +29,15 @@ MAX_ACLS_AT_ONCE = 10_000
 """Maximum number of ACLs that one request creates or deletes (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 MAX_ACLS = 50_000
 """Maximum number of ACLs of a cluster. Kafka has no limit."""
+MAX_MATCHES = 100_000
+"""Maximum number of ACLs in the response to one DeleteAcls, in which an ACL is repeated for each filter that matches it."""
 MAX_ACL_CHARACTERS = 3_000
 """Maximum length of an ACL's resource name, principal and host together. Kafka allows 32,767 bytes for each."""
 
 Ids = dict[bytes, AclBinding]
+Entries = list[tuple[bytes, AclBinding]]
+Deleted: TypeAlias = list[list[AclBinding] | KafkaError]
+"""The deleted ACLs, or an error, for each filter of a request."""
 
 
 class Acls:
@@ -54,38 +59,56 @@ class Acls:
         An ACL that exists already is not created again, and that is no error. Raises POLICY_VIOLATION for too many ACLs.
         """
         results: list[KafkaError | None] = []
+        self.check_count(acls)
         created: dict[AclBinding, LogRecord] = {}
         for acl in acls:
             error = _invalid(acl, has_ranges=metadata_version >= CIDR_HOSTS)
             results.append(error)
             if error is None and acl not in self._copies and acl not in created:
                 created[acl] = _record(new_id(), acl)
-        if len(created) > MAX_ACLS_AT_ONCE:
-            raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         if len(self.by_id) + len(created) > MAX_ACLS:
             raise KafkaError(Code.POLICY_VIOLATION, f"at most {MAX_ACLS} ACLs are allowed; delete some first")
         return Result(results, list(created.values()))
 
-    def delete(self, filters: Sequence[AclBindingFilter]) -> Result[list[list[AclBinding] | KafkaError]]:
-        """Delete the ACLs that match any filter. The response has the matching ACLs, or an error, for each filter.
+    def check_count(self, acls: Collection[AclBinding]) -> None:
+        """Raise POLICY_VIOLATION if a request would create too many ACLs."""
+        if len(acls) > MAX_ACLS_AT_ONCE and len({acl for acl in acls if acl not in self._copies}) > MAX_ACLS_AT_ONCE:
+            raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
-        An ACL that several filters match is in the response for each of them. Raises INVALID_REQUEST for too many ACLs.
+    def delete(self, filters: Sequence[AclBindingFilter]) -> Result[Deleted]:
+        """Delete the ACLs that match any filter, as `find` and `remove` do."""
+        results, found = self.find(filters)
+        return Result(results, self.remove(found).records)
+
+    def find(self, filters: Sequence[AclBindingFilter]) -> tuple[Deleted, list[bytes]]:
+        """Return the matching ACLs, or an error, for each filter, and the ids of all these ACLs.
+
+        An ACL that several filters match is in the result of each of them. Raises INVALID_REQUEST for too many ACLs, and
+        POLICY_VIOLATION if the response would be too large. May be called in another thread.
         """
-        results: list[list[AclBinding] | KafkaError] = []
+        results: Deleted = []
         deleted: dict[bytes, None] = {}
+        search, matches = _Search(self.by_id), 0
         for each in filters:
             if each.has_unknown_pattern:
                 results.append(KafkaError(Code.INVALID_REQUEST, "Unknown patternFilter."))
             elif each.has_unknown_entry:
                 results.append(KafkaError(Code.INVALID_REQUEST, "Unknown entryFilter."))
             else:
-                found = [acl_id for acl_id, acl in list(self.by_id.items()) if each.matches(acl)]
-                deleted |= dict.fromkeys(found)
-                results.append([self.by_id[acl_id] for acl_id in found])
+                found = search.found(each)
+                matches += len(found)
+                deleted |= dict.fromkeys(acl_id for acl_id, _ in found)
+                results.append([acl for _, acl in found])
             if len(deleted) > MAX_ACLS_AT_ONCE:
                 reason = f"Cannot remove more than {MAX_ACLS_AT_ONCE} acls in a single delete operation."
                 raise KafkaError(Code.INVALID_REQUEST, reason)
-        return Result(results, [_removal(acl_id) for acl_id in deleted])
+            if matches > MAX_MATCHES:
+                raise KafkaError(Code.POLICY_VIOLATION, f"the filters match more than {MAX_MATCHES} ACLs; give fewer filters")
+        return results, list(deleted)
+
+    def remove(self, acl_ids: Iterable[bytes]) -> Result[None]:
+        """Remove ACLs, as far as they still exist."""
+        return Result(None, [_removal(acl_id) for acl_id in acl_ids if acl_id in self.by_id])
 
     def matching(self, selects: AclBindingFilter) -> list[AclBinding]:
         """Return the ACLs that match a filter, each once, ordered by their fields."""
@@ -126,9 +149,44 @@ class Acls:
             del self._copies[acl]
             self.index.remove(acl)
 
+    def drop_known(self, own: Acls) -> None:
+        """Remove the ACLs that ``own`` has as well, and those whose ids it has."""
+        for acl_id, acl in list(self.by_id.items()):
+            if acl_id in own.by_id or acl in own._copies:
+                self._remove(acl_id)
+
     def snapshot(self) -> list[LogRecord]:
         """Return records that restore these ACLs."""
         return [_record(acl_id, acl) for acl_id, acl in self.by_id.items()]
+
+
+class _Search:
+    """Finds the ACLs that match the filters of one request. Most filters are compared only with ACLs of their name or principal."""
+
+    __slots__ = ("_all", "_by_name", "_by_principal", "_found")
+
+    def __init__(self, by_id: Ids) -> None:
+        self._all = list(by_id.items())
+        self._by_name: dict[str, Entries] = defaultdict(list)
+        self._by_principal: dict[str, Entries] = defaultdict(list)
+        self._found: dict[AclBindingFilter, Entries] = {}
+        for entry in self._all:
+            self._by_name[entry[1].resource_name].append(entry)
+            self._by_principal[entry[1].principal].append(entry)
+
+    def found(self, selects: AclBindingFilter) -> Entries:
+        """Return the matching ACLs with their ids, in the order of their creation."""
+        found = self._found.get(selects)
+        if found is None:
+            found = self._found[selects] = [entry for entry in self._candidates(selects) if selects.matches(entry[1])]
+        return found
+
+    def _candidates(self, selects: AclBindingFilter) -> Entries:
+        if selects.resource_name is not None and selects.pattern_type is not PatternType.MATCH:
+            return self._by_name.get(selects.resource_name, [])
+        if selects.principal is not None:
+            return self._by_principal.get(selects.principal, [])
+        return self._all
 
 
 def _invalid(acl: AclBinding, *, has_ranges: bool) -> KafkaError | None:

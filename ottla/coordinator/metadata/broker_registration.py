@@ -142,7 +142,7 @@ class Registrations:
         self.brokers[message.id] = msgspec.structs.replace(before, is_fenced=is_fenced)
 
     def replay_change(self, message: Any) -> None:
-        """Apply a change: 0 keeps a flag, 1 sets it, and -1 unfences. A controlled shutdown cannot be undone."""
+        """Apply a BrokerRegistrationChangeRecord. In its flags 0 means no change, 1 set, and -1 unfenced."""
         before = self._of_epoch(message.broker_id, message.broker_epoch)
         if message.fenced not in (-1, 0, 1) or message.in_controlled_shutdown not in (0, 1):
             raise DecodeError(f"the registration change of broker {message.broker_id} has an unknown value")

@@ -1,6 +1,6 @@
 """Cluster metadata: topics, configs, feature levels, registrations and producer-id blocks, in KRaft's record schemas.
 
-It is replayed from ``__cluster_metadata-0`` (ReplicationControlManager and related classes of org.apache.kafka.controller).
+The state is replayed from ``__cluster_metadata-0`` (ReplicationControlManager and related classes of org.apache.kafka.controller).
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
-"""The highest producer id that counts as allocated by a controller, which counts up from 0. Kafka also accepts higher ids, which
-clients have invented."""
+"""The highest producer id that a controller can have allocated, from 0 on. Kafka also accepts higher ids of clients."""
 NEWEST_METADATA_VERSION = 33
 """Level 4.4-IV2 of ``metadata.version``."""
 
@@ -114,7 +113,7 @@ class ClusterState:
     ) -> Result[Topic]:
         """Create a topic. Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS.
 
-        ``placed``: the partitions with their replicas. Without it this broker is the only replica of each.
+        ``placed``: the partitions with their replicas. Without it this broker is the only replica of each partition.
         """
         self.check_new_topic(name)
         check_partition_count(partition_count)
@@ -133,7 +132,7 @@ class ClusterState:
         self._names.check(name)
 
     def create_partitions(self, name: str, count: int, placed: Sequence[PartitionRegistration] | None = None) -> Result[None]:
-        """Add partitions. ``placed`` has only the new ones (see `create_topic`). Raises UNKNOWN_TOPIC_OR_PARTITION,
+        """Add partitions. ``placed`` has only the new partitions (see `create_topic`). Raises UNKNOWN_TOPIC_OR_PARTITION,
         INVALID_REQUEST, INVALID_PARTITIONS or POLICY_VIOLATION."""
         topic = self.check_more_partitions(name, count)
         partitions = [sole_replica(self.node_id)] * (count - topic.partition_count) if placed is None else placed
@@ -143,7 +142,7 @@ class ClusterState:
         """Raise the errors of `create_partitions` for a number of partitions that the topic may not have."""
         topic = self.topic(name)
         if topic.is_internal:
-            # Kafka allows it, and then loses the ids whose hash maps to another partition (rule CRD-16, docs/rules.md).
+            # Kafka adds partitions, and loses each id whose hash now maps to another partition (rule CRD-16, docs/rules.md).
             raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} cannot be changed, because ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -205,10 +204,9 @@ class ClusterState:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster is a single broker that is its own controller. Then no broker registers, and this one leads
-        everything.
+        """Whether the cluster is a single broker that is its own controller: it does not register, and leads all partitions.
 
-        A member of a cluster whose last broker was unregistered is not alone.
+        False for a broker with a remote controller, even if no broker is registered.
         """
         return not self.is_member and not self.registrations.brokers
 
@@ -235,7 +233,7 @@ class ClusterState:
     # replay
 
     def replay(self, record: LogRecord, offset: int = UNKNOWN_OFFSET) -> None:
-        """Apply one record. Raises DecodeError, with nothing changed, for an unknown type of record or one that does not fit."""
+        """Apply one record. Raises DecodeError and changes nothing if the record has an unknown type or does not fit the state."""
         raw = record.value or b""
         alike = self._alike
         if alike is not None and raw[: alike[0]] == alike[1]:
@@ -280,7 +278,7 @@ class ClusterState:
 
     def _replay_begin(self, message: Any, offset: int) -> None:
         self._transaction.begin()
-        # A record like the last one would be replayed at once, but this transaction's records must wait.
+        # `replay` applies a record that is like `_alike` at once, but the records of a transaction must wait for its end.
         self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:

@@ -18,7 +18,7 @@ def cleared(topics: Mapping[str, Topic], name: str) -> list[LogRecord]:
     """Return the record that clears the eligible leader replicas of a topic, or of all topics if ``name`` is empty; no record if
     there are none.
 
-    A replica is eligible because nothing could be committed without it. A change of ``min.insync.replicas`` ends that
+    A replica is eligible because no record was committed without it. A changed ``min.insync.replicas`` ends this guarantee
     (ConfigurationControlManager.createClearElrRecordsAsNeeded).
     """
     named = topics.values() if not name else [topics[name]] if name in topics else []

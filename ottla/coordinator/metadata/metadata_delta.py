@@ -1,6 +1,6 @@
 """The changes of a sequence of metadata records, for components that follow the cluster's metadata (MetadataDelta of Kafka).
 
-It names the changed things; their new state is in `ClusterState`.
+A delta names the changed topics, partitions and configs; their new state is in `ClusterState`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Topics = Mapping[bytes, Topic]
 
 
 class MetadataDelta:
-    """The changes since this object was created. Each thing is named once, in the order of its first change."""
+    """The changes since this object was created: each topic, partition or config once, in the order of first changes."""
 
     __slots__ = ("configs", "created", "deleted", "features", "grown", "has_changed_brokers", "partitions")
 
@@ -32,7 +32,7 @@ class MetadataDelta:
         self.partitions: dict[bytes, dict[int, None]] = {}
         """New and changed partitions of topics that are not new, by topic id."""
         self.grown: dict[bytes, None] = {}
-        """The ids of the topics in `partitions` that have new ones."""
+        """The ids of the topics in `partitions` that have new partitions."""
         self.configs: dict[tuple[int, str], None] = {}
         """The type and name of each resource with changed configs."""
         self.features: dict[str, None] = {}
@@ -43,9 +43,9 @@ class MetadataDelta:
         return not (self.created or self.deleted or self.partitions or self.configs or self.features or self.has_changed_brokers)
 
     def note(self, kind: int, message: Any, topics: Topics) -> None:
-        """Add a record of type ``kind`` before it is applied. ``topics`` is the state before it, by id.
+        """Add a record of type ``kind`` before it is applied. ``topics``: the topics before the record, by id.
 
-        A record that does not fit is refused afterwards, so a named partition may not exist.
+        The record may still be rejected, so a named partition may not exist.
         """
         noted = _NOTED.get(kind)
         if noted is not None:

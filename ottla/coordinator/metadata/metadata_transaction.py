@@ -1,4 +1,4 @@
-"""A transaction in the cluster's metadata log (KIP-868). Its records take effect when it ends, or never."""
+"""A transaction in the cluster's metadata log (KIP-868). Its records take effect at its end, and never after an abort."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MetadataTransaction:
         self._records = []
 
     def takes(self, record: LogRecord, offset: int) -> bool:
-        """Hold the record if a transaction is open. Returns whether it was held."""
+        """Hold the record if a transaction is open. Returns whether the record was held."""
         if self._records is None:
             return False
         self._records.append((record, offset))

@@ -44,7 +44,7 @@ class PartitionRegistration(msgspec.Struct, frozen=True, kw_only=True, gc=False)
     leader_epoch: int
     partition_epoch: int
     directories: tuple[bytes, ...] = ()
-    """The log directory of each replica. Empty if none is known, which Kafka writes as a list of `MIGRATING_DIRECTORY`."""
+    """The log directory of each replica. Empty if no directory is known; Kafka then writes a list of `MIGRATING_DIRECTORY`."""
     elr: tuple[int, ...] = ()
     """The eligible leader replicas (KIP-966), which are no longer in sync but have all committed records."""
     last_known_elr: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ def registered(record: PartitionRecord) -> PartitionRegistration:
 
 
 def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> PartitionRegistration:
-    """Apply a change to ``before``. Each change raises the partition epoch, and one with a leader also the leader epoch.
+    """Apply a change to ``before``. Each change raises the partition epoch, and a change with a leader also the leader epoch.
 
     Raises DecodeError if replicas and directories do not match.
     """

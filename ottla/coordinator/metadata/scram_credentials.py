@@ -1,7 +1,7 @@
-"""SCRAM credentials of users (KIP-554), by which listeners with SASL authenticate clients.
+"""SCRAM credentials of users (KIP-554), with which SASL listeners authenticate clients.
 
-As in org.apache.kafka.controller.ScramControlManager, the salted
-password is not stored, only the two keys that are derived from it.
+As in org.apache.kafka.controller.ScramControlManager, only two keys are stored, not the salted password from which they are
+derived.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_USERS = 10_000
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's credential for one mechanism, which a server checks the user's password against (RFC 5802)."""
+    """A user's credential for one mechanism, with which a server checks the user's password (RFC 5802)."""
 
     salt: bytes
     stored_key: bytes

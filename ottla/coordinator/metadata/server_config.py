@@ -11,5 +11,5 @@ ServerConfig = Callable[[str], str]
 
 
 def no_server(name: str) -> str:
-    """The `ServerConfig` of metadata without a controller."""
+    """The `ServerConfig` of metadata without a controller, which must not be called."""
     raise AssertionError(f"{name} was asked of metadata without a server")

@@ -36,7 +36,7 @@ def check_creatable(name: str) -> None:
 class TakenNames:
     """The names of existing topics, with which the name of a new topic may collide.
 
-    Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. If the file
+    Names of metrics have '_' in place of '.', so Kafka rejects a second topic whose metrics would have the same names. If the file
     system ignores case, two topics whose names differ only in case would share their files.
     """
 
@@ -55,7 +55,7 @@ class TakenNames:
     def check(self, name: str) -> None:
         """Raise INVALID_TOPIC_EXCEPTION if the `_folded` name equals that of another topic or an internal topic."""
         if name in INTERNAL_TOPICS:
-            # The broker needs its internal topics, whatever topics exist.
+            # Internal topics are always allowed, because the broker needs them.
             return
         folded = self._folded(name)
         taken = {self._folded(own): own for own in INTERNAL_TOPICS}

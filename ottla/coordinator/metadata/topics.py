@@ -1,4 +1,4 @@
-"""A topic of the cluster's metadata. Equal partitions share one object and are encoded once, so that many are cheap."""
+"""A topic of the cluster's metadata. Equal partitions share one object and are encoded once, to save memory and time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.messages import partition_record
 
 MAX_PARTITIONS_PER_TOPIC = 10_000
 REGISTRATIONS_SHARED = 1_000
-"""Maximum number of different partition registrations that are cached, so that equal ones share one object."""
+"""Maximum number of cached partition registrations. Equal registrations share one object."""
 
 _FIRST_PARTITION = bytes(4)
 
@@ -58,8 +58,7 @@ def check_partition_count(count: int) -> None:
 def new_partition_records(
     topic_id: bytes, first: int, partitions: Sequence[PartitionRegistration], metadata_version: int
 ) -> list[LogRecord]:
-    """Return the records of new partitions. Equal ones differ only in the partition's number, so one record is encoded and
-    copied."""
+    """Return the records of new partitions. Equal partitions differ only in their number, so one record is encoded and copied."""
     version = record_version(partition_record, metadata_version)
     around: dict[PartitionRegistration, tuple[bytes, bytes]] = {}
     records = []

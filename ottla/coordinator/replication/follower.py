@@ -21,7 +21,7 @@ class FetchState(Enum):
     DELAYED = auto()
     """The last response was a retriable error. The next fetch waits for ``replica.fetch.backoff.ms``."""
     FAILED = auto()
-    """The log cannot continue. Only a new leader epoch or a start resumes it."""
+    """Fetching cannot continue. It resumes only with a new leader epoch or after a restart."""
 
 
 NEXT_STATES = {
@@ -33,7 +33,7 @@ NEXT_STATES = {
 
 
 class IllegalFollowerTransition(Exception):
-    """A transition that `NEXT_STATES` does not allow, which is a bug."""
+    """Raised for a transition that `NEXT_STATES` does not allow: a bug."""
 
 
 class FollowerLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,9 +106,10 @@ class Following(msgspec.Struct, kw_only=True):
         return self.fetches
 
     def is_awaited(self, number: int) -> bool:
-        """Whether a response belongs to the last fetch, because the log may have been truncated since an earlier one.
+        """Whether a response belongs to the last fetch. Since an earlier fetch the log may have been truncated, and may have grown
+        to the same end again with other records.
 
-        It may even have grown to the same end again, with other records. Kafka has one fetch at a time for a leader and a follower.
+        Kafka needs no number: it has one fetch at a time for a leader and a follower.
         """
         return self.state is FetchState.FETCHING and number == self.fetches
 
@@ -120,7 +121,7 @@ class Following(msgspec.Struct, kw_only=True):
     def fetched(self, answer: FetchedPartition, log: FollowerLog, own_end: EpochEnd | None) -> Action:
         """Return the action for the response to a fetch at the log end offset.
 
-        ``own_end`` is the end in the follower's log of the diverging epoch, or of the highest epoch below it, or None.
+        ``own_end`` is the highest leader epoch in the follower's log up to the diverging epoch, with its end offset, or None.
         """
         assert self.state is FetchState.FETCHING, f"an answer in state {self.state.name}"
         if answer.code is Code.OFFSET_OUT_OF_RANGE:
@@ -135,8 +136,9 @@ class Following(msgspec.Struct, kw_only=True):
     def offsets(self, leader_start_offset: int, leader_end_offset: int, log: FollowerLog) -> Action:
         """Return the action once the leader's first and last offset are known (AbstractFetcherThread.fetchOffsetAndTruncate).
 
-        A leader whose log ends before the follower's was elected uncleanly, and the follower drops its later records. A leader
-        whose log starts after the follower's end has deleted the records that the follower needs next.
+        If the leader's log ends before the follower's log, the leader was elected uncleanly, and the follower drops its later
+        records. If the leader's log starts after the follower's end, the leader has deleted the records that the follower needs
+        next.
         """
         assert self.state is FetchState.OUT_OF_RANGE, f"offsets in state {self.state.name}"
         self._to(FetchState.FETCHING)
@@ -177,9 +179,8 @@ class Following(msgspec.Struct, kw_only=True):
 def truncation_offset(diverging: EpochEnd, own_end: EpochEnd | None, log: FollowerLog) -> int:
     """Return the offset from which the follower's log may differ from the leader's (getOffsetTruncationState, KIP-279).
 
-    It is not the high watermark: the leader may have acknowledged records above the high watermark that its follower knows
-    (KIP-101). If the follower does not know the leader's epoch, it only drops its own later epochs, and its next fetch has an
-    earlier epoch.
+    A follower must not truncate to its high watermark: the leader may have acknowledged later records (KIP-101). If the follower's
+    log lacks the leader's epoch, the follower drops only its own later epochs, and its next fetch names an earlier epoch.
     """
     if diverging.end_offset < 0:
         return log.high_watermark
@@ -193,8 +194,8 @@ def truncation_offset(diverging: EpochEnd, own_end: EpochEnd | None, log: Follow
 def taken_over(append: Append, log: FollowerLog) -> tuple[int, int]:
     """Return the high watermark and log start offset after an append. ``log`` is the log after the append.
 
-    The high watermark is the leader's, at most the follower's log end offset. It does not decrease for a new leader that has no
-    fetch from all its followers yet, because committed records stay committed. The log start offset follows the leader's.
+    The high watermark is the leader's, at most the follower's log end offset. It never decreases: a new leader's high watermark may
+    be lower until all its followers have fetched. The log start offset follows the leader's.
     """
     high_watermark = max(log.high_watermark, min(append.high_watermark, log.end_offset))
     return high_watermark, max(log.start_offset, min(append.start_offset, high_watermark))

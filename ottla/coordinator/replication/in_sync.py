@@ -1,7 +1,7 @@
 """A leader's view of the in-sync set, and the changes that it requests from the controller (KIP-497).
 
-A change counts before the controller has made it, on the safe side: a replica that is to join already holds back the high
-watermark, and one that is to leave still does. This is the maximal in-sync set (PartitionState.maximalIsr of Kafka).
+While a change is pending, the maximal in-sync set counts (PartitionState.maximalIsr of Kafka): a joining replica already holds back
+the high watermark, and a leaving replica still does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class InSyncState(Enum):
     PENDING_EXPANSION = auto()
     PENDING_SHRINK = auto()
     AWAITING_METADATA = auto()
-    """The controller refused a change because the leader's metadata is old. Only new metadata may change it now."""
+    """The controller rejected a change because the leader's metadata is old. Only new metadata may change it now."""
 
 
 NEXT_STATES = {
@@ -41,11 +41,11 @@ VIEW_IS_OLD = frozenset(
         Code.NEW_LEADER_ELECTED,
     }
 )
-"""Errors after which the request is not retried. The controller may still have made the change, so the maximal set stays."""
+"""Errors after which the request is not retried. The controller may still have made the change, so the maximal set still counts."""
 
 
 class IllegalIsrTransition(Exception):
-    """A transition that `NEXT_STATES` does not allow, which is a bug."""
+    """Raised for a transition that `NEXT_STATES` does not allow: a bug."""
 
 
 class InSync(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +79,11 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
         return self._to(InSyncState.PENDING_SHRINK, self.committed, self.committed - broker_ids, self.partition_epoch)
 
     def now(self, in_sync: frozenset[int], partition_epoch: int) -> InSync:
-        """Return the set after a change by the controller or by metadata."""
+        """Return the set after the controller's response or newer metadata has changed it."""
         return self._to(InSyncState.COMMITTED, in_sync, in_sync, partition_epoch)
 
     def refused(self, code: Code) -> InSync:
-        """Return the set after the controller refused a change, or the same object if the request must be retried."""
+        """Return the set after the controller rejected a change, or the same object if the request must be retried."""
         if code in GIVEN_UP:
             return self.now(self.committed, self.partition_epoch)
         if code in VIEW_IS_OLD:

@@ -1,6 +1,6 @@
 """A leader's view of its followers, and the decisions based on it (Partition and Replica of kafka.cluster).
 
-The leader's own log is not part of it: its end offset and high watermark are arguments, and a new high watermark is returned.
+The leader's own log is not part of this state: its end offset and high watermark are arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-"""A follower that does not send its broker epoch, as before KIP-903. Its epoch is not compared."""
+"""The broker epoch of a follower that does not send it (before KIP-903). It is not compared."""
 ACKS_ALL = -1
 
 NO_FOLLOWERS: Mapping[int, Follower] = MappingProxyType({})
@@ -27,8 +27,8 @@ LiveEpoch = Callable[[int], int | None]
 class Follower(msgspec.Struct, kw_only=True):
     """A follower as seen in its fetches (Replica and ReplicaState of Kafka).
 
-    ``end_offset`` is its last fetch offset, below which it has every record. ``leader_end_offset`` is the leader's log end offset
-    at that fetch: a follower whose next fetch starts there had caught up at the fetch before.
+    ``end_offset`` is the offset of the last fetch: the follower has every record below it. ``leader_end_offset`` is the leader's
+    log end offset at that fetch: if the next fetch starts there, the follower had caught up at the time of the last fetch.
     """
 
     end_offset: int = UNKNOWN_OFFSET
@@ -39,7 +39,7 @@ class Follower(msgspec.Struct, kw_only=True):
     broker_epoch: int | None = None
 
     def fetched(self, fetch_offset: int, start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int) -> None:
-        """Record a fetch, which has the current leader epoch, so that offsets below it mean the same records."""
+        """Record a fetch in the current leader epoch."""
         if fetch_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_offset:
@@ -85,8 +85,9 @@ class Leader(msgspec.Struct, kw_only=True):
         """Return the new high watermark, up to which all replicas of the maximal in-sync set have the log
         (Partition.maybeIncrementLeaderHW).
 
-        A follower that may join the set holds it back as well, or it would never catch up with a partition under load. It never
-        decreases, and does not rise while fewer replicas than ``min.insync.replicas`` are in sync (KIP-966).
+        A follower that may join the set holds the high watermark back as well, or it would never catch up with a partition under
+        load. The high watermark never decreases, and it stays while fewer replicas than ``min.insync.replicas`` are in sync
+        (KIP-966).
         """
         if self.is_under_min:
             return high_watermark
@@ -119,7 +120,7 @@ class Leader(msgspec.Struct, kw_only=True):
 
     @property
     def low_watermark(self) -> int | None:
-        """The lowest log start offset of the live followers, which DeleteRecords waits for, or None without any."""
+        """The lowest log start offset of the live followers, or None without live followers. DeleteRecords waits for it."""
         return min((f.start_offset for b, f in self.followers.items() if self.live_epoch(b) is not None), default=None)
 
     # fetches of followers
@@ -135,7 +136,7 @@ class Leader(msgspec.Struct, kw_only=True):
         high_watermark: int,
         now_ms: int,
     ) -> Fetched:
-        """Record a follower's answered fetch. Raises NOT_LEADER_OR_FOLLOWER if a newer broker epoch is known (KIP-903)."""
+        """Record a follower's fetch. Raises NOT_LEADER_OR_FOLLOWER if a newer broker epoch is known (KIP-903)."""
         follower = self.follower(broker_id)
         current = self.live_epoch(broker_id)
         known = follower.broker_epoch
@@ -152,8 +153,7 @@ class Leader(msgspec.Struct, kw_only=True):
         return Fetched(high_watermark=self.high_watermark(log_end_offset, high_watermark, now_ms), expansion=expansion)
 
     def follower(self, broker_id: int) -> Follower:
-        """Return a follower. Raises UNKNOWN_LEADER_EPOCH if this leader does not know the replica, because the broker may know
-        newer metadata."""
+        """Return a follower. Raises UNKNOWN_LEADER_EPOCH for an unknown replica, which may know newer metadata."""
         follower = self.followers.get(broker_id)
         if follower is None:
             raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"broker {broker_id} is not a replica")
@@ -177,7 +177,7 @@ class Leader(msgspec.Struct, kw_only=True):
     def shrink(self, log_end_offset: int, now_ms: int) -> InSync | None:
         """Return the change that removes replicas lagging longer than ``replica.lag.time.max.ms``, or None if there are none.
 
-        Also None while a change is pending, because only one may be.
+        Also None while a change is pending, because only one change may be pending.
         """
         if self.in_sync.is_in_flight:
             return None
@@ -201,14 +201,14 @@ class Leader(msgspec.Struct, kw_only=True):
         return epochs
 
     def altered(self, change: InSync, in_sync: frozenset[int], leader_epoch: int, partition_epoch: int) -> bool:
-        """Apply the controller's response to ``change``. Returns False if metadata has overtaken it."""
+        """Apply the controller's response to ``change``. Returns False if newer metadata arrived first."""
         if self.in_sync is not change or leader_epoch != self.leader_epoch or partition_epoch < change.partition_epoch:
             return False
         self.in_sync = change.now(in_sync, partition_epoch)
         return True
 
     def alter_refused(self, change: InSync, code: Code) -> bool:
-        """Apply the controller's refusal of ``change``. Returns whether the same request must be retried."""
+        """Apply the controller's rejection of ``change``. Returns whether the same request must be retried."""
         if self.in_sync is not change:
             return False
         self.in_sync = change.refused(code)
@@ -220,7 +220,7 @@ class Leader(msgspec.Struct, kw_only=True):
             self.in_sync = self.in_sync.now(in_sync, partition_epoch)
 
     def assigned(self, replicas: Iterable[int]) -> None:
-        """Apply the replicas in metadata of this leader epoch, because a reassignment adds and removes some."""
+        """Apply the replicas in metadata of this leader epoch, which change during a reassignment."""
         self.followers = {r: self.followers.get(r) or Follower() for r in replicas if r != self.broker_id}
         self.is_sole = not self.followers
 
@@ -312,8 +312,8 @@ NO_EPOCH_END = EpochEnd(-1, -1)
 def divergence(last_epoch: int, fetch_offset: int, end: EpochEnd) -> EpochEnd | None:
     """Return the diverging epoch for a fetch response, or None if the leader's log includes the follower's (KIP-595).
 
-    ``end`` is the end in the leader's log of the follower's last epoch, or of the highest epoch below it. Raises
-    OFFSET_OUT_OF_RANGE if the leader knows no such epoch (Partition.readRecords).
+    ``end`` is the highest epoch in the leader's log up to the follower's last epoch, with its end offset. Raises
+    OFFSET_OUT_OF_RANGE if the leader's log has no such epoch (Partition.readRecords).
     """
     if end.epoch < 0:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"leader epoch {last_epoch} is unknown")

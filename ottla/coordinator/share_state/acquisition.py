@@ -43,7 +43,7 @@ class AcquireRequest(msgspec.Struct, frozen=True):
     """A member's request for records.
 
     ``batch_size`` is the requested number of records in a batch, which is acknowledged as a whole. With ``is_record_limit`` at most
-    ``max_records`` are acquired; otherwise whole batches are, which costs less (ShareAcquireMode of Kafka).
+    ``max_records`` are acquired, otherwise whole batches, which costs less (ShareAcquireMode of Kafka).
     """
 
     member_id: str
@@ -56,7 +56,7 @@ class AcquireRequest(msgspec.Struct, frozen=True):
 
 
 class Acquisition:
-    """Carries out one request. It changes the batches in flight, and raises ``end_offset`` past the records that it adds."""
+    """Carries out one request. It changes the batches in flight, and raises ``end_offset`` past new batches."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Acquisition:
         return self._without_aborted()
 
     def _archive_compacted(self, read_from: int) -> None:
-        """Archive available records that no longer exist in the log, because the fetch returned only records after them."""
+        """Archive available records that the log no longer has: the fetch asked for them, but returned only later records."""
         for batch in self._in_flight.overlapping(self._request.fetch_offset, read_from - 1):
             for first, last, status in batch.runs(self._request.fetch_offset, read_from - 1):
                 if status.state is RecordState.AVAILABLE:
@@ -113,7 +113,8 @@ class Acquisition:
         if not available:
             return False
         if max(status.delivery_count for _, _, status in available) >= self._throttled_from:
-            # These records were delivered often. A consumer may fail on one of them, so they are acquired in ever smaller pieces.
+            # These records were delivered often, perhaps because a consumer fails on one record. So they are acquired in ever
+            # smaller pieces.
             if not self._count:
                 self._acquire_throttled(batch, available, room)
             return True
@@ -142,7 +143,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # If at least a piece was acquired before, the piece does not limit the rest, as in Kafka.
+                    # Once this many records are acquired, the limit no longer applies to the rest, as in Kafka.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)
@@ -164,7 +165,7 @@ class Acquisition:
     # records that were never acquired
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Acquire records between persisted ones. Their batch is removed, and the part that is not acquired is put back."""
+        """Acquire records that no persisted state covers. Their batch is removed, and the part that is not acquired is put back."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
         if batch.first_offset < first_offset:

@@ -26,12 +26,12 @@ _FIRST_OFFSET, _LAST_OFFSET = itemgetter(0), itemgetter(1)
 
 
 def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """Merge batches into sorted ones without overlaps, and with nothing below the start offset (PersisterStateBatchCombiner of
+    """Merge batches into sorted batches without overlaps and without offsets below the start (PersisterStateBatchCombiner of
     Kafka).
 
-    ``before`` must be combined already. If batches overlap, the higher delivery count wins, and for equal counts the higher state,
-    in any order of arrival, because a record only moves to higher ones. Adjacent batches with the same state and count are joined.
-    A batch that ends before it begins is ignored: an admin client may have written it to the log.
+    ``before`` must be combined already. If batches overlap, the higher delivery count wins, and for equal counts the higher state.
+    Their order does not matter, because a record's count and state only increase. Adjacent batches with the same state and count
+    are joined. A batch that ends before it begins is ignored: an admin client may have written it to the log.
     """
     before = before[bisect_left(before, start_offset, key=_LAST_OFFSET) :]
     if before and before[0].first_offset < start_offset:
@@ -43,7 +43,7 @@ def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_off
     )
     if not news:
         return tuple(before)
-    # Most writes concern a few records. Batches that neither overlap nor adjoin the new ones stay unchanged.
+    # Most writes concern a few records. Batches that neither overlap nor adjoin new batches stay unchanged.
     begin = bisect_left(before, news[0].first_offset - 1, key=_LAST_OFFSET)
     end = bisect_right(before, max(map(_LAST_OFFSET, news)) + 1, lo=begin, key=_FIRST_OFFSET)
     return (*before[:begin], *_swept(sorted([*before[begin:end], *news])), *before[end:])
@@ -55,7 +55,8 @@ def are_in_order(batches: Sequence[StateBatch]) -> bool:
 
 
 def most_combined(before: int, after: int) -> int:
-    """Return the maximum number of batches after combining so many. A new batch inside another splits it into three."""
+    """Return the maximum number of batches that `combine` returns for so many batches. A batch inside another batch splits it into
+    three."""
     return before + 2 * after
 
 

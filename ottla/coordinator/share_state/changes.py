@@ -1,4 +1,4 @@
-"""The pending changes of a command to the records in a share partition, and the part of them to persist."""
+"""The pending changes of a command to the records in a share partition, and which of them to persist."""
 
 from __future__ import annotations
 

@@ -55,8 +55,7 @@ Run = tuple[int, int, RecordStatus]
 class InFlightBatch:
     """Records from ``first_offset`` to ``last_offset`` (inclusive).
 
-    The batch consists of runs, because a persisted state may span any range of offsets, even one that is too large to store each
-    record.
+    The batch consists of runs, because a persisted state may span any range of offsets, too many to store a status for each.
     """
 
     __slots__ = ("_begins", "_statuses", "first_offset", "last_offset")
@@ -80,7 +79,7 @@ class InFlightBatch:
 
     @property
     def common_status(self) -> RecordStatus | None:
-        """The status of all records if they have the same one, else None."""
+        """The status of all records if it is the same, else None."""
         return self._statuses[0] if len(self._statuses) == 1 else None
 
     def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
@@ -158,7 +157,7 @@ class InFlight:
         del self.batches[:count], self._firsts[:count]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """Return the last batch that begins at or before ``offset``, even if it also ends before it, or None."""
+        """Return the last batch that begins at or before ``offset`` (it may also end before ``offset``), or None."""
         at = bisect_right(self._firsts, offset)
         return self.batches[at - 1] if at else None
 

@@ -49,8 +49,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class SharePartition:
-    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, or the next offset to read if none
-    is."""
+    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight, else the next offset to read."""
 
     def __init__(self, start_offset: int, state_epoch: int, leader_epoch: int, config: SharePartitionConfig) -> None:
         self.start_offset = start_offset
@@ -59,7 +58,7 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.config = config
         self._in_flight = InFlight()
-        # Whether a record in flight may be available, and a time before which no lock expires. They avoid walks over all records.
+        # Whether a record in flight may be available, and a time before which no lock expires. Both avoid walks over all records.
         self._may_be_available = False
         self._next_deadline_ms: int | None = None
         # Counts changes, so that a `Change` is not applied to a share partition that has changed since then.
@@ -69,7 +68,7 @@ class SharePartition:
     def load(cls, read: StateRead, first_offset: int, leader_epoch: int, config: SharePartitionConfig) -> SharePartition:
         """Load the persisted state. A group without a start offset begins at ``first_offset`` (``share.auto.offset.reset``).
 
-        Records between persisted ones without a state of their own were acquired before, or never read; they are available. Raises
+        Records between persisted batches were never read, or acquired but not acknowledged; they are available. Raises
         UNKNOWN_SERVER_ERROR for a state whose batches are out of order.
         """
         start_offset = first_offset if read.start_offset == NO_OFFSET else read.start_offset
@@ -101,7 +100,7 @@ class SharePartition:
         return self._complete_count(self._in_flight.batches)
 
     def next_fetch_offset(self) -> int:
-        """Return the offset to read next: that of the first available record, else the one after the end."""
+        """Return the offset to read next: the offset of the first available record, else the offset after the end."""
         if not self._in_flight:
             return self.end_offset
         if self._may_be_available:
@@ -118,7 +117,7 @@ class SharePartition:
         return self._next_deadline_ms
 
     def can_acquire(self) -> bool:
-        """Whether records may be acquired: available records in flight, or new ones within the limit."""
+        """Whether records may be acquired: available records in flight, or new records within the limit."""
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         return self.in_flight_count < self.config.max_record_locks

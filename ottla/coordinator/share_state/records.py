@@ -1,4 +1,4 @@
-"""Records of ``__share_group_state``: a snapshot has the whole state of a share partition, an update has changes of it."""
+"""Records of ``__share_group_state``: a snapshot has the whole state of a share partition, an update only changes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ShareState(msgspec.Struct, frozen=True):
 
 
 class ShareUpdate(msgspec.Struct, frozen=True):
-    """The content of a ShareUpdate record. A start offset or leader epoch of -1 keeps the previous one."""
+    """The content of a ShareUpdate record. A start offset or leader epoch of -1 means unchanged."""
 
     snapshot_epoch: int
     leader_epoch: int
@@ -77,7 +77,7 @@ def update_record(key: ShareKey, update: ShareUpdate) -> LogRecord:
         state_batches=[_written(share_update_value.StateBatch, batch) for batch in update.state_batches],
     )
     raw = encode_record(share_update_key, ShareUpdateKey(**key._asdict()), 0)
-    # The version number at the start of the key is the record type.
+    # The key begins with the record type, not with a version.
     return LogRecord(share_update_key.RECORD_TYPE.to_bytes(2, "big") + raw[2:], encode_record(share_update_value, value, 0))
 
 
@@ -95,8 +95,7 @@ def _snapshot_key(key: ShareKey) -> bytes:
 
 
 def from_record(record: LogRecord) -> tuple[ShareKey, ShareState | ShareUpdate | None]:
-    """Decode a record into the share partition and its state or update, None for a tombstone. Raises `DecodeError` for another
-    record type."""
+    """Decode a record into the share partition and its state or update (None: tombstone). Raises `DecodeError` for another type."""
     if record.key is None:
         raise DecodeError("the record has no key")
     kind = int.from_bytes(record.key[:2], "big", signed=True)

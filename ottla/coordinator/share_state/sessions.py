@@ -1,7 +1,7 @@
 """Share sessions: the partitions that a member fetches, so that requests need not list them each time (ShareSessionCache of Kafka).
 
 A member has one session at each broker. A request with epoch 0 starts it, each further request has the next epoch, and -1 ends it.
-A session also ends with the connection that started it; then the member's records are released. A refused request leaves the
+A session also ends with the connection that started it; then the member's records are released. A rejected request leaves the
 session unchanged.
 """
 
@@ -29,10 +29,10 @@ class SessionPartition(NamedTuple):
 
 
 class ShareSession:
-    """``partitions`` are in the order in which they are read. The value is whether the next response must include the partition.
+    """``partitions``, in reading order, map to whether the next response must include the partition.
 
-    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). After the topic's deletion they get another
-    error than an id that never belonged to a topic.
+    ``resolved`` are partitions whose topic has existed (CachedSharePartition.topic). If the topic is deleted, their error is not
+    that of an unknown topic id.
     """
 
     __slots__ = ("connection_id", "epoch", "key", "partitions", "resolved")
@@ -48,7 +48,7 @@ class ShareSession:
     def note_read(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
         """Record the result of reading a partition. Returns whether a response after the first includes the partition.
 
-        It does with records or an error, if the partition is new in the session, and once after an error.
+        A partition is included if it has records or an error, is new in the session, or had an error in the previous response.
         """
         was_due = self.partitions.get(partition)
         if was_due is None:
@@ -126,7 +126,7 @@ class ShareSessions:
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
-        """Count a ShareAcknowledge, which never starts a session. Raises the same errors as `fetch`."""
+        """Advance the session's epoch for a ShareAcknowledge, which never starts a session. Raises the same errors as `fetch`."""
         if epoch == INITIAL_EPOCH:
             raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
         session = self._continued(key, epoch)
@@ -134,7 +134,7 @@ class ShareSessions:
             session.epoch = next_epoch(session.epoch)
 
     def end(self, key: SessionKey) -> ShareSession | None:
-        """End a session. Returns it, or None if there was none."""
+        """End and return a session, or return None if the member has none."""
         session = self._sessions.pop(key, None)
         if session is None:
             return None
@@ -186,5 +186,5 @@ class ShareSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the next epoch. The last one is followed by 1, because 0 would start a session (ShareRequestMetadata)."""
+    """Return the next epoch. After the last epoch comes 1, because 0 would start a session (ShareRequestMetadata)."""
     return 1 if epoch == LAST_EPOCH else epoch + 1

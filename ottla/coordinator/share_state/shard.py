@@ -65,7 +65,7 @@ class ShareShard:
     # commands
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Result[None]:
-        """Replace any state by one without records. ``start_offset`` is -1 if the first fetch determines it."""
+        """Replace any state by an empty state. ``start_offset`` is -1 if the first fetch determines it."""
         _check_numbers(key, state_epoch=state_epoch)
         current = self.persisted.get(key)
         if current is not None and current.state_epoch > state_epoch:
@@ -121,7 +121,7 @@ class ShareShard:
         start_offset = max(write.start_offset, state.start_offset)
         count = len(combine(state.state_batches, write.state_batches, start_offset))
         if count > most:
-            message = f"{count} state batches together with those of before; {most} are allowed"
+            message = f"the share partition would have {count} state batches; at most {most} are allowed"
             raise KafkaError(Code.INVALID_REQUEST, message)
 
     def read_summary(self, key: ShareKey) -> StateSummary:
@@ -155,8 +155,7 @@ class ShareShard:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
 
     def _written(self, key: ShareKey, current: Persisted, write: StateWrite, leader_epoch: int, now_ms: int) -> LogRecord:
-        """Encode a write as an update or, after ``updates_per_snapshot`` of them, as a snapshot. The start offset never
-        decreases."""
+        """Encode a write as an update or, after ``updates_per_snapshot``, as a snapshot. The start offset never decreases."""
         state = current.state
         start_offset = max(write.start_offset, state.start_offset)
         complete_count = write.delivery_complete_count
@@ -207,8 +206,7 @@ class ShareShard:
         return [tombstone(key)] if key in self.persisted else []
 
     def first_needed_offset(self) -> int | None:
-        """Return the lowest offset of all last snapshots, below which a start needs no records, or None without share
-        partitions."""
+        """Return the lowest offset that a restart needs: the earliest of the last snapshots. None without share partitions."""
         return min((p.snapshot_offset for p in self.persisted.values()), default=None)
 
     # replay
@@ -224,7 +222,7 @@ class ShareShard:
             return
         persisted = self.persisted.get(key)
         if not are_in_order(decoded.state_batches):
-            # Logged batches were combined, unless an admin client has written them.
+            # Batches in the log are already combined, unless an admin client wrote them.
             decoded = msgspec.structs.replace(decoded, state_batches=combine((), decoded.state_batches, NO_OFFSET))
         if isinstance(decoded, ShareState):
             if persisted is None:
@@ -264,7 +262,7 @@ def _merged(state: ShareState, update: ShareUpdate) -> ShareState:
 
 
 def _without_snapshot(update: ShareUpdate) -> ShareState:
-    """Return the state from an update alone, whose snapshot an admin client may have deleted."""
+    """Return the state from an update without a snapshot, which an admin client may have deleted."""
     return ShareState(
         snapshot_epoch=update.snapshot_epoch,
         state_epoch=0,

@@ -15,7 +15,7 @@ class RecordState(IntEnum):
     ACKNOWLEDGED = 2
     """Processed, and never delivered again."""
     ARCHIVING = 3
-    """Discarded, and waiting to be written to the group's dead-letter topic (KIP-1191). A start resumes the write."""
+    """Discarded, and waiting to be written to the group's dead-letter topic (KIP-1191), also after a restart."""
     ARCHIVED = 4
     """Discarded: rejected, delivered too often, or not a record for consumers."""
 
@@ -57,7 +57,7 @@ ARCHIVING first."""
 
 
 class IllegalRecordTransition(Exception):
-    """A transition that `VALID_NEXT` does not allow, which is a bug."""
+    """Raised for a transition that `VALID_NEXT` does not allow: a bug."""
 
 
 def check_transition(before: RecordState, after: RecordState) -> None:

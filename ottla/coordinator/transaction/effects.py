@@ -6,8 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class RememberLastEpoch(Effect, frozen=True):
-    """Remember the epoch that the producer had before its current one, -1 if none. The log cannot hold it
-    (`TxnMetadata.last_epoch`)."""
+    """Keep the producer's previous epoch (-1: none) in memory, because records have no field for it (`TxnMetadata.last_epoch`)."""
 
     transactional_id: str
     producer_id: int
@@ -16,7 +15,7 @@ class RememberLastEpoch(Effect, frozen=True):
 
 
 class RememberEarlyCommit(Effect, frozen=True):
-    """Remember that a commit was answered with CONCURRENT_TRANSACTIONS because no transaction was open at this epoch."""
+    """Remember that a commit got CONCURRENT_TRANSACTIONS because no transaction was open at this epoch."""
 
     transactional_id: str
     producer_id: int

@@ -31,11 +31,10 @@ class LostAddition(msgspec.Struct, gc=False, frozen=True):
 
 
 def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
-    """Return the producer id and epoch of batches that add their partition to the id's open transaction, or to its next one.
+    """Return the producer id and epoch of batches that add their partition to the id's open or next transaction.
 
-    A decided transaction is followed by the next one, whose batches are written only after the decision's markers are on the disk.
-    Returns None if a decided transaction of version 1 has the same identity as the next one, because a batch could belong to
-    either.
+    If the transaction is decided, a new batch belongs to the next transaction. Version 1 gives both transactions the same producer
+    id and epoch. The result is None then, because a batch could belong to either transaction.
     """
     if metadata.state not in PREPARED:
         return ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
@@ -43,10 +42,10 @@ def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
 
 
 def is_lost(metadata: TxnMetadata, where: TopicPartition, identity: ProducerIdAndEpoch, open_epoch: OpenEpoch) -> bool:
-    """Whether a partition's open transaction with ``identity`` belongs to this id, and the id's metadata have lost the partition.
+    """Whether the open transaction with ``identity`` in partition ``where`` is this id's, but the id's metadata lack the partition.
 
-    While a partition of a decided transaction has no marker yet, the next transaction cannot have begun in any partition, unless a
-    power cut lost more than ``ottla.durability=power`` allows. So the result is False then.
+    The result is False while markers of a decided transaction are missing: the next transaction begins only after all of them are
+    on the disk, unless a power cut lost more than ``ottla.durability=power`` allows.
     """
     if open_identity(metadata) != identity or (metadata.state is TxnState.ONGOING and where in metadata.partitions):
         return False

@@ -28,8 +28,8 @@ EXHAUSTED_EPOCH = LAST_EPOCH - 1
 class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
     """The state of one transactional id. Times are in ms, -1 if unset.
 
-    ``last_epoch`` is the producer's epoch before the current one. It lets the coordinator recognise a repeated InitProducerId
-    instead of fencing its producer. It is not logged, so a restart forgets it, as in Kafka.
+    ``last_epoch`` is the producer's previous epoch. With it the coordinator recognises a repeated InitProducerId instead of fencing
+    its producer. It is not logged, so a restart forgets it, as in Kafka.
     """
 
     transactional_id: str
@@ -56,17 +56,17 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class TxnRecord(LogRecord, gc=False, frozen=True):
-    """A record with the metadata from which this broker has encoded it.
+    """A record, and the metadata that it encodes.
 
-    The coordinator replays the metadata without decoding the record, as Kafka's coordinator does. ``metadata.last_epoch`` is not
-    part of the record.
+    The coordinator replays the metadata without decoding the record, like Kafka's coordinator. ``metadata.last_epoch`` is not part
+    of the record.
     """
 
     metadata: TxnMetadata
 
 
 def key_record(transactional_id: str) -> bytes:
-    """The key of an id's records, as `encode_record` encodes a `TransactionLogKey`. Each transaction needs three."""
+    """Return an encoded `TransactionLogKey`. Not by `encode_record`, which is slower, because each transaction needs three keys."""
     return _KEY_VERSION + string(transactional_id)
 
 
@@ -105,8 +105,7 @@ def tombstone(transactional_id: str) -> LogRecord:
 
 
 def state_of(value: bytes) -> TxnState | None:
-    """Return the state in a record's value, which has the same position in every version, or None for an unknown version or
-    state."""
+    """Return the transaction state in a record's value, or None if the version or state is unknown."""
     if len(value) <= _STATE_AT or value[0] or value[1] > transaction_log_value.MAX_VERSION:
         return None
     return _STATES.get(value[_STATE_AT])

@@ -55,8 +55,8 @@ class TransactionShard:
         self._unfinished: dict[str, TxnMetadata] = {}
         # Transactional id -> (producer id, epoch, last epoch), because the last epoch is not logged (`TxnMetadata.last_epoch`).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}
-        # The producer id and epoch for which a commit without an open transaction was answered with CONCURRENT_TRANSACTIONS
-        # (`_empty_commit`), by transactional id.
+        # The producer id and epoch for which a commit without an open transaction got CONCURRENT_TRANSACTIONS (`_empty_commit`), by
+        # transactional id.
         self._early_commits: dict[str, ProducerIdAndEpoch] = {}
 
     # InitProducerId
@@ -75,7 +75,7 @@ class TransactionShard:
         """Assign the producer id and epoch for this transactional id, after aborting an open transaction.
 
         ``expected`` is the identity of a producer that recovers from an error (KIP-360), None for a producer that starts. With
-        ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is refused, as in Kafka 4.3. Raises
+        ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is rejected, as in Kafka 4.3. Raises
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS,
         PRODUCER_FENCED, or an error of ``new_producer_id``.
         """
@@ -129,8 +129,7 @@ class TransactionShard:
     ) -> Result[None]:
         current = self._known(transactional_id)
         if current.state in PREPARED:
-            # Check the state before `check_identity`: after an epoch overflow the client may already use the next producer id
-            # (KAFKA-18660).
+            # Check the state first: after an epoch overflow the client may already use the next producer id (KAFKA-18660).
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         transitions.check_identity(current, identity)
         ongoing = current.state is TxnState.ONGOING
@@ -150,7 +149,7 @@ class TransactionShard:
     def verify_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Code]:
-        """Return NONE for each partition in the open transaction, and TRANSACTION_ABORTABLE for the others (KIP-890).
+        """Return NONE for each partition in the open transaction, and TRANSACTION_ABORTABLE for other partitions (KIP-890).
 
         Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for the whole request.
         """
@@ -208,7 +207,7 @@ class TransactionShard:
         if is_retry:
             if current.state is not outcome(commit):
                 # A client repeats only the same request. So if a repeated commit finds an aborted transaction, the coordinator
-                # aborted it before the first commit. Older request versions answer PRODUCER_FENCED then. ottla does so here too,
+                # aborted it before the first commit. Older request versions get PRODUCER_FENCED then. In ottla all versions do,
                 # because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
@@ -241,7 +240,7 @@ class TransactionShard:
         completed = transitions.completion(current, now_ms)
         return self._result(None, completed)
 
-    # time
+    # timeouts and expiration
 
     def timed_out(self, now_ms: int) -> list[str]:
         """Return the ids whose open transaction is older than its timeout."""
@@ -316,7 +315,7 @@ class TransactionShard:
             self._unfinished[transactional_id] = metadata
 
     def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
-        """Return a result with the record of ``metadata``, and an effect for the last epoch, which the record cannot hold."""
+        """Return a result with the record of ``metadata``, and an effect for a changed last epoch, which records do not contain."""
         effects: list[Effect] = []
         transactional_id = metadata.transactional_id
         at = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
@@ -330,8 +329,7 @@ class TransactionShard:
         return Result(response, records=[record], effects=effects)
 
     def _decided(self, response: T, prepared: TxnMetadata, reason: str) -> Result[T]:
-        """Return a result with a Prepare record and the effects of the decision. Once the record is in the log, the outcome is
-        final."""
+        """Return a result with a Prepare record and the decision's effects. Once the record is in the log, the outcome is final."""
         result = self._result(response, prepared)
         result.effects.append(CountDecision(prepared.transactional_id, reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
@@ -340,7 +338,7 @@ class TransactionShard:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Change state that is not logged. The decision's records were replayed before."""
+        """Change state that is not logged, after the decision's records were replayed."""
         match effect:
             case RememberLastEpoch(transactional_id=transactional_id, last_epoch=last_epoch):
                 if last_epoch == NO_PRODUCER_EPOCH:

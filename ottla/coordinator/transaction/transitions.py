@@ -15,8 +15,7 @@ from ottla.protocol.transaction_states import TV2, TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    """Return the metadata with a new state and other changes. Raises `IllegalTransactionTransition` if the transition is not
-    allowed."""
+    """Return the metadata with a new state and other changes. Raises `IllegalTransactionTransition`."""
     check_transition(current.state, state)
     return msgspec.structs.replace(current, state=state, **changes)
 
@@ -59,7 +58,7 @@ def next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_pr
 def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: int, new_producer_id: NewProducerId) -> TxnMetadata:
     """Return the metadata in a Prepare state with the next epoch.
 
-    With transaction version 2, reaching the last epoch also chooses the next producer id, which the completion then uses.
+    If that is the last epoch, transaction version 2 also assigns the next producer id, which the completion uses.
     """
     epoch = min(current.producer_epoch + 1, LAST_EPOCH)
     rotates = epoch == LAST_EPOCH and client_version >= TV2

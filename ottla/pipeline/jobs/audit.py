@@ -1,5 +1,5 @@
-"""Checks that the topics agree: every purchase occurs once, as an invoice and a shipment or as a dead letter; totals and exports
-are right."""
+"""Checks that every record of the source was processed once: as an invoice and a shipment, or as a dead letter. Also checks totals
+and exports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OFFENDERS_NAMED = 10
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A rule, the number of cases that break it, and some of these cases. With ``is_note`` they are information, not errors."""
+    """A rule, the number of cases that break the rule, and some examples. With ``is_note`` the cases are not errors."""
 
     rule: str
     count: int
@@ -39,7 +39,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
-    """Counts of a topic's offsets by kind. ``open`` counts records of open transactions, ``unexplained`` offsets of no kind."""
+    """Counts of a topic's offsets by kind. ``open`` counts records of open transactions, ``unexplained`` offsets without a
+    record."""
 
     topic: str
     offsets: int
@@ -60,11 +61,8 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
-    """The options of an audit. ``with_totals`` compares the totals with the purchases, ``export`` a directory of Parquet files with
-    its topic.
-
-    ``terms`` are those of the audited jobs. Their limits are read from the broker.
-    """
+    """The options of an audit. ``export`` is a directory of Parquet files to compare with ``exported_topic``. ``terms`` are the
+    terms of the audited jobs, but the limits are read from the broker."""
 
     bootstrap: str
     with_totals: bool = False
@@ -75,7 +73,6 @@ class AuditOptions(msgspec.Struct, frozen=True):
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """Read all current records of a topic."""
     return spark.read.format("kafka").options(**source_options(bootstrap, topic)).load()
 
 
@@ -112,7 +109,7 @@ def _limits(options: AuditOptions) -> dict[str, int]:
 
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
-    """Return the ledger of each partition. Tasks read them, because a large topic has many batches."""
+    """Return the ledger of each partition. Spark's tasks read the partitions, because a large topic has many batches."""
     cluster = cluster_client(Connecting(bootstrap))
     partitions = sorted(cluster.leader_nodes(topic))
     cluster.close()
@@ -141,7 +138,8 @@ def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
 
 
 def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[Finding]:
-    """Compare the outputs with the records of the source. A purchase that a producer has sent twice counts as two purchases."""
+    """Compare the outputs with the source. A purchase that was sent twice counts as two purchases, unless ``deduplicate`` is
+    set."""
     from pyspark.sql import functions as f
 
     topics = options.terms.topics
@@ -198,14 +196,14 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
 
 
 def _header(name: str) -> Column:
-    """Return the text of a header. The last header of a name is ottla's; the record may have had one of the same name."""
+    """Return the text of the last header of a name. Earlier headers of the name belong to the copied record."""
     from pyspark.sql import functions as f
 
     return f.get(f.reverse(f.filter("headers", lambda header: header["key"] == name)), f.lit(0))["value"].cast("string")
 
 
 def _firsts(sound: DataFrame) -> DataFrame:
-    """Return the ``source`` of each record, and the source of the ``first`` record with the same contents, which represents all."""
+    """Return the ``source`` of each record, and as ``first`` the source of the first record with the same contents."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -221,7 +219,7 @@ def _handled_once(name: str) -> list[Rule]:
 
 
 def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """Compare the last total of each key with the sum of its purchases, without those that may have been late for it."""
+    """Compare the last total of each key with the sum of the purchases. A total may lack purchases that may have been late."""
     from pyspark.sql import functions as f
 
     names = ("purchases", "quantity", "amount_cents")
@@ -241,7 +239,7 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
         differing = differing.join(late, "key", "left")
     else:
         differing = differing.select("*", *(f.lit(0).alias(name) for name in names))
-    # Less than the sum is allowed, by at least one purchase and at most those that may have been late.
+    # A total that is too low is allowed if the missing amount can be explained by purchases that may have been late.
     missing = [f"e_{name} - coalesce(f_{name}, 0) BETWEEN {int(name == 'purchases')} AND {name}" for name in names]
     differing = differing.withColumn("is_late", f.expr(f"coalesce({' AND '.join(missing)}, false)"))
     late_rows = differing.where("is_late").selectExpr("key", "e_purchases - coalesce(f_purchases, 0) AS count")
@@ -260,7 +258,7 @@ def _key_of_total() -> Column:
 
 
 def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """Compare the rows of the files with the currently committed records, by partition and offset."""
+    """Compare the rows of the Parquet files with the committed records, by partition and offset."""
     from pyspark.sql import functions as f
 
     topic, where = options.exported_topic, options.export or ""
@@ -282,7 +280,8 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule about the rows of a tally. In SQL, ``broken`` is whether a row breaks the rule, ``offences`` how often."""
+    """A rule about the rows of a tally. ``broken`` is an SQL condition for rows that break the rule, ``offences`` an SQL expression
+    for the number of cases in such a row."""
 
     name: str
     broken: str
@@ -290,10 +289,10 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def _tally(by: str, **sides: DataFrame) -> DataFrame:
-    """Count each value of ``by`` on each side, with one row per value and one column per side, so that all sides are read and
-    shuffled once.
+    """Count the values of the column ``by`` in each data frame. The tally has a row per value and a column per data frame.
 
-    Further columns of the sides, whose names must differ, become their minimum and maximum: ``min_x``, ``max_x``.
+    For each other column ``x``, whose name must be unique, the tally has columns ``min_x`` and ``max_x``. A tally serves several
+    rules, so that Spark shuffles each data frame once.
     """
     from pyspark.sql import functions as f
 
@@ -312,7 +311,7 @@ def _tally(by: str, **sides: DataFrame) -> DataFrame:
 
 
 def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
-    """Return the findings of all rules. One pass over the tally counts them, and another finds the examples of each broken rule."""
+    """Return the findings of all rules. One pass over the tally counts all cases, and one pass per broken rule finds examples."""
     from pyspark.sql import functions as f
 
     tally = tally.cache()

@@ -1,7 +1,7 @@
-"""Exports the committed records of a topic as Parquet files, each record once. An interrupted export is continued, and a later
-export adds records.
+"""Exports the committed records of a topic as Parquet files, each record once. A repeated export continues an interrupted export,
+and adds new records.
 
-A plan names the parts before any part is written. A part is written to a temporary directory and renamed into place.
+A run first stores a plan that divides the offsets into parts. Each part is written to a temporary directory and then renamed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Range = tuple[int, int]
 
 
 class ExportPart(msgspec.Struct, frozen=True):
-    """A part: offsets [first, last) of some partitions."""
+    """A part of an export: offset ranges [first, last) by partition."""
 
     number: int
     ranges: dict[int, Range]
 
 
 class ExportPlan(msgspec.Struct, frozen=True):
-    """The parts that one run has added to the export, and the topic's id as Kafka writes it, None if unknown."""
+    """The parts that one run adds to the export, and the topic's id in Kafka's text form, or None if unknown."""
 
     topic: str
     parts: list[ExportPart]
@@ -54,10 +54,10 @@ class ExportPlan(msgspec.Struct, frozen=True):
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """The options of an export. With ``data_dir`` the segment files there are read, else the records are fetched from the broker.
+    """The options of an export. With ``data_dir`` the broker's segment files are read, otherwise records are fetched from the
+    broker.
 
-    After each part ``group`` commits the offsets of the export, so that tools show its lag. Only the plans in the export's
-    directory decide what is exported.
+    After each part the export's offsets are committed to ``group``, only to let tools show the export's lag.
     """
 
     bootstrap: str
@@ -89,7 +89,7 @@ class Files:
         """Return the path on a local disk; None for other file systems."""
         if self._fs.getScheme() != "file":
             return None
-        # Tasks may have another working directory than the driver.
+        # Return an absolute path, because tasks may have another working directory than the driver.
         return str(self._fs.makeQualified(self._path(self._root, name)).toUri().getPath())
 
     def read(self, name: str) -> bytes:
@@ -133,7 +133,7 @@ def plans(files: Files, topic: str) -> list[ExportPlan]:
 
 
 def ends_of(before: list[ExportPlan]) -> dict[int, int]:
-    """Return the offset up to which each partition was planned."""
+    """Return the end of the planned offsets of each partition."""
     ends: dict[int, int] = {}
     for plan in before:
         for part in plan.parts:
@@ -142,7 +142,8 @@ def ends_of(before: list[ExportPlan]) -> dict[int, int]:
 
 
 def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part_offsets: int) -> ExportPlan:
-    """Plan parts for the offsets that no plan has yet. Raises `PipelineError` if some of these offsets were already deleted."""
+    """Plan parts for offsets that no earlier plan contains. Raises `PipelineError` if some of these offsets were already
+    deleted."""
     number = sum(len(plan.parts) for plan in before)
     parts: list[ExportPart] = []
     at = {index: start for index, (start, _) in ranges.items()} | ends_of(before)
@@ -161,8 +162,8 @@ def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part
 
 
 def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
-    """Export the records and return how many were written now. ``on_part`` is called with the numbers of finished parts, all parts,
-    and records. Raises `PipelineError`."""
+    """Export the records and return the number of newly written records. ``on_part`` is called with the number of finished parts,
+    of all parts, and of records. Raises `PipelineError`."""
     files = Files(spark, options.to)
     before = plans(files, options.topic)
     noted = _Noted(options, ends_of(before))
@@ -185,7 +186,7 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
             raise
         except Exception as error:
             raise PipelineError(cause_of(str(error))) from error
-        # The topic may have been recreated while it was read.
+        # The topic may have been deleted and created again while it was read.
         _check_topic_id(options, _topic_id(options), [topic_id])
         files.rename(aside, _name(part))
         noted.add([part])
@@ -195,8 +196,8 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
 
 
 class _Noted:
-    """Commits the progress of an export to a group. If the group is ahead of the export's plans, it belongs to another export or
-    the plans were lost."""
+    """Commits the progress of an export to a group. If the group is ahead of the export's plans, either the group belongs to
+    another export or the plans were lost."""
 
     def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
         """Raise `PipelineError` for a group that is ahead of the plans."""
@@ -214,7 +215,7 @@ class _Noted:
                 )
 
     def add(self, parts: list[ExportPart]) -> None:
-        """Commit the ends of these parts, which were renamed into place in order."""
+        """Commit the end offsets of parts, in the order of the parts."""
         if self._options.group is None or not parts:
             return
         for part in parts:
@@ -224,7 +225,7 @@ class _Noted:
 
 
 def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files: Files, aside: str) -> int:
-    """Write the records of a part. Tasks that read segment files write the Parquet files themselves if the target is local."""
+    """Write the records of a part and return their number. From segment files to a local target, tasks write with pyarrow."""
     local = files.local(aside)
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
@@ -242,7 +243,7 @@ def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files:
 
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:
-    """Write the records of a split in a task."""
+    """Write the records of a split. Called in a Spark task."""
     from ottla.spark.segments.parquet import write
 
     prepare()
@@ -255,20 +256,19 @@ def _name(part: ExportPart) -> str:
 
 
 def _topic_id(options: ExportOptions) -> str | None:
-    """Return the topic's id as Kafka writes it; None if neither the broker nor the directory has one."""
+    """Return the topic's id in Kafka's text form; None if the broker or directory has no id for the topic."""
     if options.data_dir is None:
         with closing(cluster_client(Connecting(options.bootstrap))) as cluster:
             topic_id = topic_ids(cluster, [options.topic]).get(options.topic)
         return None if topic_id is None else uuid_text(bytes.fromhex(topic_id))
-    from ottla.spark.segments.directory import Directories
+    from ottla.spark.segments.directories import Directories
 
     with closing(Directories(options.data_dir)) as directories:
-        ids = [directory.topic_id(options.topic, index) for index, directory in directories.of_topic(options.topic).items()]
-    return next((topic_id for topic_id in ids if topic_id is not None), None)
+        return directories.topic_id(options.topic, directories.of_topic(options.topic))
 
 
 def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str | None]) -> None:
-    """Raise `PipelineError` if the topic was recreated, because the export would continue at the offsets of the old topic."""
+    """Raise `PipelineError` if the topic was deleted and created again, because the plans have the offsets of the old topic."""
     for before in known:
         if now is not None and before not in (None, now):
             raise PipelineError(
@@ -278,23 +278,21 @@ def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str
 
 
 def _ranges(options: ExportOptions) -> dict[int, Range]:
-    """Return the committed offsets of each partition."""
+    """Return the first offset and the last stable offset of each partition."""
     if options.data_dir is None:
         cluster = cluster_client(Connecting(options.bootstrap))
         try:
             return ranges(cluster, options.topic, committed=True)
         finally:
             cluster.close()
-    from ottla.spark.segments.directory import Directories
+    from ottla.spark.segments.directories import Directories
 
     with closing(Directories(options.data_dir)) as directories:
-        lies_in = directories.of_topic(options.topic)
-        views = {index: directory.view(options.topic, index) for index, directory in lies_in.items()}
+        views = directories.views(options.topic, directories.of_topic(options.topic))
     return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
 
 
 def _read(spark: SparkSession, options: ExportOptions, part: ExportPart) -> DataFrame:
-    """Read the records of a part."""
     starts = {str(index): first for index, (first, _) in part.ranges.items()}
     ends = {str(index): last for index, (_, last) in part.ranges.items()}
     if options.data_dir is not None:

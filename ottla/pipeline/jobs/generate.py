@@ -1,4 +1,4 @@
-"""Writes purchases in transactions of Spark's tasks. An interrupted run is continued, and a repeated run adds nothing."""
+"""Generates purchases, and writes them in transactions of Spark's tasks. A repeated run only continues an interrupted run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BLOCKS_A_PART = 10
-"""Blocks of rows per transaction."""
+"""Number of blocks of rows per transaction."""
 
 
 class GenerateOptions(msgspec.Struct, frozen=True):
-    """The options of the job. ``values`` is the name of the values' format. Under one transactional id each workload is written to
-    each topic once."""
+    """The options of the job. ``values`` names the format of the records' values. With the same transactional id, a workload is
+    written to a topic only once."""
 
     bootstrap: str
     topic: str
@@ -33,7 +33,7 @@ class GenerateOptions(msgspec.Struct, frozen=True):
 
 
 def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[BatchReport], None]) -> int:
-    """Generate the records and return how many were written now. Raises `PipelineError`."""
+    """Generate the records and return the number of newly written records. Raises `PipelineError`."""
     settings = {
         "kafka.bootstrap.servers": options.bootstrap,
         "transactional.id": options.transactional_id,

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""The range of Spark's timestamps, the years 1 to 9999, in ms since 1970."""
+"""The first and last timestamp that Spark supports (years 1 to 9999), in ms since 1970."""
 
 
 def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Add two columns to the connector's rows: the purchase as ``p``, and ``fault``, which is null for a purchase and else the
-    reason why the record is not one.
+    """Add two columns to the rows of Spark's Kafka connector: the purchase as ``p``, and ``fault``, the reason why the record is
+    not a valid purchase, or null.
 
     Two records with the same contents are two purchases, unless ``terms.deduplicate`` is set.
     """
     from pyspark.sql import functions as f
 
     at_ms, record_ms = f.col("p.at_ms"), f.unix_millis("timestamp")
-    # -1 is the timestamp of a record without one.
+    # The timestamp -1 means that the record has no timestamp.
     is_ahead = (record_ms >= 0) & (at_ms > record_ms + terms.max_ahead_ms)
     faults = [
         (f.col("fault").isNotNull(), f.col("fault")),
@@ -38,13 +38,14 @@ def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
     rows = values.parse(purchases, PURCHASE).withColumn("fault", first_fault(faults))
     if not terms.deduplicate:
         return rows
-    # A record that is not a purchase becomes a dead letter each time that it occurs.
+    # Only valid purchases are deduplicated; each invalid record becomes a dead letter.
     same = f.struct(f.when(is_sound(), f.col("p")), f.when(~is_sound(), source()))
     return rows.withColumn("_same", same).dropDuplicates(["_same"]).drop("_same")
 
 
 def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Add the values of ``invoice`` and ``shipment`` to the rows of `parsed`. A value too large for its topic is a fault."""
+    """Add the columns ``invoice`` and ``shipment`` to the rows of `parsed`. A row with a value that is too large for the topic gets
+    a ``fault``."""
     from pyspark.sql import functions as f
 
     amount = _amount().alias("amount_cents")
@@ -61,14 +62,14 @@ def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_
 
 
 def is_sound() -> Column:
-    """Whether a row of `parsed` is a purchase."""
+    """Whether a row of `parsed` is a valid purchase."""
     from pyspark.sql import functions as f
 
     return f.col("fault").isNull()
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Return the rows for the sink (`rows.COLUMNS`): two for a purchase, and one for any other record."""
+    """Return the rows for the sink (`rows.COLUMNS`): invoice and shipment for a purchase, a dead letter for any other record."""
     from pyspark.sql import functions as f
 
     topics = terms.topics
@@ -87,7 +88,7 @@ def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Term
 
 
 def _amount() -> Column:
-    """Return the amount; null if it does not fit into a LONG."""
+    """Return the amount in cents; null if it does not fit into a LONG."""
     from pyspark.sql import functions as f
 
     return f.try_multiply(f.col("p.quantity").cast("long"), f.col("p.price_cents"))

@@ -16,7 +16,7 @@ _OWN_NAMES = {"buf", "flex", "m", "pos", "put", "version"}
 
 @dataclass(slots=True)
 class MessageShape:
-    """A struct to emit: its class name, its fields, and the section whose versions it has."""
+    """A struct to emit: its class name, its fields, and the section of the schema that has its versions."""
 
     name: str
     fields: list[Field]
@@ -24,7 +24,7 @@ class MessageShape:
 
 
 class Emitter:
-    """Writes one module, whose text `source` returns."""
+    """Generates the source text of one module."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -102,7 +102,7 @@ class Emitter:
             self.lines.append("    pass")
         self.lines.append("\n")
 
-    # shared
+    # helpers of readers and writers
 
     @staticmethod
     def _flex(section: Section) -> str | None:
@@ -127,7 +127,7 @@ class Emitter:
         return compact if flex == "" else f"({compact} if flex else {plain})"
 
     def _runs(self, shape: MessageShape) -> list[list[Field]]:
-        """Untagged fields; adjacent fields of fixed width with the same versions are grouped."""
+        """Return the untagged fields. Adjacent fields of fixed width with the same versions form one group."""
         runs: list[list[Field]] = []
         for item in shape.fields:
             if item.tag is not None:
@@ -208,7 +208,7 @@ class Emitter:
             else:
                 out.append(f"{indent}{_local(item)}, pos = _read_{snake(item.type)}(buf, pos, version)")
         else:
-            # Records that are not nullable are read as bytes, because `read_bytes` refuses null.
+            # Records that are not nullable are read as bytes, because `read_bytes` rejects null.
             kind = "bytes" if item.type == "records" and not item.nullable else item.type
             nullable = "nullable_" if item.nullable and kind != "records" else ""
             fn = self._choose(flex, f"read_compact_{nullable}{kind}", f"read_{nullable}{kind}")
@@ -369,7 +369,7 @@ class Emitter:
                 guard = "" if item.high >= shape.section.high else guard
             out.append(f"{indent}if {guard + ' and ' if guard else ''}{test}:")
             if item.type in FIXED and not item.array:
-                # Tag, size and value are packed at once. A tag below 128 and such a size take one byte each.
+                # Tag, size and value are packed at once. A tag below 128 and the size of a fixed-width field take one byte each.
                 assert item.tag is not None and item.tag < 128, item.name
                 fmt = FIXED[item.type]
                 self.formats.add(f"BB{fmt}")

@@ -51,9 +51,16 @@ class AclIndex:
 
     def add(self, acl: AclBinding) -> None:
         self.changes += 1
+        parts = self._parts
         for key in _keys(acl):
-            self._parts.setdefault(key, _Part()).add(acl)
-        self._by_type.setdefault(acl.resource_type, _Part()).add(acl)
+            part = parts.get(key)
+            if part is None:
+                part = parts[key] = _Part()
+            part.add(acl)
+        of_type = self._by_type.get(acl.resource_type)
+        if of_type is None:
+            of_type = self._by_type[acl.resource_type] = _Part()
+        of_type.add(acl)
 
     def remove(self, acl: AclBinding) -> None:
         """Remove an ACL that was added."""
@@ -139,7 +146,11 @@ class _Part:
         by_name = self._named(acl)
         if by_name is self._prefixed and acl.resource_name not in by_name:
             self._prefixes = None
-        insort(by_name.setdefault(acl.resource_name, []), acl, key=_in_order)
+        acls = by_name.get(acl.resource_name)
+        if acls is None:
+            by_name[acl.resource_name] = [acl]
+        else:
+            insort(acls, acl, key=_in_order)
 
     def remove(self, acl: AclBinding) -> bool:
         """Remove an ACL. Returns whether this part of the index is empty now."""

@@ -19,6 +19,13 @@ class AclBinding(NamedTuple):
     operation: AclOperation
     permission: PermissionType
 
+    @property
+    def summary(self) -> str:
+        """The ACL in few words, for messages."""
+        name = f"{self.resource_name}*" if self.pattern_type is PatternType.PREFIXED else self.resource_name
+        host = "" if self.host == WILDCARD else f" from {self.host}"
+        return f"{self.permission.name} {self.principal} {self.operation.name} {self.resource_type.name} {name}{host}"
+
     def __str__(self) -> str:
         return (
             f"StandardAcl[resourceType={self.resource_type.name}, resourceName={self.resource_name},"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 
 class ResourceType(IntEnum):
@@ -71,10 +71,9 @@ E = TypeVar("E", bound=IntEnum)
 
 def of_code(kind: type[E], code: int) -> E:
     """Return the member with a code, or UNKNOWN for a code that Kafka does not have (``fromCode`` of Kafka's enumerations)."""
-    try:
-        return kind(code)
-    except ValueError:
-        return kind(0)
+    # A call of the enumeration takes five times as long, and a start may read four codes of each of 50,000 ACLs.
+    member = kind._value2member_map_.get(code)
+    return kind(0) if member is None else cast(E, member)
 
 
 _TOPIC = "READ WRITE CREATE DESCRIBE DELETE ALTER DESCRIBE_CONFIGS ALTER_CONFIGS"

@@ -80,7 +80,7 @@ class Actor:
     # writers
 
     def write(self) -> Steps[None]:
-        """Write transactions one after the other. After an error that is fatal for a producer, continue with a new one."""
+        """Write transactions one after the other. After an error that is fatal for a producer, continue with a new producer."""
         while not self._is_done() and self.setting.budget > 0:
             try:
                 if self._producer is None:
@@ -176,7 +176,7 @@ class Actor:
             if attempt.offsets:
                 yield from producer.send_offsets(GROUP_ID, attempt.offsets)
             if self.rng.random() < DAWDLES:
-                self.client.note("a transaction is held open beyond its time-out")
+                self.client.note("a transaction is held open beyond its timeout")
                 yield TRANSACTION_TIMEOUT_MS * 1.2
             if not aborts:
                 self._notes.commit_asked(attempt)
@@ -204,7 +204,7 @@ class Actor:
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
-            # Batches that were given up may still arrive at the broker, so they must find a newer epoch.
+            # Batches that were given up may still arrive at the broker. A newer epoch fences them.
             self.client.note("another epoch after batches that were given up")
             yield from producer.initialise(again=True)
             self._note_session(producer)
@@ -212,7 +212,7 @@ class Actor:
             yield from self._rewind()
 
     def _batches(self, producer: SimulatedProducer, records: list[WrittenRecord]) -> list[Batch]:
-        """Return the records of each partition in one batch, or in several that are sent one after the other."""
+        """Return the records of each partition in one batch, or in several batches that are sent one after the other."""
         batches = []
         for where, mine in placed(records).items():
             at = 0
@@ -222,7 +222,7 @@ class Actor:
                 at += count
         return batches
 
-    # pipes
+    # actors that consume and produce
 
     def _rewind(self) -> Steps[None]:
         """Continue at the group's committed offsets. Transactions of the previous session are finished by now."""
@@ -262,7 +262,7 @@ class Actor:
                     watched[where].records += records
             yield self.rng.random() * 2 * PACE_MS
 
-    # admins
+    # actors that administer
 
     def administer(self) -> Steps[None]:
         """Delete existing records, and create topics."""
@@ -299,7 +299,7 @@ class Actor:
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)
 
-    # movers
+    # actors that move leaders
 
     def move(self) -> Steps[None]:
         """Change the preferred leader of partitions, and have it elected."""

@@ -7,8 +7,7 @@ from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSess
 
 
 class Notes:
-    """A growing history. Each event is added at once, so that a killed client has recorded the same events as its log file would
-    have."""
+    """A growing history. Each event is added at once, so that a killed client has recorded all of its events."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -18,8 +17,8 @@ class Notes:
         self.identities: dict[str, tuple[int, int]] = {}
         """The newest producer id and epoch of each transactional id in a response to a client."""
         self.told: list[tuple[tuple[int, int], bool]] = []
-        """Producer ids and epochs of transactions that ended since the last check, and whether EndTxn responses reported them as
-        committed."""
+        """Producer ids and epochs of transactions that ended since the last check, and whether the response to EndTxn was a
+        commit."""
         self._moment = 0
 
     def moment(self) -> float:

@@ -48,7 +48,7 @@ class Abortable(Exception):
 
 
 class Fatal(Exception):
-    """The producer cannot continue. The application needs a new one."""
+    """The producer cannot continue. The application needs a new producer."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def _raise_for(codes: Sequence[int]) -> None:
 
 
 class SimulatedProducer:
-    """A transactional producer, or an idempotent one if ``transactional_id`` is None."""
+    """A transactional producer, or an idempotent producer if ``transactional_id`` is None."""
 
     def __init__(self, client: Client, transactional_id: str | None, timeout_ms: int) -> None:
         self._client = client
@@ -98,8 +98,7 @@ class SimulatedProducer:
         return self._client.transaction_version >= TRANSACTIONS_V2
 
     def initialise(self, *, again: bool = False) -> Steps[None]:
-        """Send InitProducerId; with ``again`` the producer requests its next epoch. Raises `ProducerFenced`, `Fatal` and
-        `GaveUp`."""
+        """Send InitProducerId; with ``again`` request the next epoch. Raises `ProducerFenced`, `Fatal` and `GaveUp`."""
         known = self.identity if again else WriterIdentity(-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self._id,
@@ -244,7 +243,7 @@ class SimulatedProducer:
     # transactions
 
     def add_partitions(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Add partitions to the transaction. With transaction version 2 the first batch of a partition does so instead."""
+        """Add partitions to the transaction. With transaction version 2 the first batch of a partition adds it instead."""
         if self.is_v2:
             return
         topics: dict[str, list[int]] = {}
@@ -326,8 +325,8 @@ class SimulatedProducer:
 
 
 def _waves(batches: list[Batch]) -> list[list[Batch]]:
-    """Group the batches into requests. A request has one batch of a partition, so first come the first batches, then the second
-    ones."""
+    """Group the batches into requests. A request has at most one batch of a partition, so the first request has each partition's
+    first batch, and so on."""
     waves: list[list[Batch]] = []
     counts: dict[TopicPartition, int] = {}
     for batch in batches:

@@ -260,8 +260,7 @@ class Client:
         patience_ms: float,
         at_most: int | None = None,
     ) -> Steps[tuple[Any, int]]:
-        """Send the request until the response is final. Returns it, and the number of earlier attempts that were sent. Raises
-        `GaveUp`."""
+        """Send the request until a response is final. Returns the response and the number of earlier attempts. Raises `GaveUp`."""
         deadline_ms = self.now_ms + patience_ms
         asked = 0
         for attempt in range(1 << 20):

@@ -1,4 +1,4 @@
-"""Reads from Spark's checkpoint the offsets up to which a batch reads each source (OffsetSeqLog of Spark)."""
+"""Reads from Spark's checkpoint the offsets up to which a batch reads each source (Spark's OffsetSeqLog)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_SHOWN_BYTES: Final = 1_500
-"""Larger input ends, in bytes, are stored in a progress record as a digest, because a broker accepts 4 KiB of metadata with an
-offset (offset.metadata.max.bytes). Hundreds of partitions exceed that."""
+"""Maximum size, in bytes, of the text of input ends. A longer text, of hundreds of partitions, is replaced by a digest, because a
+broker accepts 4 KiB of metadata with an offset (offset.metadata.max.bytes)."""
 
 
 class InputEnds(msgspec.Struct, frozen=True):
-    """The end of a batch's input. ``text`` is equal for equal ends; ``offsets`` are those of Kafka sources.
+    """The end of a batch's input: ``text`` contains the ends of all sources, ``offsets`` the end offsets of Kafka partitions.
 
-    ``begin`` is the start of the stream's first batch, in the form of ``text``, if it was read. ``content`` is a digest of the
-    files that were read. All are empty if unknown. ``at`` is the topic in ``offsets`` that `mark_topic.MarkPlace` has chosen for
-    the batch's progress record. ``planned_ms`` is the time at which Spark planned the batch, by the driver's clock.
+    ``begin`` is the start of the stream's first batch, in the form of ``text``. ``content`` is a digest of the names of input
+    files. These fields are empty if unknown. ``at`` is the topic in ``offsets`` that `mark_topic.MarkPlace` has chosen for the
+    batch's progress record. ``planned_ms`` is the time at which Spark planned the batch, by the driver's clock.
     """
 
     text: str = ""
@@ -38,18 +38,18 @@ class InputEnds(msgspec.Struct, frozen=True):
     planned_ms: int = 0
 
     def topics(self) -> set[str]:
-        """The input topics that exist on the cluster that the sink writes to."""
+        """Return the input topics on the cluster that the sink writes to."""
         return {topic for topic, _ in self.offsets} - {self.at}
 
     def committed_beside(self) -> int:
-        """Number of input offsets that are committed with the batch."""
+        """Return the number of input offsets that are committed with the batch."""
         return len(self.offsets) - bool(self.at)
 
 
 class Checkpoint:
-    """The checkpoint directory of one streaming query, read through Hadoop and so on any file system that Spark supports.
+    """The checkpoint directory of one streaming query, read through Hadoop, which supports all file systems of Spark.
 
-    Objects of the JVM that all reads share are looked up once, because each call to the JVM costs up to a millisecond per batch.
+    The JVM objects for reading are looked up once, because each call to the JVM takes up to a millisecond per batch.
     All methods raise `PipelineError`.
     """
 
@@ -83,7 +83,7 @@ class Checkpoint:
         return {} if text is None else parse_input(text, batch - 1).offsets
 
     def keeps_state(self) -> bool:
-        """Whether the stream keeps state between batches, such as totals and windows. This never changes from true to false."""
+        """Whether the stream keeps state between batches, such as totals and windows. Once true, this stays true."""
         if not self._keeps_state:
             with self._reading("state"):
                 self._keeps_state = bool(self._filesystem.exists(self._states))
@@ -98,7 +98,7 @@ class Checkpoint:
             )
 
     def _begins(self) -> list[str]:
-        """Read the start of each Kafka source, which the connector writes (KafkaSourceInitialOffsetWriter of Spark)."""
+        """Read the start of each Kafka source, which Spark's Kafka connector writes (KafkaSourceInitialOffsetWriter)."""
         begins: list[str] = []
         while (text := self._read(f"sources/{len(begins)}/0")) is not None:
             begins.append(text)
@@ -130,8 +130,8 @@ class Checkpoint:
 
 
 def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
-    """Add the digest of the files that were read. ``text`` has the batch's offsets; ``read`` returns a file of the checkpoint.
-    Raises `PipelineError`."""
+    """Add the digest of the names of input files. ``text`` is the file with the batch's offsets; ``read`` returns a file of the
+    checkpoint. Raises `PipelineError`."""
     if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
         return ends
     before = read(f"offsets/{batch - 1}") if batch else None
@@ -139,14 +139,14 @@ def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], s
 
 
 def parse_begin(texts: Sequence[str]) -> str:
-    """Parse the initial offsets of the sources, each after a zero byte and a version; returns them as text, or "" if one has
-    another form."""
+    """Parse the initial offsets of the sources: each text consists of a zero byte, a version and JSON. Returns the offsets in the
+    form of `InputEnds.text`, or "" if a text has another form."""
     sources = _begins_of(texts)
     return _shown(sources) if sources else ""
 
 
 def begin_offsets(texts: Sequence[str]) -> dict[tuple[str, int], int]:
-    """Parse the same texts to offsets by topic and partition; empty if a text has another form."""
+    """Parse the texts of `parse_begin` to offsets by partition. Returns no offsets if a text has another form."""
     return {where: offset for source in _begins_of(texts) for where, offset in offsets_of(source)}
 
 
@@ -155,7 +155,7 @@ def _begins_of(texts: Sequence[str]) -> list[Any]:
         sources = [json.loads(text[text.index("{") :]) for text in texts]
     except ValueError:
         return []
-    # File sources write a file of this name as well, without start offsets.
+    # File sources write a file with the same name, but without start offsets.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
     return sources if are_kafkas else []
 
@@ -168,7 +168,7 @@ def parse_input(text: str, batch: int) -> InputEnds:
 
 
 def _planned_ms(text: str) -> int:
-    """Return the time in a batch's settings (OffsetSeqMetadata of Spark); 0 if there is none."""
+    """Return the time in a batch's settings (Spark's OffsetSeqMetadata); 0 if unknown."""
     try:
         return int(json.loads(text.splitlines()[1])["batchTimestampMs"])
     except (LookupError, TypeError, ValueError):
@@ -176,7 +176,7 @@ def _planned_ms(text: str) -> int:
 
 
 def parse_sources(text: str, batch: int) -> list[Any]:
-    """Parse the offset of each source that has one. Raises `PipelineError`."""
+    """Parse the offsets of all sources that have offsets. Raises `PipelineError`."""
     try:
         return [json.loads(line) for line in text.splitlines()[HEAD_LINES:] if line.strip() not in ("", "-")]
     except ValueError:

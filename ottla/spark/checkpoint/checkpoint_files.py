@@ -29,15 +29,15 @@ def input_in(checkpoint: str, batch: int) -> InputEnds:
 
 
 def last_batch_in(checkpoint: str) -> int | None:
-    """Return the number of the last batch that Spark has planned, perhaps not run yet; None before the first. Raises
+    """Return the number of the last batch that Spark has planned, but perhaps not run; None before the first batch. Raises
     `PipelineError`."""
     return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
 
 
 def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
-    """Return the end of the last planned batch in the source that reads a topic; None before the first batch.
+    """Return the end of the last planned batch, in the source that reads ``topic``; None before the first batch.
 
-    Raises `PipelineError`, also if the checkpoint does not exist, because Spark creates it before it calls its sources.
+    Raises `PipelineError`, also for a missing checkpoint, because Spark creates the checkpoint before it calls its sources.
     """
     query_in(checkpoint)
     batch = last_batch_in(checkpoint)
@@ -81,11 +81,11 @@ def _read_if_there(path: str) -> str | None:
 
 @contextmanager
 def _filesystem(path: str) -> Iterator[tuple[Any, str]]:
-    """Open a file system of pyarrow; yields it and the path on it. Errors inside the block become `PipelineError`."""
+    """Yield the pyarrow file system of a path, and the path on it. Errors inside the block become `PipelineError`."""
     from pyarrow import fs
 
     try:
-        # Hadoop's names for Amazon S3.
+        # s3a and s3n are Hadoop's names for Amazon S3.
         uri = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
         yield fs.FileSystem.from_uri(uri if "://" in uri or uri.startswith("file:") else str(Path(uri).absolute()))
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Reads from Spark's checkpoint the names of the files that a batch has read (FileStreamSourceLog of Spark).
+"""Reads from Spark's checkpoint the names of the files that a batch reads (Spark's FileStreamSourceLog).
 
-The offset of a file source only counts the source's batches. The names are compared as well, because a checkpoint that was restored
-from a backup may plan other files under the same number.
+The offset of a file source only counts the source's batches. So the sink also compares the names of files: after a checkpoint was
+restored from a backup, a batch with the same offset may read other files.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Final
 from ottla.spark.errors import PipelineError
 
 HEAD_LINES: Final = 2
-"""Lines before the sources: a version, and the batch's settings."""
+"""Number of lines before the sources: a version, and the batch's settings."""
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Upper bound on the batches of a source in one batch of the stream. A start that fails before its batch is planned leaves a
-number."""
+"""Maximum number of a source's batches in one batch of the stream. Each failure between the source's and Spark's planning adds
+one."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
-    """Return a digest of the files of a batch with the offsets ``text``; "" if no source reads files or the checkpoint does not
-    name them.
+    """Return a digest of the names of the files of a batch with the offsets ``text``; "" if no source reads files or the checkpoint
+    does not contain the names.
 
     ``before`` has the offsets of the previous batch. ``read`` returns a file of the checkpoint by its relative path, or None.
     Raises `PipelineError`.
@@ -50,8 +50,8 @@ def _numbers(text: str) -> dict[int, int]:
 
 
 def _entries(source: int, number: int, last: int, read: Callable[[str], str | None]) -> list[str]:
-    """Return the files that the source has recorded under a number: in a file of its own, or in a compacted file, whose name is the
-    last number that it contains."""
+    """Return the files that the source has recorded under ``number``. The record is in a file of this name, or in a compacted file,
+    whose name is the last number that it contains."""
     for name in (str(number), *(f"{later}.compact" for later in range(number, last + 1))):
         text = read(f"sources/{source}/{name}")
         if text is not None:

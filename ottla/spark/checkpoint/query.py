@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _GROUP: Final = "spark.jobGroup.id"
-"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark). The job group is the id of
-the stream's run, unless the function of foreachBatch has set another."""
+"""Local properties of the thread that runs a batch (Spark's StreamExecution and MicroBatchExecution). The job group is the id of
+the stream's run, unless the foreachBatch function has set another job group."""
 
 
 class RunningQuery:
-    """A stream that runs a batch. ``id`` stays the same over restarts, ``run`` identifies this start. ``batch`` is the number of
-    the running batch as text, None if Spark does not set it."""
+    """A stream that is running a batch. ``id`` stays the same over restarts; ``run`` identifies this start of the stream. ``batch``
+    is the number of the running batch as text, or None if Spark does not set the number."""
 
     id: str
     run: str
@@ -28,8 +28,8 @@ class RunningQuery:
     _query: Any
 
     def __init__(self, spark: SparkSession, before: RunningQuery | None = None) -> None:
-        """``before`` is the stream in an earlier batch. Its values are reused while ``run`` is the same, which saves calls to the
-        JVM. Raises `PipelineError` outside of a batch."""
+        """``before`` is this object of an earlier batch. Its values are reused in the same run, to save calls to the JVM. Raises
+        `PipelineError` outside of a batch."""
         context = spark.sparkContext
         query_id = context.getLocalProperty(_QUERY_ID)
         if before is not None and (query_id, context.getLocalProperty(_GROUP)) == (before.id, before.run):
@@ -43,20 +43,20 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        """False once the stream was stopped, even if its last batch is still running."""
+        """Whether the stream was not stopped yet. False even while the last batch of a stopped stream is running."""
         from py4j.protocol import Py4JError
 
         try:
             return bool(self._query.isActive())
         except (Py4JError, OSError):
-            # Spark's JVM has exited, which ends the stream.
+            # Spark's JVM has exited, so the stream has ended.
             return False
 
 
 def _running(spark: SparkSession, query_id: str | None) -> Any:
-    """Return the running stream with an id, in the JVM. Raises `PipelineError` if there is none."""
+    """Return the JVM's object of the running stream with this id. Raises `PipelineError` if no such stream is running."""
     jvm: Any = spark.sparkContext._jvm
-    # The session of a batch is a copy without streams. The state that all sessions share has them.
+    # The session of a batch is a copy without streams, so look in the state that all sessions share.
     session: Any = spark._jsparkSession
     running = session.sharedState().activeStreamingQueries()
     query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
@@ -66,8 +66,8 @@ def _running(spark: SparkSession, query_id: str | None) -> Any:
 
 
 def check_number(given: int, running: str | None) -> None:
-    """Raise `PipelineError` if ``given`` is not the number of the running batch. Committed batches are recognised by their
-    numbers."""
+    """Raise `PipelineError` if ``given`` is not the number of the running batch: the sink recognises committed batches by
+    number."""
     if running is not None and str(given) != running:
         raise PipelineError(
             f"the sink was given batch {given}, and the stream runs batch {running}: give it the number that foreachBatch gives"

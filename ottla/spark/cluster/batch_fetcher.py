@@ -1,4 +1,4 @@
-"""Fetches the batches of a partition from a broker, including those of aborted and open transactions."""
+"""Fetches all batches of a partition, including aborted batches and batches of open transactions."""
 
 from __future__ import annotations
 

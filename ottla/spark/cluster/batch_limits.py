@@ -13,19 +13,18 @@ from ottla.spark.errors import BrokerRefused, NotServed
 DEFAULT_LIMIT_BYTES = 1_048_588
 """Kafka's default of message.max.bytes and max.message.bytes."""
 PRODUCERS_LIMIT_BYTES = 1_000_000
-"""Largest record, in bytes, that librdkafka's default of message.max.bytes allows to the writer in the driver."""
+"""librdkafka's default of message.max.bytes: the largest record, in bytes, that the driver's stock producer sends."""
 BATCH_BYTES = 256 << 10
 """Target size of the sink's batches, in bytes before compression."""
 _OVERHEAD_BYTES = 128
-"""Bytes that a batch adds to its records, plus those that a codec adds to incompressible data. A codec also adds a small part of
-the data's size."""
+"""Upper bound on the size of a batch header, and of the constant part that a codec adds to incompressible data, in bytes."""
 _OVERHEAD_PART = 64
 _TOPIC = 2
 _LIMIT = "max.message.bytes"
 
 
 def largest_batches(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, int]:
-    """Read the max.message.bytes of each topic; Kafka's default if this client is not authorized to. Raises `PipelineError`."""
+    """Read the max.message.bytes of each topic. Returns Kafka's default without authorization. Raises `PipelineError`."""
     wanted = [DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[_LIMIT]) for topic in topics]
 
     def code_of(answer: Any) -> int:
@@ -44,7 +43,7 @@ def largest_batches(cluster: BrokerConnections, topics: Sequence[str]) -> dict[s
 
 
 def small_batches(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, int]:
-    """Return the size limit of batches, in bytes, for topics that accept less than `BATCH_BYTES`; empty if unknown."""
+    """Return the maximum batch size, in bytes, of each topic that accepts only batches below `BATCH_BYTES`; empty if unknown."""
     if not topics:
         return {}
     try:

@@ -1,4 +1,5 @@
-"""The client of the sink and of the jobs: patient, and only with versions that let many processes share one transaction."""
+"""Creates the client of the sink and of the jobs. It requires transaction version 2 (KIP-890), with which processes can share a
+transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ TIMEOUT_S: Final = 30.0
 PAUSE_S: Final = 0.05
 """Pause between two attempts, in seconds."""
 OLDEST: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
-"""The first versions of requests for transaction version 2 (KIP-890). Stock producers do not use this client."""
+"""The first versions of requests for transaction version 2 (KIP-890)."""
 
 
 def cluster_client(connecting: Connecting, timeout_s: float = TIMEOUT_S) -> BrokerConnections:

@@ -1,4 +1,4 @@
-"""The topics that the sink can write to, and their partition counts."""
+"""Finds the topics that the sink can write to, and their partition counts."""
 
 from __future__ import annotations
 
@@ -25,19 +25,14 @@ _NOT_THERE = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.TOPIC_AUTHORIZATION_FAILED, 
 
 
 def existing(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, int]:
-    """Return the partition counts of those topics that exist, that the client may see, and that are not internal.
-
-    Raises `PipelineError` if the broker returns another error.
-    """
+    """Return the partition counts of ``topics``. Topics that do not exist, are internal, or that the client may not see are
+    omitted. Raises `PipelineError` for other errors."""
     return {name: len(topic.partitions) for name, topic in _seen(cluster, topics)}
 
 
 def topic_ids(cluster: BrokerConnections, topics: Sequence[str]) -> dict[str, str]:
-    """Return the ids, in hexadecimal, of those topics that exist. A topic that was deleted and created again has another id
-    (KIP-516).
-
-    Brokers before 2.8 have no ids. Raises `PipelineError`.
-    """
+    """Return the ids of ``topics``, in hexadecimal. Topics that do not exist are omitted. A topic that was deleted and created
+    again has another id (KIP-516); brokers before 2.8 have no ids. Raises `PipelineError`."""
     return {name: topic.topic_id.hex() for name, topic in _seen(cluster, topics) if topic.topic_id != NO_UUID}
 
 

@@ -1,10 +1,9 @@
-"""Progress records of streams, which are written in the transaction of each batch, and checks of their transactional ids.
+"""Progress records of streams: batch number and input offsets, committed in the transaction of each batch.
 
-- `active_sinks`: shared state of the sinks of one process, by cluster and transactional id.
-- `input_topics`: the topics that a stream reads, by the ids that they had when the stream first read them (KIP-516).
-- `marks`: the progress record in the offset metadata of a group: the number of a batch and its input offsets.
-- `progress_topic`: the progress topic: a compacted topic with the last progress record of each stream, and of each name given to
-  `write_once`.
-- `resume`: finds the offsets at which a stream without its checkpoint resumes.
-- `skipped_batches`: detects batches that were never given to the sink although Spark has recorded them as done.
+- `active_sinks`: state that all sinks of a process share.
+- `input_topics`: detects that an input topic was deleted and created again (KIP-516).
+- `marks`: progress records in the consumer group of a transactional id.
+- `progress_topic`: progress records in a compacted topic.
+- `resume`: finds the offsets from which a stream continues after its checkpoint was lost.
+- `skipped_batches`: detects batches that Spark has recorded as done, but that were never given to the sink.
 """

@@ -1,6 +1,6 @@
-"""Shared state of the sinks of one process, by cluster and transactional id.
+"""State that all sinks of a process share, by cluster and transactional id.
 
-The function given to foreachBatch may create a sink in each call, so this state belongs to the process and not to a sink.
+A foreachBatch function may create a new sink in each call, so the state belongs to the process and not to a sink.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class ProcessNotes:
-    """The state of a process. Streams run in threads of their own."""
+    """The shared state. A lock protects it, because each stream has its own thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._writing: dict[SinkKey, str] = {}
-        """A description of the batch or frame that is being written."""
+        """Descriptions of the batches and frames that are being written."""
         self._written: dict[SinkKey, tuple[str, int]] = {}
-        """Run and number of the last committed batch."""
+        """Run id and number of the last committed batch."""
         self._failed: dict[tuple[SinkKey, str], _Failure] = {}
-        """By sink and stream id: the first failed batch that was not written since."""
+        """The first failed batch that was not written since, by sink and stream id."""
         self._given: dict[str, int] = {}
-        """By stream id: the last batch that was given to a sink."""
+        """The last batch that was given to a sink, by stream id."""
 
     @contextmanager
     def writing(self, sink: SinkKey, what: str) -> Iterator[None]:
-        """Reserve ``sink`` for ``what`` inside the block. Raises `PipelineError` if another thread is writing, whose producer the
-        second would fence."""
+        """Reserve ``sink`` for ``what`` inside the block. Raises `PipelineError` if another thread is writing, because its producer
+        would be fenced."""
         mine = f"{what} in thread {threading.current_thread().name!r}"
         with self._lock:
             if sink in self._writing:
@@ -57,7 +57,7 @@ class ProcessNotes:
     def check_first_use(self, sink: SinkKey, run: str, batch: int) -> None:
         """Raise `PipelineError` if the sink has already written this batch in this run.
 
-        A batch is one transaction, and within a run Spark runs no batch twice, so a second use is not a repeated batch.
+        Within a run Spark runs no batch twice, so a second call means that the foreachBatch function uses the sink twice.
         """
         if self._written.get(sink) == (run, batch):
             raise PipelineError(
@@ -67,7 +67,7 @@ class ProcessNotes:
             )
 
     def note_given(self, query: str, batch: int) -> bool:
-        """Record that a sink was given a batch; returns whether this was the first time in this process."""
+        """Record that a batch was given to a sink. Returns whether this was the first time in this process."""
         is_first = batch > self._given.get(query, -1)
         self._given[query] = batch
         return is_first
@@ -81,8 +81,8 @@ class ProcessNotes:
         self._failed[sink, query] = _Failure(batch, reason)
 
     def check_failed(self, sink: SinkKey, query: str, batch: int) -> None:
-        """Raise `PipelineError` if an earlier batch has failed. Spark continues with the next batch only if the function given to
-        foreachBatch has not raised the error."""
+        """Raise `PipelineError` if an earlier batch has failed: the foreachBatch function has caught the error, so Spark
+        continued."""
         failure = self._failed.get((sink, query))
         if failure is not None and failure.batch < batch:
             raise PipelineError(

@@ -1,7 +1,6 @@
-"""The topics that a stream reads, by the ids that they had when the stream first read them (KIP-516).
+"""Detects that an input topic was deleted and created again, by its topic id (KIP-516).
 
-Spark's checkpoint has only names and offsets. If a topic is deleted and created again, Spark continues at the offsets of the old
-topic and skips the records of the new one before them.
+Spark's checkpoint has only names and offsets, so Spark would continue at the old topic's offsets and skip records of the new topic.
 """
 
 from __future__ import annotations
@@ -14,21 +13,22 @@ from ottla.spark.errors import PipelineError
 
 
 class InputTopics:
-    """The topics of one stream, on the cluster that it writes to. Brokers before 2.8 have no ids, so nothing is compared."""
+    """The input topics of one stream, if they are on the cluster to which the stream writes. Brokers before 2.8 have no topic ids,
+    so nothing is compared."""
 
     def __init__(self, cluster: BrokerConnections, ids: Mapping[str, str] = {}) -> None:
         self._cluster = cluster
         self.ids: dict[str, str] = dict(ids)
-        """In hexadecimal, by topic of the last `check`."""
+        """Topic ids, in hexadecimal, by topic of the last `check`."""
 
     def know(self, ids: Mapping[str, str]) -> None:
-        """Add the ids of a progress record. Ids that this run has seen itself take precedence."""
+        """Add the topic ids of a progress record. Ids that this run has read from the cluster take precedence."""
         self.ids = {**ids, **self.ids}
 
     def check(self, topics: Iterable[str]) -> None:
         """Raise `PipelineError` if a topic has another id than when the stream first read it.
 
-        Forgets the ids of topics that the stream no longer reads, which may be created again.
+        Forgets topics that the stream no longer reads, because such topics may be deleted and created again.
         """
         names = sorted(topics)
         now = topic_ids(self._cluster, names) if names else {}

@@ -1,7 +1,8 @@
-"""The progress record in the offset metadata of a group: the number of a batch and its input offsets.
+"""Progress records in the consumer group of a transactional id.
 
-They are committed in the batch's transaction, to a group that belongs to the transactional id. So tools show the stream's lag, and
-an open transaction of another stream does not block reading them.
+In the batch's transaction, the sink commits the batch's input offsets to this group, and the progress record as metadata of an
+offset. So tools show the stream's lag. Pending offsets of other streams, which have their own groups, do not block reading the
+record.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import PipelineError
 
 NO_BATCH: Final = -1
-"""Batch number of a record that claims a transactional id before anything is committed (`id_claim`)."""
+"""Batch number of a progress record that claims a transactional id before the stream's first commit (`id_claim`)."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A progress record: the last committed batch. ``query`` is the id of the stream.
+    """A progress record of the last committed batch: ``query`` is the id of the stream, ``batch`` the number of the batch.
 
-    ``input`` is `checkpoint.InputEnds.text`, empty if unknown. ``turn`` counts the lost checkpoints before this stream's, because
-    batches begin at 0 in each. ``content`` is a digest of input that the offsets do not identify, such as names of files. ``at`` is
-    the topic whose offset carries the record, if that is not an input topic, and ``offsets`` is the number of input offsets
-    committed with it, -1 if unknown.
+    ``turn`` counts the checkpoints that the stream has lost: with each new checkpoint batch numbers begin at 0 again. ``input`` is
+    `checkpoint.InputEnds.text`, empty if unknown. ``content`` is a digest of the names of input files.
+
+    ``at`` is the topic whose offset has the record as metadata, unless that is an input topic. ``offsets`` is the number of input
+    offsets in the commit, -1 if unknown.
     """
 
     query: str
@@ -53,11 +55,11 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 Ends = dict[str, dict[str, int]]
-"""Offsets by topic and partition, as Spark writes them."""
+"""Offsets by topic and partition, in Spark's JSON form."""
 
 
 def offsets_of(source: Any) -> Iterator[tuple[TopicPartition, int]]:
-    """Parse the offsets of a source. The Kafka connector writes ``{"orders": {"0": 12}}``; other sources yield nothing."""
+    """Parse the offsets of a source in the Kafka connector's form ``{"orders": {"0": 12}}``. Other sources yield nothing."""
     if not isinstance(source, dict):
         return
     for topic, partitions in source.items():
@@ -72,8 +74,8 @@ def group_of(transactional_id: str) -> str:
 
 
 def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
-    """Return offset and metadata by topic and partition. The record is the metadata at ``mark.at``, else at the first topic, which
-    must exist."""
+    """Return the offsets and metadata to commit. The progress record is the metadata of the offset of ``mark.at``, or else of the
+    first partition in ``ends``."""
     text = msgspec.json.encode(mark).decode()
     first = (mark.at, 0) if mark.at else min(ends)
     commit: dict[str, dict[int, tuple[int, str]]] = {}
@@ -83,7 +85,7 @@ def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[
 
 
 def parse_mark(text: str, group: str) -> Mark:
-    """Parse the record in an offset's metadata. Raises `PipelineError`."""
+    """Parse the progress record in an offset's metadata. Raises `PipelineError`."""
     try:
         return msgspec.json.decode(text, type=Mark)
     except msgspec.DecodeError:
@@ -93,15 +95,13 @@ def parse_mark(text: str, group: str) -> Mark:
 
 
 def newer(marks: Iterable[Mark | None]) -> Mark | None:
-    """Return the newest record, the first of equal ones; None if there is none."""
+    """Return the newest progress record; None if all are None."""
     return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
 
 
 def newest_mark(metadata: list[str], group: str) -> Mark | None:
-    """Return the newest record in the metadata of a group's offsets. Topics that are no longer read may have older ones.
-
-    Raises `PipelineError` if there are offsets but no record.
-    """
+    """Return the newest progress record in the metadata of a group's offsets. Offsets of topics that the stream no longer reads may
+    have older records. Raises `PipelineError` if there are offsets but no record."""
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
         raise PipelineError(
@@ -111,7 +111,7 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
 
 
 def first_error(topics: Iterable[Any]) -> int:
-    """Return the error code of the first partition with an error; 0 if there is none."""
+    """Return the error code of the first partition with an error; 0 without an error."""
     codes = (partition.error_code for topic in topics for partition in topic.partitions)
     return next((int(code) for code in codes if code), 0)
 
@@ -119,19 +119,19 @@ def first_error(topics: Iterable[Any]) -> int:
 def read_mark(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> Mark | None:
     """Read the record that was committed last. With ``is_stable`` the call waits until no commit is pending. Raises
     `PipelineError`."""
-    standing = read_standing(cluster, group, is_stable=is_stable)
-    return None if standing is None else standing.mark
+    in_group = read_committed(cluster, group, is_stable=is_stable)
+    return None if in_group is None else in_group.mark
 
 
 class CommittedMark(msgspec.Struct, frozen=True):
-    """The newest record of a group, the topic whose offset carries it, and all offsets."""
+    """The newest progress record of a group, the topic whose offset has the record as metadata, and all offsets."""
 
     mark: Mark
     topic: str
     ends: Ends
 
 
-def read_standing(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
+def read_committed(cluster: BrokerConnections, group: str, *, is_stable: bool = True) -> CommittedMark | None:
     """As `read_mark`, with the record's topic and the group's offsets; None if there is none. Raises `PipelineError`."""
     # confluent-kafka also commits the zero byte at the end of a C string.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
@@ -175,8 +175,8 @@ def commit_plainly(cluster: BrokerConnections, group: str, commit: Mapping[str, 
 
 
 def _fetched(cluster: BrokerConnections, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
-    """Return the topics and partitions that have an offset. Raises `PipelineError`."""
-    # Brokers before 3.0 take one group per request (KIP-709). The version decides which of both fields is sent.
+    """Return the partitions that have a committed offset, each with its topic. Raises `PipelineError`."""
+    # Brokers before 3.0 accept one group per request (KIP-709). The version determines which of the two fields is sent.
     groups = [OffsetFetchRequestGroup(group, topics=None)]
     request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
 

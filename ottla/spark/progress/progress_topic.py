@@ -1,8 +1,8 @@
-"""The progress topic: a compacted topic with the last progress record of each stream, and of each name given to `write_once`.
+"""Progress records in a compacted topic: the last record of each stream, and of each name given to `write_once`.
 
 A consumer group alone is not enough: a broker deletes a group's offsets seven days after the last commit
-(offsets.retention.minutes), and an authorized client can delete or reset them. A record is written in the batch's own transaction.
-It outlives the input topics, so it has their ids.
+(offsets.retention.minutes), and an authorized client can delete or reset them. A progress record is written in the batch's
+transaction. It contains the ids of the input topics, which may be deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.protocol.markers import read_marker
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import build_batch, read_records
+from ottla.protocol.records import BatchHeader, build_batch, read_records
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.cluster.batch_fetcher import fetched
 from ottla.spark.cluster.client import PAUSE_S
@@ -34,12 +34,12 @@ PARTITION: Final = 0
 COMPACT: Final = "compact"
 CONFIGS: Final = {
     "cleanup.policy": COMPACT,
-    # Compaction skips the active segment. Segments are small because each start reads the whole partition.
+    # Each start of a stream reads the whole partition. Compaction skips the active segment, so segments are small.
     "segment.bytes": str(1 << 20),
     "segment.ms": str(3_600_000),
     "min.cleanable.dirty.ratio": "0.1",
 }
-"""Configs of a topic that the sink creates."""
+"""Configs of a progress topic that the sink creates."""
 _TOPIC = 2
 _POLICY = "cleanup.policy"
 _WRITTEN = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
@@ -48,7 +48,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 class ProgressRecord(msgspec.Struct, frozen=True):
-    """A record's value: the progress record, the input offsets of its batch, and the ids of the input topics if known."""
+    """The value of a Kafka record in the topic: progress record, input offsets, and the ids of the input topics if known."""
 
     mark: Mark
     ends: Ends = {}
@@ -56,7 +56,7 @@ class ProgressRecord(msgspec.Struct, frozen=True):
 
 
 def key_of(transactional_id: str, frames: str | None = None) -> bytes:
-    """Return a record's key: the transactional id of a stream; for frames a JSON array of the id and their name."""
+    """Return a Kafka record's key: the transactional id for a stream, and a JSON array of the id and the name for frames."""
     return (transactional_id if frames is None else _frames_prefix(transactional_id) + _text(frames) + "]").encode()
 
 
@@ -68,8 +68,17 @@ def _text(name: str) -> str:
     return msgspec.json.encode(name).decode()
 
 
+class _Seen(msgspec.Struct):
+    """The next offset to read, the committed records by key (None for tombstones), and the records of open
+    transactions by producer id."""
+
+    position: int = 0
+    committed: dict[bytes, ProgressRecord | None] = {}
+    undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
+
+
 class ProgressTopic:
-    """The progress of a stream, or of the frames of one name, in the topic's first partition.
+    """Reads and writes the progress of a stream, or of the frames of one name, in the topic's first partition.
 
     ``inputs`` are the topics that the stream reads. All methods raise `PipelineError`.
     """
@@ -90,9 +99,11 @@ class ProgressTopic:
         self._key = key_of(transactional_id, frames)
         self.last: ProgressRecord | None = None
         """The last result of `read`."""
+        self._seen = _Seen()
 
     def open(self) -> None:
-        """Create the topic if it does not exist, and check that it is compacted."""
+        """Create the topic if it does not exist, and check that it is compacted. The next `read` begins at the topic's start."""
+        self._seen = _Seen()
         if not existing(self._cluster, (self.topic,)):
             self._create()
         policy = self._policy()
@@ -119,7 +130,7 @@ class ProgressTopic:
             ) from None
         deadline = time.monotonic() + self._cluster.timeout_s
         while not existing(self._cluster, (self.topic,)):
-            # The new topic is not in every broker's metadata yet.
+            # Some brokers do not know the new topic yet.
             if time.monotonic() > deadline:
                 raise PipelineError(
                     f"the progress topic {self.topic!r} was created, but {self._cluster.bootstrap} does not have it yet"
@@ -127,7 +138,7 @@ class ProgressTopic:
             time.sleep(PAUSE_S)
 
     def _policy(self) -> str | None:
-        """Read the cleanup policy; None if this client is not authorized to."""
+        """Read the cleanup policy; None without authorization."""
         resource = DescribeConfigsResource(resource_type=_TOPIC, resource_name=self.topic, configuration_keys=[_POLICY])
 
         def code_of(answer: Any) -> int:
@@ -145,40 +156,47 @@ class ProgressTopic:
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
     def read(self) -> ProgressRecord | None:
-        """Read the last committed record."""
-        records = self._read_all()
-        self._check_kind(records)
-        self.last = records.get(self._key)
+        """Read the last committed record. After the first call only records that were written since are fetched."""
+        committed = self._fetch_new()
+        self._check_kind([key for key, record in committed.items() if record is not None])
+        self.last = committed.get(self._key)
         return self.last
 
     def _check_kind(self, keys: Collection[bytes]) -> None:
-        """Raise `PipelineError` if a stream and frames share a transactional id, because they would fence each other."""
+        """Raise `PipelineError` if a stream and frames use the same transactional id, because they would fence each other."""
         prefix = _frames_prefix(self.transactional_id).encode()
         if self.frames is None and any(key.startswith(prefix) for key in keys):
             raise PipelineError(f"write_once has used {self.transactional_id!r}: give the stream another transactional.id")
         if self.frames is not None and key_of(self.transactional_id) in keys:
             raise PipelineError(f"a stream uses {self.transactional_id!r}: give write_once another transactional.id")
 
-    def _read_all(self) -> dict[bytes, ProgressRecord]:
-        """Read the last committed records by key. The whole partition is read, because open transactions of other ids must not hide
-        records."""
-        undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
-        last: dict[bytes, ProgressRecord | None] = {}
+    def _fetch_new(self) -> dict[bytes, ProgressRecord | None]:
+        """Read the last committed records by key; None for tombstones. The whole partition is read, because open transactions of
+        other ids must not hide records."""
         start, end = ranges(self._cluster, self.topic)[PARTITION]
-        for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
-            if header.is_control:
-                marker = read_marker(raw, header)
-                decided = undecided.pop(header.producer_id, {})
-                if marker is not None and marker.commit:
-                    last |= decided
-                continue
-            into = undecided.setdefault(header.producer_id, {}) if header.is_transactional else last
-            for record in read_records(raw):
-                into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
-        return {key: record for key, record in last.items() if record is not None}
+        if not start <= self._seen.position <= end:
+            self._seen = _Seen(position=start)
+        for header, raw in fetched(self._cluster, self.topic, PARTITION, self._seen.position, end):
+            self._take(header, raw)
+            self._seen.position = header.next_offset
+        return self._seen.committed
+
+    def _take(self, header: BatchHeader, raw: memoryview) -> None:
+        """Add a batch to what was read. The records of a transaction count from its commit marker on."""
+        seen = self._seen
+        if header.is_control:
+            marker = read_marker(raw, header)
+            decided = seen.undecided.pop(header.producer_id, {})
+            if marker is not None and marker.commit:
+                seen.committed |= decided
+            return
+        into = seen.undecided.setdefault(header.producer_id, {}) if header.is_transactional else seen.committed
+        for record in read_records(raw):
+            into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
 
     def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
-        """Returns None for the tombstone of another id, with which an operator removes a retired stream. Raises `PipelineError`."""
+        """Decode a record. Returns None for a tombstone of another key, by which an operator removes a retired stream. Raises
+        `PipelineError`."""
         if key and key != self._key and value is None:
             return None
         try:
@@ -192,7 +210,7 @@ class ProgressTopic:
         )
 
     def record(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> tuple[bytes, bytes]:
-        """Return key and value of a batch's record."""
+        """Return key and value of the Kafka record for a batch."""
         by_topic: Ends = {}
         for (topic, index), offset in sorted(ends.items()):
             by_topic.setdefault(topic, {})[str(index)] = offset
@@ -200,7 +218,7 @@ class ProgressTopic:
         return self._key, msgspec.json.encode(ProgressRecord(mark, by_topic, ids))
 
     def write(self, producer_id: int, epoch: int, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """Write a batch's record in a transaction. Its sequence is 0, because no task writes to this partition."""
+        """Write a batch's record in the transaction. The sequence is 0, because tasks never write to this partition."""
         batch = build_batch(
             [self.record(mark, ends)],
             time.time_ns() // 1_000_000,
@@ -223,9 +241,9 @@ class ProgressTopic:
 def last_mark(
     cluster: BrokerConnections, transactional_id: str, log: ProgressTopic | None, *, is_stable: bool = True
 ) -> Mark | None:
-    """Return the newer of the records in ``log``, if given, and in the group. Raises `PipelineError`.
+    """Return the newer of the progress records in ``log``, if given, and in the group. Raises `PipelineError`.
 
-    Versions without a progress topic committed progress to the group alone; for frames the group has the record of one name.
+    Old versions of ottla had no progress topic. For frames the group has the record of only one name.
     """
     in_group = read_mark(cluster, group_of(transactional_id), is_stable=is_stable)
     if log is None:

@@ -1,4 +1,4 @@
-"""Finds the offsets at which a stream without its checkpoint resumes."""
+"""Finds the offsets from which a stream continues after its checkpoint was lost."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _EARLIEST: Final = -2
 def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, progress_topic: str | None = DEFAULT_TOPIC) -> str:
     """Return the end of a stream's last committed batch, as JSON for ``startingOffsets`` of Spark's Kafka source.
 
-    ``cluster`` is ``host:port,...``, or the sink's ``kafka.*`` options; ``progress_topic`` is its ``progress.topic``, None if it
-    has none. A stream with a new checkpoint that begins there continues under the same ``transactional.id`` without gaps or
-    duplicates, but the state that Spark kept between batches is lost. Partitions that were added since are read from their
-    beginning.
+    ``cluster`` is ``host:port,...`` or the sink's ``kafka.*`` options. ``progress_topic`` is the sink's ``progress.topic``, or None
+    if the sink has no progress topic. With a new checkpoint that begins at these offsets, the stream continues under the same
+    ``transactional.id`` without gaps or duplicates. Only the state that Spark kept between batches is lost. Partitions that were
+    added after the last batch are read from their beginning.
 
-    Raises `PipelineError` if nothing was committed, if the stream did not read Kafka topics, and if a progress record shows that an
-    input topic was deleted and created again.
+    Raises `PipelineError` if nothing was committed, if the stream did not read Kafka topics, and if an input topic was deleted and
+    created again.
     """
     connecting = Connecting(cluster) if isinstance(cluster, str) else Connecting.parse(cluster)
     group = group_of(transactional_id)
@@ -44,7 +44,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         if kept is not None and kept.mark == mark:
             InputTopics(client, kept.ids).check(kept.ids)
         if mark.input.startswith("{"):
-            # The segment source adds the topic's id under a name that begins with "#".
+            # The segment source (`segments.streaming`) stores the topic's id under a name that begins with "#".
             ends = {topic: offsets for topic, offsets in json.loads(mark.input).items() if not topic.startswith("#")}
         else:
             ends = read_ends(client, group) if kept is None or mark is in_group else kept.ends
@@ -53,7 +53,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, p
         if not ends or not all(isinstance(partitions, dict) for partitions in ends.values()):
             raise PipelineError(f"the stream that used {transactional_id!r} does not read from a single Kafka source")
         for topic, partitions in ends.items():
-            # If the input is on another cluster, added partitions are unknown here.
+            # Add partitions without an offset. For input from another cluster they are unknown here.
             for index in range(existing(client, (topic,)).get(topic, 0)):
                 partitions.setdefault(str(index), _EARLIEST)
     return json.dumps(ends, sort_keys=True)

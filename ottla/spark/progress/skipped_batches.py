@@ -1,7 +1,7 @@
-"""Detects batches that were never given to the sink although Spark has recorded them as done.
+"""Detects batches that Spark has recorded as done, but that were never given to the sink.
 
-The function given to foreachBatch may return without giving its frame to the sink, for example because the frame is empty. Such a
-batch has no progress record, so there is a gap in the batch numbers. The module does not depend on Spark.
+If a foreachBatch function does not give the frame to the sink, for example an empty frame, there is a gap in the numbers of batches
+with a progress record. The module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ _PARTITIONS_SHOWN: Final = 20
 
 
 def skipped_batches(last: Mark | None, query: str, batch: int) -> range:
-    """Return the numbers of a stream's batches after the last committed one and before ``batch``."""
+    """Return the numbers of a stream's batches between the last committed batch and ``batch``."""
     return range(last.batch + 1 if last is not None and last.query == query else 0, batch)
 
 
 def may_skip(last: Mark | None, progress: ProgressTopic | None, query: str, is_new: Callable[[], bool]) -> bool:
-    """Whether a stream may continue after a gap, because its next batch was certainly not written before.
+    """Whether a stream may continue after a gap in the batch numbers, because the next batch was certainly not written before.
 
-    That is certain if the batch ``is_new`` (planned in this process and not given to a sink before), if the last record is in the
-    progress topic, or if it is the claim of a stream that has committed nothing (`id_claim`). The offsets of the group alone may
-    have been reset or deleted.
+    This is certain if the batch ``is_new`` (planned in this process and not given to a sink before), or if the last progress record
+    is in the progress topic or a claim (`id_claim`). A group's offsets alone may have been reset or deleted.
     """
     is_claim = last is not None and last.query == query and last.batch == NO_BATCH
     is_recorded = last is not None and progress is not None and progress.last is not None and progress.last.mark == last
@@ -34,7 +33,7 @@ def may_skip(last: Mark | None, progress: ProgressTopic | None, query: str, is_n
 
 
 def describe(skipped: range, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> str:
-    """Describe the batches and their offsets from ``begin`` to ``end``, as far as those are known."""
+    """Describe the skipped batches, and their offsets from ``begin`` to ``end`` if known."""
     which = f"batch {skipped[0]}" if len(skipped) == 1 else f"batches {skipped[0]} to {skipped[-1]}"
     parts = [
         f"{topic}-{index}: {begin[topic, index]} to {offset}" if (topic, index) in begin else f"{topic}-{index}: up to {offset}"

@@ -1,6 +1,6 @@
-"""Encodes columns as record batches, the inverse of `segments.columns`. Arrow joins the pieces of each record.
+"""Encodes columns as record batches, the inverse of `segments.columns`. Arrow joins the parts of each record.
 
-All records of a batch have the time at which the task writes them.
+The timestamp of all records is the time at which the task writes them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class PartitionRows(msgspec.Struct, frozen=True):
-    """The rows from ``start`` on, which belong to one partition. ``sequence`` is the partition's next sequence, ``batch_bytes`` its
-    limit."""
+    """The rows of one partition, which begin at row ``start``. ``sequence`` is the partition's next sequence, ``batch_bytes`` the
+    maximum batch size."""
 
     start: int
     sequence: int
@@ -54,10 +54,10 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 def encode(
     rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[PartitionRows], timestamp_ms: int, batch_bytes: int
 ) -> Iterator[Encoded]:
-    """Encode batches of about ``batch_bytes`` before compression. ``rows`` has key, value and perhaps headers, see
+    """Encode batches of about ``batch_bytes`` before compression. ``rows`` has the columns key, value and perhaps headers of
     `segments.reading.COLUMNS`.
 
-    All parts are encoded together, because one call of Arrow takes longer than encoding a hundred rows.
+    The rows of all partitions are encoded together, because a call of Arrow takes as long as encoding a hundred rows.
     """
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
     headers = _headers(rows.column("headers")) if "headers" in rows.schema.names else varints(np.zeros(len(rows), np.int64))
@@ -97,7 +97,7 @@ def encode(
 
 
 def _starts(sizes: Ints, batch_bytes: int) -> Ints:
-    """Return the index of the first record of each batch. A record that is too large has a batch of its own."""
+    """Return the index of the first record of each batch. A record that is too large becomes a batch alone."""
     ends = np.cumsum(sizes)
     starts, at = [], 0
     while at < len(sizes):
@@ -131,7 +131,7 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _lengths(column: pa.Array) -> Ints:
-    """Return the lengths in bytes; 0 for null."""
+    """Return the length of each string in bytes; 0 for null."""
     return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 
@@ -146,7 +146,7 @@ def _sized(column: pa.Array) -> pa.Array:
 
 
 def _headers(column: pa.Array) -> pa.Array:
-    """Encode the number of headers and each header; a null list is encoded as an empty one."""
+    """Encode the number of headers, and each header. A null list is encoded as an empty list."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return varints(counts)

@@ -1,4 +1,5 @@
-"""Kafka's partitioner for whole columns (org.apache.kafka.common.utils.Utils.murmur2, BuiltInPartitioner.partitionForKey)."""
+"""Kafka's partitioner for whole columns of keys (org.apache.kafka.common.utils.Utils.murmur2,
+BuiltInPartitioner.partitionForKey)."""
 
 from __future__ import annotations
 

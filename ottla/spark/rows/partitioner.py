@@ -1,4 +1,4 @@
-"""Chooses the partition of each record, over whole columns. The module does not depend on Spark."""
+"""Chooses the partition of each row of Arrow columns. The module does not depend on Spark."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.spark.rows.murmur2 import partitions_for
 def chosen(
     topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int], start: int = 0
 ) -> npt.NDArray[np.int32]:
-    """Return the partition of each row: the row's own (int, may be null), else the one that Kafka's producers choose for its key.
+    """Return the partition of each row: the partition in ``asked``, or for null the partition that Kafka's producers choose by key.
 
-    ``partitions`` has the partition count by topic. Records without a key are assigned round-robin, beginning with ``start``, so
-    that a repeated batch puts its rows into the same partitions and batches do not all begin with partition 0. Raises
-    `PipelineError` for a topic or a partition that does not exist.
+    ``partitions`` has the partition count by topic. Rows without a key are assigned round-robin, beginning with ``start``, so that
+    a repeated batch assigns the same partitions, but not every batch begins with partition 0. Raises `PipelineError` for a topic or
+    partition that does not exist.
     """
     encoded = pc.dictionary_encode(topics, null_encoding="encode")
     codes = np.asarray(encoded.indices)
@@ -57,7 +57,8 @@ def check_place(topic: str | None, partition: int | None, partitions: Mapping[st
 
 
 def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
-    """Return the columns topic, key, value, headers and partition with nulls in partition replaced. Raises `PipelineError`."""
+    """Return the columns topic, key, value, headers and partition. Null partitions are replaced by chosen partitions. Raises
+    `PipelineError`."""
     if not len(rows):
         return rows
     places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)

@@ -16,41 +16,41 @@ RECORD = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT,"
     " headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""The columns of a topic's records, as the stock connector and the segment source return them."""
+"""The columns of a topic's records, as returned by Spark's Kafka connector and the segment source."""
 
 COLUMNS = ("topic", "key", "value", "headers", "partition")
-"""The columns that the sink accepts, as Spark's own Kafka sink does. All but ``value`` are optional."""
+"""The columns that the sink accepts, as in Spark's own Kafka sink. All columns except ``value`` are optional."""
 CONTENT = "content"
-"""A column of `Outgoing`: key and value of a row, null where the record is too large."""
+"""A column of `Outgoing` with key and value of each row; null for a record that is too large."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
-"""The columns that a task of the sink returns. Errors are data, because Spark would retry a task that raises, which cannot succeed.
-"""
+"""The columns that a task of the sink returns. Errors are a column, because Spark would retry a task that raises, in vain."""
 _BYTES = ("binary", "string")
 _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("int",)}
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 class Outgoing:
-    """Selects the topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` takes precedence
-    over a column of that name.
+    """Selects topic, key, value, headers and partition of every row, in this order and as bytes. If ``topic`` is not None, a column
+    ``topic`` is ignored.
 
-    Frames without headers get no column for them, and no list of headers is null: for each null list Arrow's writer in the JVM goes
-    back to the last one that is not null (ListVector.setNull), which takes quadratic time.
+    Frames without headers get no column ``headers``, and no list of headers is null: for each null list, Arrow's writer in the JVM
+    searches the last list that is not null (ListVector.setNull), which takes quadratic time.
 
-    The columns are cached in the JVM while frames have the same schema: building them takes ten calls per batch.
+    The column expressions are cached while frames have the same schema, because building them takes ten calls to the JVM.
     """
 
     def __init__(self, topic: str | None, largest_bytes: int | None = None) -> None:
-        """With ``largest_bytes`` the columns are topic, partition, `CONTENT`, which is null for larger records, and headers."""
+        """With ``largest_bytes`` the columns are topic, partition, `CONTENT` (null for larger records) and headers."""
         self._topic = topic
         self._largest_bytes = largest_bytes
         self._schema = ""
-        """JSON of the schema, and the JVM, for which the cached columns are valid."""
+        """The cached columns are valid for this schema (as JSON) and for ``_jvm``."""
         self._jvm: Any = None
         self._columns: Any = None
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """A null partition is chosen later by key. Raises `PipelineError` for columns that are missing or have another type."""
+        """Select the columns of a frame. Null partitions are replaced later. Raises `PipelineError` for columns that are missing or
+        have another type."""
         from pyspark.sql import DataFrame
 
         of_java: Any = frame._jdf
@@ -61,7 +61,7 @@ class Outgoing:
         return DataFrame(of_java.select(self._columns), frame.sparkSession)
 
     def _built(self, frame: DataFrame) -> Any:
-        """Return the columns as a Scala Seq."""
+        """Return the column expressions as a Scala Seq."""
         from pyspark.sql import functions as f
 
         given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
@@ -83,8 +83,8 @@ class Outgoing:
 
 
 def _size_of(given: dict[str, str]) -> str:
-    """Return Spark's expression for the size of key, value and headers. Joining them as text is analysed faster than a sum, and is
-    never null."""
+    """Return Spark's expression for the size of key, value and headers. A concatenation is analysed faster than a sum, and is never
+    null."""
     texts = [f"CAST({name} AS STRING)" for name in ("key", "value") if name in given]
     if "headers" in given:
         texts += ["headers.key", "CAST(headers.value AS ARRAY<STRING>)"]
@@ -98,7 +98,7 @@ def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
 
 @functools.cache
 def written_type() -> StructType:
-    """Return the type of `WRITTEN`. Spark's JVM would parse a text in every batch."""
+    """Return the type of `WRITTEN`, cached because Spark's JVM would parse the text in every batch."""
     from pyspark.sql import types
 
     kinds = {"STRING": types.StringType(), "INT": types.IntegerType(), "LONG": types.LongType()}
@@ -107,7 +107,7 @@ def written_type() -> StructType:
 
 
 def check_arranged(schema: StructType) -> None:
-    """Raise `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+    """Raise `PipelineError` for a schema that is not the result of `ottla.spark.arranged`."""
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     wanted = {"topic": "string", "key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
     if {"headers": _HEADERS} | given != wanted:

@@ -1,4 +1,4 @@
-"""Adds the partition of each row to a frame of Spark. The module needs Spark, and pandas, which reads the annotations here."""
+"""Adds the partition of each row to a Spark frame. The module needs Spark and pandas."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -19,14 +19,15 @@ _POSITIVE = 0x7FFFFFFF
 def placed(frame: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
     """Return the rows of `rows.outgoing` with the partition that `partitioner.chosen` chooses.
 
-    If the JVM has Kafka's own client, as in every session that reads from Kafka, its hash function is called, because sending a row
-    to Python takes longer than all other work on the row. A row whose topic is not in ``partitions`` then has no partition.
+    If the JVM has Kafka's client, as in every session that reads from Kafka, Spark calls the client's hash function: sending a row
+    to Python would take longer than all other work on the row. Then a row whose topic is not in ``partitions`` gets a null
+    partition.
     """
     hashed = _hashed_by_jvm(frame.sparkSession, f.col("key"))
     if hashed is None:
         place = pandas_udf(_chooser(dict(partitions), start), "int")(f.col("topic"), f.col("key"), f.col("partition"))
     else:
-        # A record without a key may go to any partition, but to the same one when its task or batch is repeated.
+        # A record without a key may go to any partition, but a repeated task or batch must choose the same partition.
         number = f.coalesce(hashed.bitwiseAND(_POSITIVE), (f.rand(start) * _POSITIVE).cast("int"))
         place = f.coalesce(f.col("partition"), number % _count_of(partitions))
     return frame.withColumn("partition", place)
@@ -44,8 +45,8 @@ def _count_of(partitions: Mapping[str, int]) -> Column:
 
 
 def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
-    """Return the hash of each key; null for null. None if the JVM does not have Kafka's client, or Spark cannot call it in this
-    way."""
+    """Return an expression for the hash of each key; null for a null key. Returns None if the JVM does not have Kafka's client, or
+    Spark cannot call it."""
     from py4j.protocol import Py4JError
 
     jvm: Any = spark.sparkContext._jvm
@@ -57,7 +58,7 @@ def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
         arguments = jvm.PythonUtils.toSeq([expressions.expression(key._jc)])
         call = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
         no_function = jvm.scala.Option.empty()
-        # The first of these arguments means that null gives null, the last that equal keys give equal hashes.
+        # The three booleans: a null key gives null, the result may be null, and equal keys give equal hashes.
         invoked = call(hashing, integer, "murmur2", arguments, none, True, True, True, no_function)
         return Column(expressions.column(invoked))
     except (Py4JError, TypeError):
@@ -65,7 +66,7 @@ def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
 
 
 def brought_together(rows: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
-    """Return the rows of `placed`, with all rows of a partition in one task."""
+    """Return the rows of `placed`, arranged so that all rows of a partition are in one task."""
     tasks = min(sum(partitions.values()), rows.sparkSession.sparkContext.defaultParallelism)
     return placed(rows, partitions, start).repartition(max(1, tasks), "topic", "partition")
 

@@ -1,4 +1,4 @@
-"""Converts Spark's schemas of plain columns to Avro schemas. Every field is nullable, as Spark's columns are."""
+"""Converts Spark's schemas of plain columns to Avro schemas. Every field is nullable, like Spark's columns."""
 
 from __future__ import annotations
 

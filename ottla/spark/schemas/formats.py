@@ -1,8 +1,8 @@
-"""The formats of the topics' values: JSON, or Avro in its plain binary form, without a schema registry's header.
+"""The formats of the topics' values: JSON, and binary Avro without a schema registry's header.
 
-Schemas are Spark's, of plain columns (``id LONG, name STRING``). Avro schemas are made of them, with nullable fields as Spark's
-columns are. `Format.parse` reads values from any producer, and describes the fault of each. Spark's own functions would accept the
-first of two values, the last of a repeated key, and a number in place of a text.
+Schemas are Spark schemas of plain columns (``id LONG, name STRING``), from which Avro schemas are derived. `Format.parse` describes
+the fault of an invalid value. Spark's own functions are too lenient: of two values or repeated keys they use one, and they accept a
+number in place of a text.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _END = "end of the value"
 _WHOLE_ESCAPES = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u])"
 _HALF_ESCAPE = r"\\u[dD][89a-fA-F]"
-"""Escapes of JSON: a surrogate pair or a single letter, and a surrogate that remains without those."""
+"""Regular expressions of JSON's escapes: a surrogate pair or a single letter, and half of a surrogate pair."""
 AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
-"""A system property of the JVMs that limits Avro texts. A value of ten bytes may declare a text of 2 GB, which Avro allocates
-before it reads the text, so that the value kills one executor after the other (`SystemLimitException` of Avro)."""
+"""The JVM's system property that limits Avro texts (Avro's `SystemLimitException`). Without a limit, a value of ten bytes that
+declares a text of 2 GB would kill one executor after the other, because Avro allocates the declared size first."""
 MAX_AVRO_STRING_BYTES = 16 << 20
 
 
@@ -39,10 +39,10 @@ class Format(Protocol):
         ...
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """Add two columns to the records: ``p`` is the value, and ``fault`` is null or describes why the bytes do not match the
+        """Add two columns to the records: ``p`` is the value; ``fault`` is null, or describes why the bytes do not match the
         schema.
 
-        Spark does not fail for any bytes. If there is a fault, ``p`` and its fields may be null or not.
+        No bytes make the Spark job fail. If ``fault`` is not null, ``p`` is undefined.
         """
         ...
 
@@ -62,10 +62,10 @@ class Json:
         return json.dumps(record).encode()
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """Parse each value twice: as a struct, and as a variant, which rejects repeated keys and distinguishes texts from numbers.
+        """Parse each value as a struct, and as a variant, which rejects repeated keys and distinguishes texts from numbers.
 
-        The struct is parsed inside a wrapping object with a marker at its end, which is missing if more text follows the value. The
-        columns in between keep Spark from parsing more often.
+        The struct is parsed inside a wrapping object that ends with a marker. If more text follows the value, the marker is
+        missing. Intermediate columns keep Spark from parsing more often than twice.
         """
         from pyspark.sql import functions as f
 
@@ -111,7 +111,7 @@ class Avro:
         return out.getvalue()
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """A value is valid if encoding it again gives the same bytes: then no bytes are missing or left over."""
+        """A value is valid if encoding it again results in the same bytes: then no bytes are missing or left over."""
         from pyspark.sql import functions as f
 
         value = f.col("value")
@@ -146,7 +146,7 @@ FORMATS: dict[str, Format] = {value_format.name: value_format for value_format i
 
 
 def first_fault(faults: list[tuple[Column, Column]]) -> Column:
-    """Return the text of the first condition that is true; null if none is."""
+    """Return the text of the first condition that is true; null if all conditions are false."""
     from pyspark.sql import functions as f
 
     (condition, words), *others = faults
@@ -163,7 +163,7 @@ def _no_value() -> tuple[Column, Column]:
 
 
 def _framed() -> tuple[Column, Column]:
-    """Detect the header of a schema registry's format: a zero byte, and the schema's id in four bytes."""
+    """Return condition and text of a fault: the value begins with a schema registry's header, a zero byte and four bytes of id."""
     from pyspark.sql import functions as f
 
     value = f.col("value")
@@ -173,8 +173,7 @@ def _framed() -> tuple[Column, Column]:
 
 
 def _has_half_pair(text: Column) -> Column:
-    """Detect half of a surrogate pair. JSON can escape it, but UTF-8 cannot encode it, and Spark would write a question mark
-    instead."""
+    """Detect an escape of half a surrogate pair. UTF-8 cannot encode half a pair, and Spark would write a question mark instead."""
     from pyspark.sql import functions as f
 
     # The regular expression runs only for the few values that contain escapes of surrogates.

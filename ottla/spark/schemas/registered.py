@@ -1,7 +1,7 @@
-"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark, and pandas, which reads the
-annotations here."""
+"""Reads and writes columns of values in a schema registry's wire format. The module needs Spark and pandas."""
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pandas as pd
 from pyspark.sql import Column
@@ -13,30 +13,44 @@ from ottla.spark.schemas.formats import AVRO
 from ottla.spark.schemas.registry import Decoder, Registry, client_of
 from ottla.spark.worker import prepare
 
+_IS_DECODED: Final = "ottla is decoded"
+"""The field that tells a value that cannot be decoded from one whose fields are null. A name in `avro_schema` has no space."""
+
 
 def from_registry(value: Column, registry: Registry, schema: str) -> Column:
-    """Decode each value to a struct of ``schema`` (``id LONG, name STRING``); null for bytes in another format.
+    """Decode each value to a struct of ``schema`` (``id LONG, name STRING``).
 
-    The values may have different schemas of the registry. Fields of ``schema`` that a value does not have are null, and its other
-    fields are dropped.
+    The struct is null if the value is null or its bytes cannot be decoded. The values may have different schemas of the registry.
+    Fields of ``schema`` that a value does not have are null, and its other fields are dropped.
     """
-    return pandas_udf(_decoding(registry, schema), schema)(value)
+    names = _names(schema)
+    # A pandas function cannot return a null struct.
+    decoded = pandas_udf(_decoding(registry, schema), f"{schema}, `{_IS_DECODED}` BOOLEAN")(value)
+    return f.when(decoded[_IS_DECODED], f.struct(*(decoded[name].alias(name) for name in names)))
 
 
 def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> Column:
-    """Encode each struct of ``schema``. The schema is registered under ``subject`` at once. Raises `PipelineError`."""
+    """Encode each struct of ``schema``; null stays null. The schema is registered under ``subject`` at once.
+
+    Raises `PipelineError`.
+    """
     number = client_of(registry).register(subject, avro_schema(schema))
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
 
 
+def _names(schema: str) -> list[str]:
+    return [part.split()[0] for part in schema.split(",")]
+
+
 def _decoding(registry: Registry, schema: str) -> Callable[[Iterator[pd.Series]], Iterator[pd.DataFrame]]:
-    names = [part.split()[0] for part in schema.split(",")]
+    names = _names(schema)
 
     def decode(batches: Iterator[pd.Series]) -> Iterator[pd.DataFrame]:
         prepare()
         decoder = Decoder(client_of(registry), schema)
         for values in batches:
             records = [decoder.decode(None if value is None else bytes(value)) for value in values]
-            yield pd.DataFrame({name: pd.Series([r and r.get(name) for r in records], dtype=object) for name in names})
+            columns = {name: pd.Series([None if r is None else r.get(name) for r in records], dtype=object) for name in names}
+            yield pd.DataFrame(columns | {_IS_DECODED: [r is not None for r in records]})
 
     return decode

@@ -1,7 +1,7 @@
 """A client of schema registries (Confluent's interface), and a decoder for their wire format: a zero byte, the schema's id in four
 bytes, Avro.
 
-Two kinds of requests are enough and responses are cached, so executors need no HTTP library.
+The client sends only two kinds of requests and caches the responses, so executors need no HTTP library.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
 
 MAX_SCHEMAS: Final = 1_000
-"""Upper bound on cached schemas, because a value may contain any id."""
+"""Maximum number of cached schemas, because values may contain any schema id."""
 UNKNOWN_S: Final = 60.0
-"""Time, in seconds, before an unknown id is requested again. The schema may have been registered by then."""
+"""Time, in seconds, after which an unknown id is requested again, because the schema may have been registered meanwhile."""
 MAGIC: Final = b"\0"
 HEAD_BYTES: Final = 5
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class Registry(msgspec.Struct, frozen=True):
-    """The registry's address, and ``user`` and ``password`` or a bearer ``token``. Executors get it pickled."""
+    """The registry's address, and ``user`` and ``password`` or a bearer ``token``. Spark sends this object pickled to executors."""
 
     url: str
     user: str = ""
@@ -40,12 +40,12 @@ class Registry(msgspec.Struct, frozen=True):
     token: Secret = Secret("")
 
     def __post_init__(self) -> None:
-        """Raise `PipelineError`."""
+        """Raise `PipelineError` for an invalid URL."""
         check_url("a registry's URL", self.url, "Registry's user and password beside it")
 
 
 class _Schema(msgspec.Struct):
-    """A registry's response, which omits the type for Avro."""
+    """A registry's response. For Avro, registries omit the type."""
 
     schema: str
     kind: str = msgspec.field(default="AVRO", name="schemaType")
@@ -56,7 +56,8 @@ class _Id(msgspec.Struct):
 
 
 def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key: bool = False) -> str:
-    """Return the subject by Confluent's name strategies: ``topic``, ``record`` or ``topic-record``. Raises `PipelineError`."""
+    """Return a subject by one of Confluent's naming strategies: ``topic``, ``record`` or ``topic-record``. Raises
+    `PipelineError`."""
     subjects = {"topic": f"{topic}-{'key' if is_key else 'value'}", "record": record, "topic-record": f"{topic}-{record}"}
     if strategy not in subjects:
         raise PipelineError(f"the subject name strategy {strategy!r} is not one of {', '.join(subjects)}")
@@ -66,7 +67,7 @@ def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key:
 
 
 class RegistryClient:
-    """Sends requests to a registry and caches its ids and schemas, which do not change. Threads may share a client."""
+    """Sends requests to a registry, and caches ids and schemas, which never change. Threads may share a client."""
 
     def __init__(self, registry: Registry, now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
@@ -74,12 +75,12 @@ class RegistryClient:
         self._lock = threading.Lock()
         self._schemas: dict[int, str | None] = {}
         self._unknown: dict[int, float] = {}
-        """The ids that the registry does not know, and when each may be requested again."""
+        """Ids that the registry does not know, with the time from which each may be requested again."""
         self._ids: dict[tuple[str, str], int] = {}
 
     def schema(self, number: int) -> str | None:
-        """Return the Avro schema with an id as text; None if the registry does not know the id or the schema is not Avro. Raises
-        `PipelineError`."""
+        """Return the text of the Avro schema with this id; None if the registry does not know the id or the schema is not Avro.
+        Raises `PipelineError`."""
         with self._lock:
             if number in self._schemas:
                 return self._schemas[number]
@@ -144,10 +145,10 @@ def client_of(registry: Registry) -> RegistryClient:
 
 
 class Decoder:
-    """Decodes values of any schema of the registry to records of one schema. Missing fields are None."""
+    """Decodes values, whose schemas are in the registry, to records of one schema. Missing fields are None."""
 
     def __init__(self, client: RegistryClient, schema: str) -> None:
-        """``schema`` is Spark's, of plain columns. Raises `PipelineError`."""
+        """``schema`` is a Spark schema of plain columns. Raises `PipelineError`."""
         from fastavro import parse_schema
 
         self._client = client
@@ -167,17 +168,17 @@ class Decoder:
         try:
             record = schemaless_reader(source, writer, self._reader)
         except Exception:
-            # The bytes may come from any producer, and fastavro raises many types of exceptions.
+            # The bytes are invalid. fastavro raises many types of exceptions.
             return None
         return record if isinstance(record, dict) and not source.read(1) else None
 
     def _writer(self, number: int) -> Any:
-        """Return the Avro schema with an id; None if there is none. Raises `PipelineError` if it cannot be parsed."""
+        """Return the parsed Avro schema with this id; None for an unknown id. Raises `PipelineError` for an invalid schema."""
         if number in self._writers:
             return self._writers[number]
         text = self._client.schema(number)
         if text is None:
-            # The schema may be registered later.
+            # Do not cache this, because the schema may be registered later.
             return None
         if len(self._writers) >= MAX_SCHEMAS:
             self._writers.clear()
@@ -190,11 +191,11 @@ class Decoder:
         try:
             parsed = json.loads(text)
             if isinstance(parsed, dict) and parsed.get("type") == "record":
-                # Avro compares records by name, so the writer's schema is renamed to the reader's.
+                # Avro compares records by name, so the writer's schema gets the name of the reader's schema.
                 parsed = {**parsed, "name": "Value", "namespace": ""}
             return parse_schema(parsed)
         except Exception as error:
-            # fastavro raises many types of exceptions. A null would silently drop all values of the schema.
+            # fastavro raises many types of exceptions. Returning None would silently drop all values of the schema.
             what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise PipelineError(
                 f"schema {number} of the registry cannot be read ({what}): schemas with references to other schemas are not"

@@ -1,4 +1,4 @@
-"""Decodes records to Arrow columns. Only the positions of the records are found one by one; their contents are decoded by vectors.
+"""Decodes records to Arrow columns. Only the positions of records are found one by one; all else is vector operations.
 
 A record (KIP-98) consists of length, attributes, timestamp delta, offset delta, key, value and headers. Every number is a zigzag
 varint.
@@ -20,19 +20,19 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MAX_PAYLOAD_BYTES = 1 << 30
-"""Upper bound on a decompressed batch, in bytes. The columns of a larger one would not fit into a task's memory."""
+"""Maximum size of a decompressed batch, in bytes. The columns of a larger batch would not fit into a task's memory."""
 _MARGIN = b"\0" * 16
-"""Zero bytes after the last record, which terminate a truncated varint."""
+"""Zero bytes that are added after the last record, to terminate a truncated varint."""
 ABREAST = 8
-"""Minimum number of batches that are walked together. Fewer are faster one by one."""
+"""Minimum number of batches whose records are searched together. Fewer batches are faster one after the other."""
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def _steps() -> Ints:
-    """Return a table from the first two bytes of a record (little-endian) to the record's size in bytes, length prefix included.
+    """Return a table from the first two bytes of a record (little-endian) to the record's size in bytes, including the length.
 
-    If the length takes more than two bytes the entry is 1 << 40, larger than any batch, so that the walk decodes it.
+    If the length has more than two bytes, the entry is 1 << 40, which is larger than any batch: the caller must decode the length.
     """
     both = np.arange(1 << 16)
     first, second = both & 0xFF, both >> 8
@@ -44,13 +44,13 @@ _STEPS = _steps()
 
 
 class Malformed(Exception):
-    """The bytes are not records."""
+    """The bytes of a batch are not valid records."""
 
 
 class Records:
-    """The records of some batches of one partition, from which columns are built on demand.
+    """The records of several batches of one partition. Columns are decoded on demand.
 
-    Raises `Malformed` for records that do not fill their batch, even if its CRC is right.
+    Raises `Malformed` if the records do not fill their batch, even if the batch's CRC is right.
     """
 
     def __init__(self, batches: Sequence[tuple[BatchHeader, memoryview]]) -> None:
@@ -85,8 +85,8 @@ class Records:
         return len(self._starts)
 
     def _walk(self, headers: Sequence[BatchHeader], counts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-        """Return the start of each record, which is its length prefix, and its end. Raises `Malformed` if the records of a batch do
-        not fill it."""
+        """Return the position of each record's length, and of each record's end. Raises `Malformed` if the records of a batch do
+        not fill the batch."""
         behind = np.cumsum(sizes)
         bases = np.cumsum(counts) - counts
         starts = np.empty(int(counts.sum()), np.int64)
@@ -105,10 +105,10 @@ class Records:
         return starts, ends
 
     def _walk_abreast(self, starts: Ints, at: Ints, behind: Ints, bases: Ints, counts: Ints) -> tuple[Ints, int]:
-        """Find one record in every batch at once while enough batches have more records. Returns the position and the number of
-        records reached in each batch.
+        """Find the next record of all batches at once, as long as enough batches have more records. Fills ``starts``.
 
-        Fills ``starts``. If a record is longer than its batch, the position is one byte after the batch.
+        Returns the position in each batch, and the number of records that were found in each. If a record is longer than its batch,
+        the position is one byte after the batch.
         """
         twos: npt.NDArray[np.uint16] = np.ndarray((len(self._data) - 1,), "<u2", self._data, strides=(1,))
         order = np.argsort(-counts, kind="stable")
@@ -132,7 +132,8 @@ class Records:
         return positions, done
 
     def _walk_one(self, at: int, behind: int, count: int) -> tuple[Ints, int]:
-        """Return the starts of the remaining records of one batch, and the end of the last, at most one byte after the batch."""
+        """Return the starts of the remaining records of one batch, and the end of the last record, at most one byte after the
+        batch."""
         data = self._data
         starts = []
         for _ in range(count):
@@ -148,7 +149,7 @@ class Records:
         return np.array(starts, np.int64), at
 
     def _varints(self, at: Ints) -> tuple[Ints, Ints]:
-        """Decode the zigzag varints at some positions; also returns the positions after them."""
+        """Decode the zigzag varints at the given positions. Also returns the positions after the varints."""
         data = self._bytes
         byte = data[at]
         value = (byte & 0x7F).astype(np.int64)
@@ -166,8 +167,8 @@ class Records:
         return (value >> 1) ^ -(value & 1), behind
 
     def _slices(self, at: Ints, record_ends: Ints) -> tuple[tuple[Ints, Ints, Bools], Ints]:
-        """Decode length-prefixed strings to their first byte, end and whether they are not null; also returns the positions after
-        them."""
+        """Decode length-prefixed strings: for each its start, its end, and whether it is not null. Also returns the positions after
+        the strings."""
         size, start = self._varints(at)
         is_there = size >= 0
         end = start + np.where(is_there, size, 0)
@@ -182,8 +183,8 @@ class Records:
         return self._binary(self._values, kept)
 
     def _binary(self, slices: tuple[Ints, Ints, Bools], kept: Ints) -> pa.Array:
-        """Return the strings as an Arrow array over the bytes of the records: each string is an element, and so are the bytes
-        between two strings."""
+        """Return the strings as an Arrow array without copying. The underlying array also has elements for the bytes between two
+        strings."""
         start, end, is_there = slices
         if not len(start):
             return pa.array([], pa.binary())
@@ -198,7 +199,7 @@ class Records:
         return between.take(pa.array(2 * kept))
 
     def headers(self, kept: Ints) -> pa.Array:
-        """Return a list of (key, value) for each record; null for a record without headers, as in the stock connector."""
+        """Return a list of (key, value) for each record; null for a record without headers, as in Spark's Kafka connector."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
             raise Malformed("a record has a negative number of headers")
@@ -250,7 +251,7 @@ def _payload(header: BatchHeader, raw: memoryview) -> bytes | memoryview:
 
 
 def _as_text(binary: pa.Array) -> pa.Array:
-    """Decode text as Java does: invalid UTF-8 becomes the replacement character."""
+    """Decode text like Java: invalid UTF-8 becomes the replacement character."""
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
@@ -258,7 +259,7 @@ def _as_text(binary: pa.Array) -> pa.Array:
 
 
 def _after(data: bytes, at: int) -> int:
-    """Return the position after a record whose length may take any number of bytes."""
+    """Return the position after the record at ``at``. The record's length may have any number of bytes."""
     value, shift = 0, 0
     while True:
         byte = data[at]

@@ -35,14 +35,13 @@ PAUSE_S = 0.1
 
 
 class Vanished(Exception):
-    """A file has disappeared during a read, so the directory must be read again."""
+    """A file disappeared during a read, so the directory must be read again."""
 
 
 class View(msgspec.Struct, frozen=True):
-    """A partition at one moment: offsets in [start, end) exist, and those below ``last_stable_offset`` belong to no open
-    transaction.
+    """A partition at one moment: its offsets are [start, end). Offsets below ``last_stable_offset`` belong to no open transaction.
 
-    ``aborted`` has the aborted transactions in [start, last_stable_offset), in the order of their markers' offsets.
+    ``aborted`` has the aborted transactions in [start, last_stable_offset), ordered by the offsets of their markers.
     """
 
     start: int
@@ -52,7 +51,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    """A data directory. Raises `PipelineError` if it does not exist. Every read opens the files again."""
+    """A data directory. Every read opens the files again. Raises `PipelineError` if the directory does not exist."""
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():
@@ -61,7 +60,7 @@ class Directory:
         self.fs = RealFilesystem(read_only=True)
 
     def close(self) -> None:
-        """Close the files that were read. A later read opens its files again."""
+        """Close all files. A later read opens them again."""
         self.fs.close_files()
 
     def partitions(self, topic: str) -> list[int]:
@@ -89,19 +88,17 @@ class Directory:
         return self._repeated(lambda: self._segments(topic, partition))
 
     def topic_id(self, topic: str, partition: int) -> str | None:
-        """Return the topic's id as Kafka writes it, None if unknown. A topic that was deleted and created again has another id.
-
-        Raises `PipelineError`.
-        """
+        """Return the topic's id in Kafka's text form; None if unknown. A topic that was deleted and created again has another id.
+        Raises `PipelineError`."""
         read = partial(read_partition_metadata, self.fs, f"{self.path}/{topic}-{partition}")
         topic_id = self._repeated(read)
         return None if topic_id is None else uuid_text(topic_id)
 
     def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
-        """Check a segment whose records end before the next segment begins. Compaction makes such gaps, and so does damage.
+        """Check a segment whose records end before the next segment begins. Such a gap results from compaction or from damage.
 
-        Raises `DamagedBatch` for a truncated file, and `PipelineError` if the broker was shut down cleanly and the partition was
-        never compacted.
+        Raises `DamagedBatch` for a truncated file, and `PipelineError` for a partition that was never compacted if the broker was
+        shut down cleanly.
         """
         missing = missing_end(segment, following)
         if missing is not None:
@@ -112,13 +109,13 @@ class Directory:
             raise PipelineError(f"{gone}, and the topic was never compacted; restore its files")
 
     def view(self, topic: str, partition: int) -> View:
-        """Return the segments of a partition as they are now. Raises `PipelineError` if the partition is missing or damaged."""
+        """Return the current view of a partition. Raises `PipelineError` if the partition is missing or damaged."""
         with self.damage_told(topic, partition):
             return self._repeated(lambda: self._view(topic, partition))
 
     @contextmanager
     def damage_told(self, topic: str, partition: int) -> Iterator[None]:
-        """Convert a `DamagedBatch` to `PipelineError`, with advice for a person."""
+        """Convert a `DamagedBatch` in the block to a `PipelineError` that says what to do."""
         try:
             yield
         except DamagedBatch as damage:
@@ -132,8 +129,8 @@ class Directory:
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Read the batches of segment ``at`` from a file position on. Raises `DamagedBatch`.
 
-        With ``may_be_torn`` the last segment may end with a batch that is being written, or that a crash has cut. No complete batch
-        follows such a batch, because a broker writes batches in order.
+        With ``may_be_torn`` the last segment may end with an incomplete batch, which is being written or was truncated by a crash.
+        Brokers write batches in order, so no complete batch follows.
         """
         segment, is_last = segments[at], at + 1 == len(segments)
         limit = None if is_last else segments[at + 1].base_offset
@@ -146,7 +143,7 @@ class Directory:
 
     @staticmethod
     def _repeated(read: Callable[[], T]) -> T:
-        """Call ``read`` until no file disappears during the call. Raises `PipelineError` after the last attempt."""
+        """Repeat ``read`` until no file disappears during the call. Raises `PipelineError` after `ATTEMPTS` calls."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return read()
@@ -189,8 +186,8 @@ class Directory:
         return View(start, end, stable, [entry for entry in aborted if entry.last_offset >= start])
 
     def _scan(self, segments: list[Segment], start: int, recovered_end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Read the batches from an offset on. A segment below ``recovered_end`` cannot end with a torn batch. Raises
-        `DamagedBatch`."""
+        """Read the batches from offset ``start`` on. Only a segment at or above ``recovered_end`` may end with an incomplete batch.
+        Raises `DamagedBatch`."""
         first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
         for at, segment in enumerate(segments[first:], first):
             position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
@@ -200,10 +197,10 @@ class Directory:
                     yield header, raw
 
     def _log_start(self, topic: str, partition: int) -> int:
-        """Return the log start offset by the checkpoints. Deleted records stay in the files until retention removes a segment.
+        """Return the log start offset, the larger of two checkpoints. Below it, segment files may still contain deleted records.
 
-        DeleteRecords moves the first leader epoch at once. Apache Kafka writes the checkpoint of log start offsets up to a minute
-        later, also on followers.
+        After DeleteRecords, the checkpoint of leader epochs has the new start at once. Apache Kafka writes the checkpoint of log
+        start offsets up to a minute later.
         """
         starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
         epochs = LeaderEpochs(self.fs, f"{self.path}/{topic}-{partition}")
@@ -211,7 +208,8 @@ class Directory:
         return max(starts.get((topic, partition), 0), first_epoch_start)
 
     def _snapshot(self, topic: str, partition: int, at_most: int, log_start: int) -> tuple[int, dict[int, int]]:
-        """Return the offset of the newest intact snapshot at or below an offset, and the transactions that were open there."""
+        """Return the offset of the newest intact producer snapshot at or below ``at_most``, and the transactions that were open at
+        this offset."""
         directory = f"{self.path}/{topic}-{partition}"
         for offset in reversed(snapshot.offsets(self.fs, directory)):
             if log_start <= offset <= at_most:
@@ -221,36 +219,10 @@ class Directory:
         return log_start, {}
 
 
-class Directories:
-    """All directories of a broker's ``log.dirs``, comma-separated. Each partition is in one of them."""
-
-    def __init__(self, paths: str) -> None:
-        """Raise `PipelineError`."""
-        self._paths = paths
-        self._all = [Directory(path.strip()) for path in paths.split(",") if path.strip()]
-
-    def close(self) -> None:
-        for directory in self._all:
-            directory.close()
-
-    def of_topic(self, topic: str) -> dict[int, Directory]:
-        """Return the directory of each partition. Raises `PipelineError` for a topic without partitions, and for a partition in two
-        directories."""
-        lies_in: dict[int, Directory] = {}
-        for directory in self._all:
-            for index in directory.partitions(topic):
-                if index in lies_in:
-                    raise PipelineError(f"{topic}-{index} is in {lies_in[index].path} and in {directory.path}: give one of them")
-                lies_in[index] = directory
-        if not lies_in:
-            raise PipelineError(f"no partition of topic {topic!r} is in {self._paths}")
-        return dict(sorted(lies_in.items()))
-
-
 def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
     """Return the offset below which indexes and batches are complete. ``recovery_point`` is None after a clean shutdown.
 
-    The broker's recovery does the same: segments without indexes, or at and above the recovery point, must be scanned.
+    As in the broker's recovery, segments without indexes and segments that reach the recovery point may be incomplete.
     """
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if recovery_point is not None and (following is None or following.base_offset > recovery_point):

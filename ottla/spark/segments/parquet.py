@@ -1,4 +1,4 @@
-"""Writes splits as Parquet files in the tasks that read them, so that no record passes through the JVM."""
+"""Writes the records of a split as a Parquet file in the task that reads the split, so that no record passes through the JVM."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 from ottla.spark.segments.reading import COLUMNS, Split, read
 
 ROW_GROUP_BYTES = 64 << 20
-"""Minimum size of a row group, except for the last one, in bytes of records in memory."""
+"""Minimum size of a row group except the last, in bytes of records in memory."""
 _REPEATING = ["key", "topic", "partition", "timestampType"]
-"""Columns with few different values, which are dictionary-encoded."""
+"""Columns with few different values. They are dictionary-encoded."""
 
 
 def write(split: Split, directory: str, number: int) -> int:
-    """Write the file and return the number of its records. It is renamed into place when complete; a retry replaces the same name.
+    """Write the file and return the number of records. The complete file is renamed; a retried task replaces the file of that name.
 
-    A killed task leaves a hidden file, which readers of Parquet ignore.
+    A killed task leaves a temporary hidden file, which readers of Parquet ignore.
     """
     schema = pa.schema(list(COLUMNS.items()))
     aside = Path(directory, f".{number:05d}-{uuid.uuid4().hex}")

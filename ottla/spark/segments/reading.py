@@ -14,13 +14,14 @@ import pyarrow as pa
 from ottla.protocol.records import BatchHeader
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.columns import HEADERS, Malformed, Records
-from ottla.spark.segments.directory import Directories, Directory, View
+from ottla.spark.segments.directories import Directories
+from ottla.spark.segments.directory import Directory, View
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import DamagedBatch
 
 BATCH_BYTES = 4 << 20
-"""Compressed size of the records, in bytes, that become one Arrow batch."""
+"""Compressed size, in bytes, of the record batches that are decoded to one Arrow batch."""
 SPLIT_BYTES = 64 << 20
 EARLIEST, LATEST = -2, -1
 
@@ -34,16 +35,16 @@ COLUMNS: dict[str, pa.DataType] = {
     "timestampType": pa.int32(),
     "headers": HEADERS,
 }
-"""The columns with the stock connector's names and types."""
+"""The columns, with names and types of Spark's Kafka connector."""
 
 Bounds = dict[int, int]
 
 
 class ReadRequest(msgspec.Struct, frozen=True):
-    """A read of a topic. Offsets are by partition, may be ``EARLIEST`` or ``LATEST``, and default to these.
+    """A read of a topic. ``directories`` are the broker's log.dirs. Start offsets default to ``EARLIEST``, end offsets to
+    ``LATEST``.
 
-    ``directories`` are the broker's log.dirs. A timestamp selects the first record at or after it, as in ListOffsets; None if
-    unset.
+    A timestamp selects the first record at or after the timestamp, as in ListOffsets.
     """
 
     directories: str
@@ -70,7 +71,7 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
-    """Parse the offsets in ``{"0": 5, "1": -2}``, which may be nested under the topic's name as in the connector's option. Raises
+    """Parse offsets such as ``{"0": 5, "1": -2}``, or with the topic's name as in the connector: ``{"orders": {"0": 5}}``. Raises
     `PipelineError`."""
     try:
         given = json.loads(text)
@@ -82,18 +83,17 @@ def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
 
 
 def plan(wanted: ReadRequest) -> list[Split]:
-    """Plan the splits from one view of the directories. Raises `PipelineError`."""
+    """Divide a read into splits. Raises `PipelineError`."""
     with closing(Directories(wanted.directories)) as directories:
-        known = directories.of_topic(wanted.topic)
+        known = directories.of_topic(wanted.topic, {*(wanted.partitions or ()), *wanted.starting, *wanted.ending})
         chosen = list(known) if wanted.partitions is None else sorted(wanted.partitions)
-        for index in sorted({*chosen, *wanted.starting, *wanted.ending} - known.keys()):
-            raise PipelineError(f"{wanted.topic}-{index} is not in {wanted.directories}")
-        return [split for index in chosen for split in _planned(wanted, known[index], index)]
+        present = [(index, directory) for index in chosen if (directory := known[index]) is not None]
+        return [split for index, directory in present for split in _planned(wanted, directory, index)]
 
 
 def _planned(wanted: ReadRequest, directory: Directory, index: int) -> Iterator[Split]:
     """Return the splits of one partition."""
-    # The process that reads a split may have another working directory than the one that plans it.
+    # Use an absolute path, because the process that reads the split may have another working directory.
     root = str(Path(directory.path).absolute())
     view = directory.view(wanted.topic, index)
     start, end = _range(wanted, directory, index, view)
@@ -104,7 +104,7 @@ def _planned(wanted: ReadRequest, directory: Directory, index: int) -> Iterator[
 
 
 def _range(wanted: ReadRequest, directory: Directory, index: int, view: View) -> tuple[int, int]:
-    """Return the existing offsets that are to be read."""
+    """Return the start and end offset of the read, limited to existing offsets."""
     bound = view.last_stable_offset if wanted.is_committed else view.end
 
     def resolve(offset: int, timestamp_ms: int | None) -> int:
@@ -129,7 +129,7 @@ def _range(wanted: ReadRequest, directory: Directory, index: int, view: View) ->
 
 
 def _first_at(directory: Directory, topic: str, index: int, timestamp_ms: int, view: View, bound: int) -> int:
-    """Return the offset of the first record at or after a timestamp; ``bound`` if there is none."""
+    """Return the offset of the first record at or after a timestamp; ``bound`` if all records are older."""
     segments = directory.segments(topic, index)
     with directory.damage_told(topic, index):
         for at, segment in enumerate(segments):
@@ -149,19 +149,20 @@ def _first_at(directory: Directory, topic: str, index: int, timestamp_ms: int, v
 
 
 def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -> Iterator[tuple[int, int]]:
-    """Return the offsets [first, last) of each split: no split crosses segments, and a long segment is cut between batches."""
+    """Return the offsets [first, last) of each split. A split does not cross segments; long segments are divided between
+    batches."""
     for segment, following in zip(segments, [*(s.base_offset for s in segments[1:]), end], strict=True):
         first, last = max(start, segment.base_offset), min(end, following)
         has_index = segment.offset_index.load()
         position = segment.offset_index.lookup(first) if has_index else 0
-        # The splits of a segment have equal sizes, so that the cores that read them finish together.
+        # The splits of a segment have equal sizes, so that all cores finish at the same time.
         left = segment.size_bytes - position
         share = -(-left // max(1, round(left / split_bytes)))
         while first < last:
             target, cut = position + share, None
             if target < segment.size_bytes:
                 near = max(position, segment.offset_index.position_before(target)) if has_index else position
-                # A damaged batch is reported when its split is read. The last batch may be half-written.
+                # A damaged batch is reported when its split is read. The last batch may be incomplete.
                 with suppress(DamagedBatch):
                     headers = segment.headers(near)
                     cut = next(((at, h.base_offset) for at, h in headers if at >= target and h.base_offset > first), None)
@@ -173,7 +174,7 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
 
 
 def read(split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read the split's records with only the requested columns. Raises `PipelineError`."""
+    """Read the records of a split, with only the requested columns. Raises `PipelineError`."""
     aborted: dict[int, list[AbortedTxn]] = {}
     for entry in split.aborted:
         aborted.setdefault(entry.producer_id, []).append(entry)
@@ -198,7 +199,7 @@ def _is_aborted(of_producer: Sequence[AbortedTxn], base_offset: int) -> bool:
 
 
 def _batches(split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Read the batches of the split. Compaction may have moved them since the split was planned."""
+    """Read the batches of a split. Compaction may have moved the batches after the split was planned."""
     with closing(Directory(split.directory)) as directory, directory.damage_told(split.topic, split.partition):
         yield from _batches_of(directory, split)
 
@@ -232,7 +233,7 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
 
 
 def _from(directory: Directory, segments: Sequence[Segment], number: int, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Read the batches of one segment from an offset on. Raises `DamagedBatch` at the first damaged one."""
+    """Read the batches of one segment from offset ``start`` on. Raises `DamagedBatch` at the first damaged batch."""
     segment = segments[number]
     position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
     for at, header in segment.headers(position):

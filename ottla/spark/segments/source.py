@@ -1,10 +1,10 @@
-"""``spark.read.format("ottla")``: reads a topic from a broker's segment files, with the columns of the stock connector.
+"""``spark.read.format("ottla")``: reads a topic from a broker's segment files, with the columns of Spark's Kafka connector.
 
 Options with the connector's names and meanings: ``subscribe`` (one topic), ``kafka.isolation.level`` (by default
 ``read_committed``), ``startingOffsets`` and ``endingOffsets`` (``earliest``, ``latest`` or ``{"0": 5}``), ``startingTimestamp`` and
-``endingTimestamp`` (ms), ``failOnDataLoss``, ``includeHeaders``, and for a stream ``maxOffsetsPerTrigger``. Options of its own:
-``path`` (the data directory, or several of one broker, comma-separated as in log.dirs, as every executor sees them), ``partitions``
-(``0,2``), ``splitBytes``. A schema with fewer columns is read faster: ``.schema("value BINARY")``.
+``endingTimestamp`` (ms), ``failOnDataLoss``, ``includeHeaders``, and for a stream ``maxOffsetsPerTrigger``. Further options:
+``path`` (the broker's log.dirs, under the same paths on every executor), ``partitions`` (``0,2``), ``splitBytes``. A schema with
+fewer columns is read faster: ``.schema("value BINARY")``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KNOWN = {
 
 
 def wanted_by(options: dict[str, str]) -> ReadRequest:
-    """Parse the options. Their names have any case, as in Spark. Raises `PipelineError`."""
+    """Parse the options. As in Spark, the case of their names does not matter. Raises `PipelineError`."""
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(set(given) - _KNOWN)
     if unknown:
@@ -88,6 +88,7 @@ class SegmentReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(split) for split in plan(self._wanted)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Read a split. Spark calls this with None if there are no splits."""
         prepare()
-        return read(partition.value, self._columns)
+        return iter(()) if partition is None else read(partition.value, self._columns)

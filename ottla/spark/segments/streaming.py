@@ -11,10 +11,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ottla.spark.checkpoint.checkpoint_files import last_offsets_in
 from ottla.spark.errors import PipelineError
-from ottla.spark.segments.directory import Directories, View
+from ottla.spark.segments.directories import Directories
+from ottla.spark.segments.directory import View
 from ottla.spark.segments.reading import EARLIEST, LATEST, plan
 from ottla.spark.segments.source import SegmentReader, number, wanted_by
-from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[str, Any]
-"""The offsets by topic and partition, in the Kafka connector's format, with the topic's id."""
+"""Offsets by topic and partition in the format of Spark's Kafka connector, and the topic's id under `TOPIC_ID`."""
 TOPIC_ID = "#topic id"
-"""The key of the topic's id, which is not a valid topic name. A topic that was deleted and created again has another id, and other
-records at the same offsets."""
+"""The key of the topic's id, which is not a valid topic name. The id shows whether the topic was deleted and created again."""
 _IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""Whether Spark passes the start offsets to a source, as it does since 4.2."""
+"""Whether Spark passes the start offsets to a source, as since version 4.2."""
 _NEEDS_CHECKPOINT = (
     "maxOffsetsPerTrigger needs the option checkpointLocation, that of the query, for the source as well: before 4.2 Spark does not"
     " tell it where a restarted stream continues"
@@ -36,15 +35,15 @@ _BOUND, _CHECKPOINT = "maxoffsetspertrigger", "checkpointlocation"
 
 
 class SegmentStream(DataSourceStreamReader):
-    """Each batch ends at the last stable offsets when it is planned, or earlier with ``maxOffsetsPerTrigger``.
+    """Streams a topic. Each batch ends at the last stable offsets at planning time, or earlier with ``maxOffsetsPerTrigger``.
 
-    Before Spark 4.2 a Python source is not given its start offsets. It remembers its last result, and after a restart reads it from
-    the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
+    Before version 4.2 Spark does not pass start offsets to a Python source. So the source remembers the last end offsets, and after
+    a restart reads them from the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
     """
 
     def __init__(self, options: dict[str, str], columns: list[str]) -> None:
         given = {name.lower(): value for name, value in options.items()}
-        # As in the connector, a stream begins with new records by default.
+        # As in Spark's Kafka connector, a stream begins with new records by default.
         self._starts_at = given.setdefault("startingoffsets", "latest")
         if self._starts_at == "latest":
             given["startingoffsets"] = "earliest"
@@ -58,8 +57,8 @@ class SegmentStream(DataSourceStreamReader):
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
         self._initial: Offsets | None = None
-        """The start of a new stream. Spark requests the end of the first batch before its start, and records that arrive in between
-        must not move the start past the end."""
+        """The start of a new stream. It is kept, because Spark requests the first batch's end before the start: records that arrive
+        between the two calls must not move the start past the end."""
         self._topic_id: str | None = None
         """The topic's id at the last read of the directory."""
         self._wanted = wanted_by(given)
@@ -79,7 +78,7 @@ class SegmentStream(DataSourceStreamReader):
         return self._offsets(starts)
 
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Offsets:
-        """Spark passes ``start`` since 4.2."""
+        """Return the end of the next batch. Spark passes ``start`` since version 4.2."""
         if self._most is None:
             newest = self._ends()
             if self._starts_at == "latest" and self._initial is None:
@@ -100,14 +99,13 @@ class SegmentStream(DataSourceStreamReader):
         return last_offsets_in(self._checkpoint, self._wanted.topic) or self.initialOffset()
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        """Partitions that were added since ``start`` are read from their beginning."""
-        # A batch that is planned again after a restart shows the position of the stream.
+        """Plan the splits of a batch. Partitions that were added since ``start`` are read from their beginning."""
+        # After a restart Spark plans the last batch again, which shows the position of the stream.
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
         self._views()
-        # The topic may have been deleted and created again before this batch was planned, or since. Its old records no longer exist
-        # then.
+        # If the topic was deleted and created again, before or after the batch was planned, the old records no longer exist.
         if any([self._is_anew(start, ends, end.get(TOPIC_ID)), self._is_anew(end, {}, self._topic_id)]):
             starts = {}
         chosen = tuple(index for index in sorted(ends) if ends[index] > starts.get(index, -1))
@@ -121,14 +119,13 @@ class SegmentStream(DataSourceStreamReader):
         )
         return [InputPartition(split) for split in plan(wanted)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        prepare()
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._reader.read(partition)
 
     def _is_anew(self, start: Offsets, ends: Mapping[int, int], topic_id: str | None) -> bool:
-        """Whether the stream's offsets belong to an old log, because its topic was deleted and created again.
+        """Whether the topic was deleted and created again, so that the stream's offsets belong to the old topic.
 
-        Raises `PipelineError` unless failOnDataLoss is false; then the topic's current records are read from their beginning.
+        If so, raises `PipelineError`, unless failOnDataLoss is false: then the new topic is read from its beginning.
         """
         topic, was = self._wanted.topic, start.get(TOPIC_ID)
         starts = {int(index): offset for index, offset in start.get(topic, {}).items()}
@@ -153,7 +150,7 @@ class SegmentStream(DataSourceStreamReader):
         return self._offsets({index: self._end(view) for index, view in views.items()})
 
     def _offsets(self, by_partition: Mapping[int, int]) -> Offsets:
-        """Return the offsets with the id of the topic that was read last."""
+        """Return offsets in the connector's format, with the id of the topic."""
         offsets: Offsets = {self._wanted.topic: {str(index): offset for index, offset in sorted(by_partition.items())}}
         return offsets if self._topic_id is None else offsets | {TOPIC_ID: self._topic_id}
 
@@ -163,19 +160,15 @@ class SegmentStream(DataSourceStreamReader):
     def _views(self) -> dict[int, View]:
         wanted = self._wanted
         with closing(Directories(wanted.directories)) as directories:
-            lies_in = directories.of_topic(wanted.topic)
-            chosen = list(lies_in) if wanted.partitions is None else sorted(wanted.partitions)
-            for index in chosen:
-                if index not in lies_in:
-                    raise PipelineError(f"{wanted.topic}-{index} is not in {wanted.directories}")
-            ids = (lies_in[index].topic_id(wanted.topic, index) for index in chosen)
-            self._topic_id = next((topic_id for topic_id in ids if topic_id is not None), None)
-            return {index: lies_in[index].view(wanted.topic, index) for index in chosen}
+            known = directories.of_topic(wanted.topic, wanted.partitions or ())
+            chosen = {index: known[index] for index in (known if wanted.partitions is None else sorted(wanted.partitions))}
+            self._topic_id = directories.topic_id(wanted.topic, chosen)
+            return directories.views(wanted.topic, chosen)
 
 
 def bounded(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
-    """Return end offsets so that the batch has about ``most`` records. As in the connector, each partition's share is proportional
-    to its lag, so partitions whose records cover the same hours are read in step. A partition with lag gets at least one record."""
+    """Return end offsets so that the batch has about ``most`` records. As in Spark's Kafka connector, each partition's share is
+    proportional to its lag, but at least one record, so that all partitions reach their ends at about the same time."""
     waiting = {index: max(0, ends[index] - starts[index]) for index in ends}
     total = sum(waiting.values())
     if total <= most:

@@ -1,4 +1,4 @@
-"""Finds the settings that a user has already made for Spark, before its JVM runs."""
+"""Finds the user's settings for Spark before Spark's JVM runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _LINE: Final = re.compile(r"\s*([^\s=:#!]+)(?:\s*[=:]\s*|\s+)(.*?)\s*")
-"""A line of spark-defaults.conf, which is a properties file: spaces may also separate name and value."""
+"""A line of spark-defaults.conf, a properties file in which spaces, too, may separate name and value."""
 _NAMED_OPTIONS: Final = {
     "--driver-java-options": "spark.driver.extraJavaOptions",
     "--driver-memory": "spark.driver.memory",
@@ -26,8 +26,8 @@ _NAMED_OPTIONS: Final = {
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the settings from spark-defaults.conf, overridden by the running JVM if spark-submit has started it, else by
-    PYSPARK_SUBMIT_ARGS."""
+    """Return the settings from spark-defaults.conf. Settings of a JVM that spark-submit has started, or else of
+    PYSPARK_SUBMIT_ARGS, take precedence."""
     settings = _defaults(environment)
     if "PYSPARK_GATEWAY_PORT" in environment:
         from pyspark import SparkConf

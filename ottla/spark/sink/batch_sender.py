@@ -1,6 +1,6 @@
 """Sends the batches of a shared transaction to the leaders of their partitions, with several requests in flight.
 
-A batch without a response when a connection broke is sent again with the same sequences, so that the broker recognises the retry.
+If a connection breaks, unanswered batches are sent again with the same sequences, so that the broker recognises the retry.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from ottla.spark.rows.encoding import Encoded
 from ottla.spark.sink.transaction import SharedProducer
 
 MAX_IN_FLIGHT = 4
-"""Requests in flight per broker, each with at most one batch of a partition. A broker remembers the last five batches of a
-producer, and all batches in flight may have to be retried."""
+"""Maximum number of requests in flight per broker, each with at most one batch of a partition. It is below five, because a broker
+recognises retries only of a producer's last five batches."""
 REQUEST_BYTES = 1 << 20
-"""Bytes of batches in one request (max.request.size of Kafka's producers)."""
+"""Maximum size of the batches in one request, in bytes, as in Kafka's producer (max.request.size)."""
 REQUEST_TIMEOUT_MS = 30_000
 Batches = dict[TopicPartition, Encoded]
 """The batches of one request."""
 
 
 _PASSING = RETRIABLE | {Code.UNKNOWN_TOPIC_OR_PARTITION}
-"""Errors after which a batch is sent again. A leader may not know yet of a new partition that is in the metadata."""
+"""Errors after which a batch is sent again. A leader may not know yet a new partition that is already in the metadata."""
 
 
 class _Doubt(msgspec.Struct):
-    """A batch that was sent but may not be in the log: the deadline of its retries, and the last error."""
+    """A batch that was sent, but may not be in the log: the deadline of its retries, and the last error."""
 
     until_s: float
     why: str
 
 
 class _InFlight(msgspec.Struct):
-    """A request in flight and its batches without a final response. ``sent`` is the argument for `receive`."""
+    """A request in flight, and its batches without a final response. ``sent`` is the argument for `BrokerConnection.receive`."""
 
     sent: tuple[int, int]
     batches: Batches
 
 
 class Sender:
-    """Keeps one connection to each leader. Raises `PipelineError` and `MustAbort`."""
+    """Sends batches, with one connection to each leader. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(self, cluster: BrokerConnections, producer: SharedProducer) -> None:
         self._cluster = cluster
@@ -58,11 +58,11 @@ class Sender:
         self._leaders: dict[str, dict[int, BrokerNode]] = {}
         self._in_flight: dict[BrokerNode, deque[_InFlight]] = {}
         self._doubts: dict[tuple[TopicPartition, int], _Doubt] = {}
-        """By partition and sequence: the batches that were sent more than once."""
+        """Batches that must be or were sent again, by partition and sequence."""
 
     def leader(self, topic: str, partition: int) -> BrokerNode:
         if partition not in self._leaders.get(topic, {}):
-            # A connection carries one request at a time here, so all responses are read before the metadata is requested.
+            # Metadata is requested on the same connections, so all pending responses must be read first.
             self.settle()
             self._leaders[topic] = self._cluster.known_leader_nodes(topic, partition)
         leader = self._leaders[topic].get(partition)
@@ -71,7 +71,7 @@ class Sender:
         return leader
 
     def send(self, batches: Iterable[tuple[TopicPartition, Encoded]]) -> None:
-        """Send batches. Those of one partition must be in the order of their sequences."""
+        """Send batches. The batches of a partition must be in the order of their sequences."""
         for request in _requests(batches):
             for node, of_leader in self._by_leader(request):
                 while len(self._in_flight.get(node, ())) >= MAX_IN_FLIGHT:
@@ -82,7 +82,7 @@ class Sender:
                     self._again(str(error), of_leader)
 
     def settle(self) -> None:
-        """Wait until everything that was sent is in the brokers' logs."""
+        """Wait until all sent batches are in the brokers' logs."""
         while self._in_flight:
             self._receive(next(iter(self._in_flight)))
 
@@ -138,7 +138,7 @@ class Sender:
             del flight.batches[where]
             self._doubts.pop((where, batch.sequence), None)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            # Sequences begin at 0 in an epoch that only this transaction has, and only one task writes to a partition.
+            # The batch was sent only once, and in this epoch only this task writes to the partition.
             raise MustAbort(
                 f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent only once: another client"
                 " has written in its transaction"
@@ -152,7 +152,7 @@ class Sender:
             raise refusal(self._producer.transactional_id, refused)
 
     def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
-        """Return the doubt about a batch. Its deadline counts from the first failure."""
+        """Return the doubt about a batch. The deadline counts from the first failure."""
         key = (where, batch.sequence)
         doubt = self._doubts.get(key)
         if doubt is None:
@@ -162,14 +162,14 @@ class Sender:
         return doubt
 
     def _again(self, why: str, unsent: Batches | None = None) -> None:
-        """Look up the leaders after a connection or a leader was lost, and send the batches in doubt again in the order of their
+        """Look up the leaders after a connection or leader was lost, and send the unanswered batches again in the order of their
         sequences."""
         flights = [flight for in_flight in self._in_flight.values() for flight in in_flight]
         doubtful = [(where, batch) for flight in flights for where, batch in flight.batches.items()]
         doubtful = sorted([*doubtful, *(unsent or {}).items()], key=lambda item: item[1].sequence)
         while True:
             for where, batch in doubtful:
-                # A broker's error for a batch is more precise than the loss of a connection.
+                # Prefer a broker's error for the batch, which is more precise than the loss of a connection.
                 doubt = self._doubts.get((where, batch.sequence)) or self._doubt(where, batch, why)
                 if time.monotonic() > doubt.until_s:
                     raise PipelineError(
@@ -208,7 +208,7 @@ def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Bat
 
 
 def too_large(topic: str, records: int, size_bytes: int) -> str:
-    """Return the text of the error. A batch of one record is 100 bytes larger than the record."""
+    """Return the error text for a batch that is too large. A batch of one record is 100 bytes larger than the record."""
     what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
         f"{what} of {size_bytes:,} bytes is larger than topic {topic!r} allows: raise the topic's max.message.bytes, or leave"

@@ -22,7 +22,8 @@ CHECKPOINT = "checkpointlocation"
 class OttlaSource(DataSource):
     """The source, which `ottla.spark.register` registers with a session.
 
-    It is not a sink: Spark may repeat a stage, which neither Python's tasks nor the committing process can detect (`attempts`).
+    This class has no sink, for sessions in which Spark may repeat stages: neither tasks nor the committing process would detect
+    this (`attempts`).
     """
 
     @classmethod

@@ -1,7 +1,7 @@
 """The fallback for brokers without transaction version 2: one stock transactional producer in the driver.
 
-Every record passes through the driver's process. That is slower, but works with every broker since 0.11, or since 1.0 with
-authentication.
+Every record passes through the driver's process, which is slower, but works with every broker since 0.11 (with authentication since
+1.0).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TIMEOUT_S: Final = 60.0
 POLL_EVERY: Final = 1_000
 ANY_PARTITION: Final = -1
 MAX_RECORD_BYTES: Final = 1_000_000_000
-"""Maximum of librdkafka's message.max.bytes. The broker enforces the limit of a topic."""
+"""The largest value of librdkafka's message.max.bytes, so that only the broker enforces the limit of a topic."""
 _FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
-"""Topic, key, value, headers, and the partition unless the key determines it."""
+"""Topic, key, value, headers and partition. If the partition is None, the key determines it."""
 
 
 class _Count(msgspec.Struct):
@@ -45,8 +45,8 @@ class _Count(msgspec.Struct):
 
 
 class DriverTransaction:
-    """A `BatchTransaction` in the driver only. A producer of librdkafka can initialize its id only once, so each `begin` creates a
-    producer."""
+    """A `BatchTransaction` that only the driver writes to. Each `begin` creates a producer, because a producer of librdkafka can
+    initialize its transactional id only once."""
 
     def __init__(self, cluster: BrokerConnections, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
         self._cluster = cluster
@@ -114,7 +114,7 @@ class DriverTransaction:
     def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
         log = self._progress
         if log is not None:
-            # The commit fails if the record was not written.
+            # If the record cannot be written, the commit fails.
             key, value = log.record(mark, ends)
             self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
         if ends:
@@ -135,17 +135,17 @@ class DriverTransaction:
         return has_expired(self._cluster, self.transactional_id)
 
     def close(self) -> None:
-        """Release the producer's threads and all connections. The next owner of the id aborts an open transaction."""
+        """Release the producer's threads and all connections. An open transaction is aborted by the next owner of the id."""
         self._close_producer()
         self._cluster.close()
 
     def _close_producer(self) -> None:
         if self._stock is not None:
-            # The queued records belong to a transaction that is never committed.
+            # Drop the queued records, because their transaction is never committed.
             with contextlib.suppress(KafkaException):
                 self._stock.purge()
-            # Dropping the last reference ends the producer and its threads. Its `close`, which not every version has, would also
-            # abort the open transaction, and warn if another producer has fenced this one.
+            # Dropping the last reference ends the producer and its threads. `close`, which not every version has, would also abort
+            # the open transaction, and warn if the producer is fenced.
             self._stock = None
 
     def _do(self, what: str, call: Callable[[Producer], T]) -> T:
@@ -156,7 +156,7 @@ class DriverTransaction:
             raise self._failure(raised.args[0], None, what) from None
 
     def _failure(self, error: KafkaError, message: Any, what: str = "writing") -> Exception:
-        """Convert errors of librdkafka to those of `errors`."""
+        """Convert an error of librdkafka to an error of `ottla.spark.errors`."""
         if error.code() in _FENCED:
             return Fenced(self.transactional_id)
         if message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -182,7 +182,7 @@ def _settings(options: SinkOptions) -> dict[str, Any]:
 
 
 def _group_metadata(options: SinkOptions) -> Any:
-    """Return the metadata of the group. Only a consumer can create it."""
+    """Return the group's metadata, which only a consumer can create."""
     settings = {**settings_of(options.connecting), "log_level": 0, "group.id": group_of(options.transactional_id)}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:

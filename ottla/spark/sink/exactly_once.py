@@ -19,12 +19,12 @@ P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
 
 Tasks = Callable[[P], list[Written]]
-"""Writes a batch with a transaction's ``producer`` and returns the written partitions."""
+"""Writes a batch with the ``producer`` of a transaction, and returns the written partitions."""
 
 
 class BatchTransaction(Protocol[P_co]):
-    """Implemented by `transaction.SharedTransaction`, which Spark's tasks share, and `driver.DriverTransaction`, where only the
-    driver writes."""
+    """A transaction for one batch. `transaction.SharedTransaction` is written by Spark's tasks, `driver.DriverTransaction` by the
+    driver."""
 
     @property
     def producer(self) -> P_co: ...
@@ -44,7 +44,7 @@ class BatchTransaction(Protocol[P_co]):
 
 
 class ExactlyOnce(Generic[P]):
-    """The batches of one stream. ``run`` is the id of this start of the stream, ``timeout_ms`` the transaction timeout."""
+    """Writes the batches of one stream. ``run`` is the id of this start of the stream, ``timeout_ms`` the transaction timeout."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ExactlyOnce(Generic[P]):
         now_s: Callable[[], float] = time.monotonic,
         inputs: InputTopics | None = None,
     ) -> None:
-        """``inputs`` are the topics that the stream reads; without them a recreated topic is not detected."""
+        """Without ``inputs`` it is not detected that an input topic was deleted and created again."""
         self._transaction = transaction
         self._inputs = inputs
         self._run = run
@@ -63,16 +63,16 @@ class ExactlyOnce(Generic[P]):
         self._last: Mark | None = None
         self._is_settled = False
         self._done: tuple[Mark, InputEnds] | None = None
-        """The last batch that this run has seen committed, and the end of its input."""
+        """The last batch that this run knows to be committed, and the end of the batch's input."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether no transaction of the id can be open, by the coordinator's last response. Otherwise `start` must be called before
-        a batch."""
+        """Whether the transactional id has no open transaction, by the coordinator's last response. If False, `start` must be
+        called before a batch."""
         return self._is_settled
 
     def start(self) -> Mark | None:
-        """Become the owner of the transactional id and return its last progress record. Raises `PipelineError`."""
+        """Become the owner of the transactional id, and return the last progress record. Raises `PipelineError`."""
         self._is_settled = False
         self._last = self._transaction.begin()
         self._is_settled = True
@@ -91,11 +91,11 @@ class ExactlyOnce(Generic[P]):
     def write(
         self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None, *, may_skip: bool = False
     ) -> BatchReport:
-        """Write a batch in a transaction of its own. Raises the tasks' errors after aborting the transaction, and `IdExpired`.
+        """Write a batch in a transaction. If the tasks fail, the transaction is aborted and their error raised. Raises `IdExpired`.
 
-        ``query`` is the id that the stream keeps over restarts, and in which batches are counted. ``ends`` is the end of the
-        batch's input. ``began_s`` is the start time of a transaction that began before this call. ``may_skip``: the batch was
-        certainly not written before, even if earlier batches are missing.
+        ``query`` is the id of the stream, which stays the same over restarts. ``ends`` is the end of the batch's input. ``began_s``
+        is the start time of a transaction that began before this call. With ``may_skip`` the batch was certainly not written
+        before, even if earlier batches have no progress record.
         """
         if not self._is_settled:
             raise RuntimeError("call start before a batch whose transaction may still be open")
@@ -114,7 +114,7 @@ class ExactlyOnce(Generic[P]):
             self._done = (mark, ends)
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s() if began_s is None else began_s
-        # Until the coordinator has reported the end of the transaction, its sequences must not be used again.
+        # Until the coordinator has confirmed the end of the transaction, the sequences must not be used again.
         self._is_settled = False
         try:
             report = self._write(mark, tasks, ends)
@@ -135,10 +135,10 @@ class ExactlyOnce(Generic[P]):
         return self._done
 
     def renew(self, tasks: Tasks[P]) -> None:
-        """Commit the last progress record again, in a transaction without records, so that neither its offsets nor the
-        transactional id expire. A fenced producer cannot. ``tasks`` must write nothing.
+        """Commit the last progress record again, in a transaction without records, so that neither the group's offsets nor the
+        transactional id expire. ``tasks`` must write nothing. `done` must have a batch, and `is_settled` must be true.
 
-        Raises `Fenced`, `MustAbort` and `PipelineError`. There must be a committed batch (`done`), and `is_settled` must be true.
+        Raises `Fenced`, `MustAbort` and `PipelineError`.
         """
         if self._done is None or not self._is_settled:
             raise RuntimeError("there is nothing to renew, or start was not called")
@@ -146,14 +146,15 @@ class ExactlyOnce(Generic[P]):
         try:
             self._write(self._done[0], tasks, self._done[1])
         except Fenced:
-            # No transaction of this stream is open. The next batch must fail as well, because `start` would fence the new owner.
+            # No transaction of this stream is open. Do not let the next batch call `start`, which would fence the new owner: the
+            # batch must fail as well.
             self._is_settled = True
             raise
 
     def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
         try:
             written = tasks(self._transaction.producer)
-            # Rows that were read since the check at the start of the batch may come from a recreated topic.
+            # An input topic may have been deleted and created again since the check at the start of the batch.
             self._check_inputs(ends)
             began_s = time.perf_counter()
             self._transaction.mark(mark, ends.offsets)
@@ -175,8 +176,8 @@ class ExactlyOnce(Generic[P]):
 
 
 def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> PipelineError:
-    """Return the error for a fenced producer. The coordinator returns the same error after a transaction timeout and to a zombie,
-    so the elapsed time decides between the two."""
+    """Return the error for a fenced producer. The coordinator returns the same error code to a zombie and after a transaction
+    timeout; the elapsed time shows which of the two it is."""
     took_ms = int(took_s * 1_000)
     if took_ms < timeout_ms:
         return fenced
@@ -187,7 +188,7 @@ def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> Pip
 
 
 def check_query(last: Mark | None, query: str, begin: str = "") -> None:
-    """Raise `PipelineError` if another stream committed the last batch, unless this stream begins where that one has ended."""
+    """Raise `PipelineError` if another stream committed the last batch, unless this stream begins where the other stream ended."""
     if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query}); continue with that"
@@ -197,8 +198,8 @@ def check_query(last: Mark | None, query: str, begin: str = "") -> None:
 
 
 def _takes_up(last: Mark, begin: str) -> bool:
-    """Whether the stream begins where the last one has ended. Partitions that were added since may begin anywhere, because none of
-    their records was read."""
+    """Whether a stream that begins at ``begin`` continues the stream of the last progress record. Partitions that the last record
+    does not contain may begin anywhere."""
     if not (last.input.startswith("{") and begin.startswith("{")):
         return bool(last.input) and begin == last.input
     ended, begins = json.loads(last.input), json.loads(begin)
@@ -208,15 +209,15 @@ def _takes_up(last: Mark, begin: str) -> bool:
 
 
 def _turn(last: Mark | None, query: str) -> int:
-    """Return the number of checkpoints before this stream's."""
+    """Return the number of checkpoints before this stream's checkpoint; see `Mark`."""
     return 0 if last is None else last.turn + (last.query != query)
 
 
 def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> bool:
-    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show that.
+    """Whether a batch was committed before. Raises `PipelineError` if the last progress record does not show this.
 
-    The batches of a stream are counted from 0, and each that was given to the sink has a progress record. Spark repeats only the
-    last batch, with the same input.
+    Batches of a stream are numbered from 0, and the sink commits a progress record with each batch. Spark repeats only the last
+    batch, with the same input.
     """
     batch = mark.batch
     if last is None or last.batch == NO_BATCH:

@@ -19,6 +19,7 @@ from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.progress.active_sinks import NOTES
 from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.progress.skipped_batches import describe, may_skip, skipped_batches
 from ottla.spark.rows.rows import outgoing
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 REPORTS_KEPT = 100
-"""Number of batch reports to keep, as Spark does by default (spark.sql.streaming.numRecentProgressUpdates)."""
+"""Number of batch reports that a sink keeps, the default of spark.sql.streaming.numRecentProgressUpdates."""
 ATTEMPTS = 3
-"""Number of transactions in which a batch is attempted before its failure ends the stream."""
+"""Number of attempts to write a batch, each in a new transaction, before the failure ends the stream."""
 
 
 def sink(
@@ -52,24 +53,24 @@ def sink(
     on_batch: Callable[[BatchReport], None] = lambda report: None,
     on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
 ) -> ExactlyOnceSink:
-    """Return a sink for foreachBatch, which writes each micro-batch in one transaction unless it was committed before.
+    """Return a sink for foreachBatch. It writes each micro-batch in one transaction, unless the batch was committed before.
 
-    ``options`` are those of Spark's own Kafka sink and of a producer: ``kafka.bootstrap.servers`` and ``transactional.id``, which
-    are required, ``topic``, ``topics`` (the allowed topics of rows, comma-separated), ``compression.type``,
+    ``options`` are options of Spark's Kafka sink and of a producer. Required are ``kafka.bootstrap.servers`` and
+    ``transactional.id``. Optional are ``topic``, ``topics`` (the allowed topics of rows, comma-separated), ``compression.type``,
     ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``, ``progress.topic`` and
-    ``skipped.batches`` (``warn`` or ``fail``). Rows have the columns of Spark's own sink as well: ``value``, and optionally
-    ``key``, ``topic``, ``headers`` and ``partition``. ``on_batch`` is called after every batch, ``on_abort`` with batch and cause
-    of every aborted transaction that is retried.
+    ``skipped.batches`` (``warn`` or ``fail``). Rows have the columns of Spark's Kafka sink: ``value``, and optionally ``key``,
+    ``topic``, ``headers`` and ``partition``. ``on_batch`` is called after every batch, ``on_abort`` before an aborted batch is
+    retried, with the number of the batch and the error.
 
-    Raises `PipelineError` for wrong options. Later errors end the stream, and the last line of each explains it.
+    Raises `PipelineError` for wrong options. A later error ends the stream; its last line says what happened.
     """
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
 
 
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
-    """Arrange the rows of a stream for ``format("ottla")``: a partition's records in one task. ``options`` are the sink's.
+    """Arrange the rows of a stream for ``format("ottla")``, so that one task has all records of a partition.
 
-    The topics and their partition counts are read now. Raises `PipelineError`.
+    ``options`` are the sink's options. Partition counts are read during this call. Raises `PipelineError`.
     """
     from ottla.spark.rows.spark_partitioner import brought_together
 
@@ -79,7 +80,7 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
 
 
 class ExactlyOnceSink:
-    """A function for foreachBatch. It sends no request before the first batch. ``metrics`` are its counts until now.
+    """A function for foreachBatch. It sends no request before the first batch. ``metrics`` has the counts of all batches so far.
 
     Raises `PipelineError` outside of a stream's batch, and for every error that ends the stream; see `sink`.
     """
@@ -101,7 +102,7 @@ class ExactlyOnceSink:
         self._stream: ExactlyOnce[Any] | None = None
         self._on_batch = on_batch
         self._on_abort = on_abort
-        # Held while a batch is written.
+        # A lock that is held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
         self._renewing: Renewing | None = None
@@ -135,7 +136,7 @@ class ExactlyOnceSink:
         self.close()
 
     def close(self) -> None:
-        """Wait for the current batch and release connections and the stock producer's threads. The next batch opens them again."""
+        """Wait for the current batch, and release connections and the stock producer. The next batch creates them again."""
         with self._turn:
             self._stream = None
             self._query = None
@@ -148,8 +149,8 @@ class ExactlyOnceSink:
             self._cluster.close()
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Wait at most ``timeout_s`` seconds until no batch is being written, and return whether none is. Batches before are
-        committed or aborted."""
+        """Wait until no batch is being written, at most ``timeout_s`` seconds. Returns whether all batches are committed or
+        aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
         if has_ended:
             self._turn.release()
@@ -161,8 +162,8 @@ class ExactlyOnceSink:
         input_ends = checkpoint.input_of(batch)
 
         def is_new() -> bool:
-            """Whether Spark has planned the batch in this JVM and this is its first use, so that no earlier run can have written
-            it."""
+            """Whether Spark planned the batch in this JVM, and the sink first gets it now, so that the batch was not written
+            before."""
             return is_first and input_ends.planned_ms >= int(spark.sparkContext.startTime or 0)
 
         if batch == 0 or self._stream is None or not self._stream.is_settled:
@@ -180,7 +181,7 @@ class ExactlyOnceSink:
             except PipelineError:
                 raise
             except Exception as error:
-                # A task has failed, and with it the transaction. The next one has its own sequences.
+                # A task has failed, so the transaction was aborted. Try again in a new transaction, whose sequences begin at 0.
                 if attempt + 1 == ATTEMPTS or not query.is_active:
                     raise
                 self._count_aborted(batch, error)
@@ -188,13 +189,13 @@ class ExactlyOnceSink:
         if skipped:
             logger.warning("%s. The stream continues after them; set skipped.batches=fail to end it instead", skipped)
         if report.is_replay and checkpoint.keeps_state():
-            # The batch is computed because that updates the state that Spark keeps between batches.
+            # Compute the batch without writing it, because this updates the state that Spark keeps between batches.
             frame.write.format("noop").mode("overwrite").save()
         return msgspec.structs.replace(report, epoch=stream.epoch)
 
     def _skipped(self, stream: ExactlyOnce[Any], query: RunningQuery, batch: int, is_new: Callable[[], bool]) -> str:
-        """Describe the skipped batches, if the stream may continue after them; empty if there are none, or if it is unknown whether
-        this batch was written. Raises `PipelineError` with skipped.batches=fail."""
+        """Describe the skipped batches if the stream may continue after them. Returns an empty text without skipped batches, or if
+        this batch may have been written. Raises `PipelineError` with skipped.batches=fail."""
         skipped = skipped_batches(stream.last, query.id, batch)
         if not skipped or not may_skip(stream.last, self._progress, query.id, is_new):
             return ""
@@ -223,7 +224,7 @@ class ExactlyOnceSink:
         self._on_batch(report)
 
     def _renew(self) -> bool:
-        """See `keepalive`; returns False after the stream has ended."""
+        """Renew the progress record (see `keepalive`). Returns False after the stream has ended."""
         with self._turn:
             if self._stream is None or self._query is None or not self._query.is_active:
                 return False
@@ -232,16 +233,16 @@ class ExactlyOnceSink:
             return renewed(self._cluster, self._options.transactional_id, self._stream, self._nothing)
 
     def _nothing(self, producer: Any) -> list[Written]:
-        """Write no records. A stock producer has to begin its transaction all the same."""
+        """Write no records. Even so a stock producer must begin its transaction."""
         written: list[Written] = producer.write([], {}) if self._options.writer == "driver" else []
         return written
 
     def report(self, run: str, batch: int) -> BatchReport | None:
-        """Return the report of one of the last batches. ``run`` is Spark's ``runId``."""
+        """Return the report of one of the last `REPORTS_KEPT` batches. ``run`` is Spark's ``runId``."""
         return self._reports.get((run, batch))
 
     def count_progress(self, progress: StreamProgress) -> None:
-        """See `progress_listener.listener`."""
+        """Add Spark's progress of a batch to the metrics."""
         if self._gauges is not None:
             self._gauges.add_progress(progress)
 
@@ -255,10 +256,10 @@ class ExactlyOnceSink:
     def _prepared(
         self, spark: SparkSession, query: str, batch: int, ends: InputEnds, is_new: Callable[[], bool]
     ) -> tuple[ExactlyOnce[Any], InputEnds]:
-        """Prepare for a batch; returns the stream and the batch's ends with a place for the progress record.
+        """Prepare for a batch. Returns the stream, and the batch's ends with the topic for the progress record.
 
-        At first, and if the end of the last transaction is unknown, this initializes the transactional id, unless another stream
-        uses it, which is not fenced. Raises `PipelineError`.
+        For the first batch, or if the end of the last transaction is unknown, the transactional id is initialized. Raises
+        `PipelineError`, for instance if another stream uses the id.
         """
         options = self._options
         if self._stream is None:
@@ -269,9 +270,10 @@ class ExactlyOnceSink:
             self._rows.prepare()
             if self._progress is not None:
                 self._progress.open()
-            self._place.choose(ends)
+            in_group = read_committed(self._cluster, group_of(options.transactional_id), is_stable=False)
+            self._place.choose(ends, in_group)
             placed = self._place.of(ends, batch)
-            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, self._progress, is_new)
+            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, in_group, self._progress, is_new)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
         return self._stream, self._place.of(ends, batch)

@@ -1,4 +1,4 @@
-"""Writes frames that are not streams, each once: `write_once`."""
+"""`write_once`, which writes a frame that is not a stream once."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 _STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The id of a stream, which Spark generates (StreamMetadata)."""
+"""The form of a stream's id, which Spark generates (StreamMetadata)."""
 
 
 def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
     """Write a frame that is not a stream in one transaction, unless a frame with this ``name`` and ``number`` was written before.
 
-    ``options`` are the sink's. The frames of a ``name`` are numbered from 0 without gaps. The progress topic has the last number of
-    each name for as long as the topic exists. Raises `PipelineError`.
+    ``options`` are the sink's options. The frames of a ``name`` are numbered from 0 without gaps. The progress topic stores the
+    last number of each name. Raises `PipelineError`.
     """
     parsed = parse_options(options)
     if parsed.progress_topic is None:
@@ -54,7 +54,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
         progress.open()
         _check_no_stream(cluster, transactional_id)
         report = BatchReport(number, is_replay=True)
-        # Initializing the id uses an epoch and fences other producers, so it is avoided for a frame that is already written.
+        # Do not initialize the id for a frame that is already written, because this uses an epoch and fences other producers.
         last = last_mark(cluster, transactional_id, progress, is_stable=False)
         if last is None or not 0 <= number <= last.batch:
             rows = RowWriter(cluster, parsed)
@@ -72,7 +72,7 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
 
 
 def _check_no_stream(cluster: BrokerConnections, transactional_id: str) -> None:
-    """Check the group, which has the progress of a stream without a record in the progress topic. Raises `PipelineError`."""
+    """Raise `PipelineError` if a stream uses the transactional id. Its progress record may be in the group only."""
     mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
     if mark is not None and _STREAM.fullmatch(mark.query):
         raise PipelineError(f"a stream uses {transactional_id!r}: give write_once another transactional.id")

@@ -1,8 +1,7 @@
-"""Renews the progress records of idle streams, because a broker deletes offsets that were not committed for a while
-(offsets.retention.minutes).
+"""Renews the progress records of idle streams before they expire (offsets.retention.minutes).
 
-A stream without input runs no batch, so its progress record and transactional id would expire while it is running. Both are renewed
-after every hour without a batch. The module does not depend on Spark.
+A running stream without input runs no batch, so its progress record and transactional id would expire. Both are renewed after every
+hour without a batch. The module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any, Final
 
 from ottla.client.cluster import BrokerConnections
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
-from ottla.spark.progress.marks import group_of, read_standing
+from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.sink.transaction import ONGOING, state_of
 
 logger = logging.getLogger("ottla.spark")
 
 RENEW_AFTER_S: Final = 3_600.0
-"""Interval in seconds, and the minimum time since the last batch. Brokers keep offsets for seven days by default."""
+"""Time, in seconds, after the last batch or renewal until the next renewal. Brokers keep offsets for seven days by default."""
 
 
 class Renewing:
@@ -31,12 +30,12 @@ class Renewing:
         self._renew = renew
         self._every_s = every_s
         self._is_over = threading.Event()
-        # A daemon thread, so that a stream that was not closed does not keep the process running.
+        # The thread is a daemon, so that the process can exit if the sink is not closed.
         self.thread = threading.Thread(target=self._run, name="ottla-renewing", daemon=True)
         self.thread.start()
 
     def stop(self) -> None:
-        """Make no further call. One may be running."""
+        """Make no further calls. A call may still be running."""
         self._is_over.set()
 
     def _run(self) -> None:
@@ -46,17 +45,17 @@ class Renewing:
 
 
 def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOnce[Any], tasks: Tasks[Any]) -> bool:
-    """Renew a stream's progress record if it is still in the group unchanged. Returns False to stop renewing.
+    """Renew a stream's progress record if the record in the group is unchanged. Returns False to stop renewing.
 
-    Missing offsets are not restored: a recreated topic is recognised by its offsets, which are deleted with the old topic.
+    Deleted offsets are not restored, because missing offsets show that an input topic was deleted and created again.
     """
     if stream.done is None:
         return True
     mark, ends = stream.done
     try:
-        standing = read_standing(cluster, group_of(transactional_id))
-        has_all = standing is not None and all(str(index) in standing.ends.get(topic, {}) for topic, index in ends.offsets)
-        if standing is None or not has_all or (standing.mark.query, standing.mark.batch) != (mark.query, mark.batch):
+        in_group = read_committed(cluster, group_of(transactional_id))
+        has_all = in_group is not None and all(str(index) in in_group.ends.get(topic, {}) for topic, index in ends.offsets)
+        if in_group is None or not has_all or (in_group.mark.query, in_group.mark.batch) != (mark.query, mark.batch):
             logger.warning(
                 "%s: the group lacks what was committed with batch %d, so its progress record is not renewed",
                 transactional_id,
@@ -64,8 +63,8 @@ def renewed(cluster: BrokerConnections, transactional_id: str, stream: ExactlyOn
             )
             return False
         if not stream.is_settled:
-            # The end of the last renewal is unknown, but the group shows that no other producer has committed since. An open
-            # transaction may be another stream's, which must not be fenced.
+            # It is unknown how the last renewal ended. The group shows that no other stream has committed since, but an open
+            # transaction may belong to another stream, which must not be fenced.
             if state_of(cluster, transactional_id) in ONGOING:
                 logger.warning("%s: the progress record was not renewed this time: a transaction is open", transactional_id)
                 return True

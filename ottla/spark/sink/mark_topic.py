@@ -1,7 +1,7 @@
-"""Chooses the topic whose offset carries a stream's progress record in the group.
+"""Chooses the topic whose committed offset has the progress record as metadata.
 
-If the cluster that the stream writes to has the input topics, the record is committed with their offsets, so that tools show the
-stream's lag. If not, because the input is files or on another cluster, a topic is chosen once and kept.
+If the input topics are on the cluster to which the stream writes, their offsets are committed, so that tools show the stream's lag,
+and the first of them has the record. If the input is files or on another cluster, another topic is chosen once and kept.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.topics import existing
 from ottla.spark.errors import PipelineError
-from ottla.spark.progress.marks import CommittedMark, group_of, read_standing
+from ottla.spark.progress.marks import CommittedMark
 from ottla.spark.sink.options import SinkOptions
 
 
 class MarkPlace:
-    """Chooses the topic for one transactional id. ``choose`` must be called first; its result is valid until the next call. Raises
+    """Chooses the topic for one transactional id. ``choose`` must be called first, and again when the stream starts again. Raises
     `PipelineError`."""
 
     def __init__(self, cluster: BrokerConnections, options: SinkOptions) -> None:
@@ -28,23 +28,23 @@ class MarkPlace:
         self._options = options
         self._at = ""
         self._partitions: frozenset[TopicPartition] = frozenset()
-        """The input partitions for which `_are_there` is valid: whether all of them exist on the cluster."""
+        """The input partitions for which ``_are_there`` is valid."""
         self._are_there = False
+        """Whether all of these partitions exist on the cluster."""
 
-    def choose(self, ends: InputEnds) -> None:
-        """Use the topic of the option, or the topic that carries the last progress record."""
+    def choose(self, ends: InputEnds, in_group: CommittedMark | None) -> None:
+        """Use the topic of the option, or the topic that carries ``in_group``, the last progress record of the group."""
         self._partitions = frozenset()
         named = self._options.mark_topic
         if named is not None:
             self._check(named)
             self._at = named
             return
-        standing = read_standing(self._cluster, group_of(self._options.transactional_id), is_stable=False)
-        kept = _kept(standing, ends)
+        kept = _kept(in_group, ends)
         self._at = kept if kept and existing(self._cluster, (kept,)) else ""
 
     def of(self, ends: InputEnds, number: int) -> InputEnds:
-        """Return the offsets to commit with a batch. ``number`` is the offset for a topic that the stream does not read."""
+        """Return ``ends`` with the offsets to commit. For a topic that the stream does not read, the offset is ``number``."""
         offsets = ends.offsets if ends.offsets and self._has_all(ends.offsets) else {}
         if not self._at and not offsets:
             self._at = self._without_input()
@@ -54,7 +54,8 @@ class MarkPlace:
 
     def _without_input(self) -> str:
         options = self._options
-        # A topic of the rows comes first, so that the record in the group remains if the progress topic is deleted.
+        # Prefer a topic of the rows: if the progress topic is deleted, the broker also deletes its offset and so the record in the
+        # group.
         topic = next(iter(options.topics), options.progress_topic)
         if topic is None:
             raise PipelineError(
@@ -80,22 +81,22 @@ class MarkPlace:
             )
 
 
-def _kept(standing: CommittedMark | None, ends: InputEnds) -> str:
+def _kept(in_group: CommittedMark | None, ends: InputEnds) -> str:
     """Return the topic that carries an older progress record. Records that do not name a topic are at the first topic of all."""
-    if standing is None:
+    if in_group is None:
         return ""
-    return standing.mark.at or ("" if ends.offsets else standing.topic)
+    return in_group.mark.at or ("" if ends.offsets else in_group.topic)
 
 
-def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
-    """Raise `PipelineError` if an input topic was deleted and created again: its offsets were deleted with the old topic, and the
-    stream would skip records of the new one.
+def check_recreated(in_group: CommittedMark | None, ends: InputEnds) -> None:
+    """Raise `PipelineError` if an input topic was deleted and created again, because the stream would skip records of the new
+    topic.
 
-    ``ends`` are those of the next batch, because a topic that is no longer read may be deleted.
+    The broker deletes the group's offsets with a topic. Only topics in ``ends``, which the next batch reads, are checked.
     """
-    if standing is None or not standing.mark.offsets:
+    if in_group is None or not in_group.mark.offsets:
         return
-    mark, committed = standing.mark, standing.ends
+    mark, committed = in_group.mark, in_group.ends
     wanted = mark.input_offsets()
     missing = {(topic, index) for topic, index in wanted if str(index) not in committed.get(topic, {})}
     gone = sorted({topic for topic, _ in missing & ends.offsets.keys()})

@@ -10,11 +10,11 @@ from ottla.spark.sink.task_writer import Written
 
 
 class BatchReport(msgspec.Struct, frozen=True):
-    """The report of a batch. ``is_replay``: the batch had been committed before, so nothing was written.
+    """The report of a batch. With ``is_replay`` the batch had been committed before, so nothing was written.
 
-    ``by_topic`` counts its records. ``bytes`` is the compressed size; with a stock producer (``writer=driver``) the size of keys,
-    values and headers. ``commit_ms`` is the time from writing the progress record to the transaction's end. ``epoch`` is the
-    producer's after the batch, -1 if only the stock client knows it.
+    ``by_topic`` counts records. ``bytes`` is the compressed size, or with a stock producer (``writer=driver``) the size of keys,
+    values and headers. ``commit_ms`` is the time from writing the progress record to the end of the transaction. ``epoch`` is the
+    producer epoch after the batch, -1 if unknown.
     """
 
     batch: int
@@ -43,10 +43,10 @@ def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> Batch
 
 
 class SinkMetrics(msgspec.Struct, frozen=True):
-    """Counts over all batches of one sink: records, bytes and milliseconds as in `BatchReport`.
+    """Sums over all batches of one sink; fields have the meaning of `BatchReport`.
 
-    ``epoch`` is the current one, -1 before the first batch. ``aborted`` counts transactions that were retried, ``replays`` batches
-    that had been committed before.
+    ``epoch`` is the current producer epoch, -1 before the first batch. ``aborted`` counts transactions that were retried,
+    ``replays`` counts batches that had been committed before.
     """
 
     batches: int = 0

@@ -1,4 +1,5 @@
-"""Parses the sink's options: those of Spark (``kafka.*``, ``topic``) and those of a producer. Unknown options are errors."""
+"""Parses the sink's options: options of Spark's Kafka sink (``kafka.*``, ``topic``) and of a producer. Unknown options are
+errors."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 WRITERS: Final = ("tasks", "driver")
 COMPRESSION: Final = "lz4"
 MAX_RUN_BYTES: Final = 200
-"""Longest run id, in bytes: a broker accepts 4 KiB of metadata with an offset, which also contains the ends of the batch's input.
-"""
+"""Maximum length of a run id, in bytes. The progress record with run id and input ends is metadata of an offset, and a broker
+accepts 4 KiB of metadata."""
 NONE: Final = "none"
 """The value of ``progress.topic`` that disables the progress topic."""
 _MAX_TIMEOUT_MS: Final = (1 << 31) - 1
@@ -30,11 +31,11 @@ _SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed options of a sink.
 
-    With ``topic`` None each row names its topic, one of ``topics`` if that is set. ``writer`` is ``tasks`` (Spark's tasks share a
-    transaction) or ``driver`` (a stock producer, for brokers without transaction version 2). ``run`` is the name of this start,
-    which each progress record contains. ``mark_topic`` carries the progress record in the group if the stream reads no Kafka topic
-    of the same cluster. With ``progress_topic`` None progress records are in the group only. ``accepts_skipped`` is whether a
-    stream continues after batches that the function of foreachBatch did not give to the sink.
+    Without ``topic`` each row names its topic, which must be in ``topics`` if set. ``writer`` is ``tasks`` (Spark's tasks share a
+    transaction) or ``driver`` (a stock producer, for brokers without transaction version 2). ``run`` is the id of this start, which
+    each progress record contains. ``mark_topic``: see `mark_topic`. Without
+    ``progress_topic`` progress records are in the group only. ``accepts_skipped``: whether the stream continues after batches that
+    the foreachBatch function did not give to the sink.
     """
 
     connecting: Connecting
@@ -51,7 +52,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_options(options: Mapping[str, Any]) -> SinkOptions:
-    """Parse the options, whose names may have any case. Raises `PipelineError` that names the option."""
+    """Parse the options. The case of their names does not matter. Raises `PipelineError`, which names the option."""
     values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
     spelled: dict[str, str] = {}
     for name, value in options.items():
@@ -81,7 +82,7 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
 
 
 def _as_spark_writes(name: str, value: object) -> str:
-    """Convert an option's value to text as Spark does. The caller treats None as unset."""
+    """Convert an option's value to text like Spark. The caller treats None as unset."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -137,7 +138,7 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "topics": ("topics", _names),
     "mark.topic": ("mark_topic", _text),
     "progress.topic": ("progress_topic", _or_none),
-    # The name of progress.topic before it had a default.
+    # An old name of progress.topic.
     "mark.log.topic": ("progress_topic", _or_none),
     "skipped.batches": ("accepts_skipped", lambda name, value: _one_of("warn", "fail")(name, value) == "warn"),
     "compression.type": ("compression", _one_of(*COMPRESSIONS)),

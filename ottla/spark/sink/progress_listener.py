@@ -1,4 +1,4 @@
-"""Joins Spark's progress of each batch of a stream (StreamingQueryProgress) with the sink's report of the batch.
+"""Combines Spark's progress of a batch (StreamingQueryProgress) with the sink's report of the batch.
 
 Spark includes custom metrics only for sinks in the JVM (ReportsSinkMetrics), not for foreachBatch.
 """
@@ -21,13 +21,12 @@ logger = logging.getLogger("ottla.spark")
 
 
 class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch of a stream.
+    """The progress of one batch.
 
-    ``report`` is the sink's: records by topic, ``commit_ms``, the producer's epoch, whether it is a replay. ``rows`` is the number
-    of input rows, ``behind`` the lag in offsets. ``dead_letters`` counts the records of the dead letter topic.
-
-    ``late`` counts rows that Spark has dropped because they are older than the watermark. Spark counts them after partial
-    aggregation, so several rows of one key in one task may count as one. ``repeated`` counts rows that dropDuplicates has removed.
+    ``report`` is the sink's report. ``rows`` is the number of input rows, ``behind`` the lag in offsets. ``dead_letters`` counts
+    records in the dead letter topic, ``repeated`` rows that dropDuplicates has removed, ``late`` rows that Spark has dropped
+    because they are older than the watermark. Several late rows of one key may count as one, because Spark counts after partial
+    aggregation.
     """
 
     report: BatchReport
@@ -40,7 +39,7 @@ class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress_of(report: BatchReport, fields: Mapping[str, Any], dead_letter_topic: str | None = None) -> StreamProgress:
-    """Create the progress from ``fields``, the JSON of Spark's progress of the same batch."""
+    """Combine the report with Spark's progress of the same batch, whose JSON is ``fields``."""
     states = fields.get("stateOperators", ())
     return StreamProgress(
         report=report,
@@ -54,7 +53,7 @@ def progress_of(report: BatchReport, fields: Mapping[str, Any], dead_letter_topi
 
 
 def _behind(fields: Mapping[str, Any]) -> int:
-    """Return the lag, in offsets, over all partitions of Kafka sources."""
+    """Return the lag, in offsets, of all partitions of Kafka sources together."""
     total = 0
     for source in fields.get("sources", ()):
         ends, latest = source.get("endOffset") or {}, source.get("latestOffset") or {}
@@ -67,7 +66,7 @@ def _behind(fields: Mapping[str, Any]) -> int:
 
 
 class Reporting(Protocol):
-    """The part of a sink that `listener` uses."""
+    """The methods of a sink that `listener` uses."""
 
     def report(self, run: str, batch: int) -> BatchReport | None: ...
 
@@ -80,10 +79,10 @@ def listener(
     *,
     dead_letter_topic: str | None = None,
 ) -> StreamingQueryListener:
-    """Return a listener for ``spark.streams.addListener`` that handles the batches of the sink's stream only.
+    """Return a listener for ``spark.streams.addListener``, which ignores streams without this sink.
 
-    It passes each batch to ``on_progress``, in a thread of Spark's, and adds ``late``, ``dead_letters``, ``repeated`` and
-    ``behind`` to Spark's metrics. Errors of ``on_progress`` are logged and end nothing.
+    The listener calls ``on_progress`` for each batch, in a thread of Spark, and adds ``late``, ``dead_letters``, ``repeated`` and
+    ``behind`` to Spark's metrics. Errors of ``on_progress`` are only logged.
     """
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -106,7 +105,7 @@ def listener(
                     sink.count_progress(progress)
                     on_progress(progress)
             except Exception:
-                # In the JVM the error would only be a line in Spark's log.
+                # An exception here would only result in a line in Spark's log.
                 logger.exception("a progress listener failed")
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:

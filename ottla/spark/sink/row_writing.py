@@ -1,4 +1,4 @@
-"""Writes the rows of one frame as part of a transaction: by Spark's tasks, by the driver, or gathered and written by the driver."""
+"""Writes the rows of one frame as part of a transaction, by Spark's tasks or by the driver."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from ottla.spark.sink.driver import DriverTransaction, Row
 
 _ASK_EVERY_ROWS = 1_000
-"""Number of rows after which the driver's own loop checks whether the stream is still active."""
+"""Number of rows after which a writing driver checks whether the stream is still active."""
 
 
 class RowWriter:
     """Writes the frames of one sink. ``prepare`` must be called before the first batch of a run.
 
-    Each way of writing takes a frame, the number of its batch, the stream (None for a frame that is not a stream), and the producer
-    of the transaction, and returns the written partitions. Raises `PipelineError` and `MustAbort`.
+    `whole` and `small` take a frame, its batch number, the stream, if any, and the transaction's producer. They return the written
+    partitions, and raise `PipelineError` and `MustAbort`.
     """
 
     def __init__(self, cluster: BrokerConnections, options: SinkOptions) -> None:
@@ -50,13 +50,13 @@ class RowWriter:
         self._small_outgoing = Outgoing(options.topic, MAX_RECORD_BYTES)
         self.small_batches = SmallBatches()
         self._batch_bytes: dict[str, int] = {}
-        """Batch size in bytes, for topics that accept only small batches."""
+        """Maximum batch size, in bytes, of topics that accept only small batches."""
 
     def transaction(self, progress: ProgressTopic | None) -> BatchTransaction[Any]:
         options = self._options
         if options.writer != "driver":
             return SharedTransaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
-        # Imported here, because tasks import this module and do not need the stock producer.
+        # Imported here, because tasks import this module, but do not need the stock producer.
         from ottla.spark.sink.driver import DriverTransaction
 
         return DriverTransaction(self._cluster, options, progress)
@@ -68,13 +68,13 @@ class RowWriter:
             self._batch_bytes = small_batches(self._cluster, list(counts))
 
     def _partitions(self) -> dict[str, int]:
-        """Return the partition counts of the topics that rows may be written to."""
+        """Return the partition counts of the topics to which rows may be written."""
         counts = partition_counts(self._cluster, self._options.topics)
         counts.pop(self._options.progress_topic or "", None)
         return counts
 
     def whole(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Any) -> list[Written]:
-        """Write a frame with the driver's stock producer or with tasks, by the option ``writer``."""
+        """Write a frame by the driver's stock producer or by tasks, depending on the option ``writer``."""
         by = self._by_driver if self._options.writer == "driver" else self._by_tasks
         return by(frame, batch, query, producer)
 
@@ -97,7 +97,7 @@ class RowWriter:
         return transaction.write(map(_row, _while_active(iterator, query)), partitions)
 
     def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: SharedProducer) -> list[Written]:
-        """Write a frame in one Spark job, which brings the records of a partition to one task."""
+        """Write a frame in one Spark job. A shuffle moves all records of a partition to one task."""
         from ottla.spark.rows.spark_partitioner import brought_together
 
         options, spark = self._options, frame.sparkSession
@@ -106,7 +106,7 @@ class RowWriter:
         with _own_errors(producer):
             written = rows.mapInArrow(write, written_type()).collect()
         told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
-        # A final error comes first, because other tasks' errors may follow from it or may be retriable.
+        # Raise a final error first, because errors of other tasks may be retriable or a consequence of the final error.
         for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
             raise failure
         check_attempts(spark, {r.stage for r in written})
@@ -117,7 +117,7 @@ class RowWriter:
 
 @contextlib.contextmanager
 def _own_errors(producer: SharedProducer) -> Iterator[None]:
-    """Raise errors of `errors` from tasks inside the block as themselves, and not as Spark's."""
+    """If a task in the block raises an error of `ottla.spark.errors`, raise this error instead of Spark's error."""
     try:
         yield
     except Exception as error:
@@ -128,7 +128,7 @@ def _own_errors(producer: SharedProducer) -> Iterator[None]:
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
-    """Stop when the stream does: rows that Spark has already computed keep coming after its jobs are cancelled."""
+    """Yield rows until the stream is stopped: computed rows still arrive after Spark has cancelled the jobs of a stream."""
     for number, row in enumerate(rows):
         if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
             raise RuntimeError("the stream is stopping")
@@ -138,8 +138,8 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 def _write(
     connecting: Connecting, producer: SharedProducer, codec: str, batch_bytes: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Return the function of a task: writes record batches as part of the driver's transaction, and returns the written partitions
-    with the stage."""
+    """Return the function for tasks. It writes Arrow batches as part of the driver's transaction, and returns the written
+    partitions and the id of the stage."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -149,7 +149,7 @@ def _write(
         context = TaskContext.get()
         assert context is not None
         if context.attemptNumber() > 0:
-            # The first attempt has used the sequences, so only a new transaction may write these records.
+            # The task's first attempt has used the sequences, so the records can only be written in a new transaction.
             raise MustAbort("a task of this transaction has failed, so the whole transaction is aborted")
         writer = TaskWriter(connecting, producer, codec, batch_bytes)
         now_ms = time.time_ns() // 1_000_000
@@ -175,13 +175,13 @@ def _write(
 
 
 def _row(row: Any) -> Row:
-    """Raise `PipelineError`."""
+    """Convert a Spark row. Raises `PipelineError`."""
     headers = _headers(row.headers) if "headers" in row else []
     return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
 
 
 def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
-    """Raise `PipelineError`."""
+    """Convert the headers of a row. Raises `PipelineError` for a header without a key."""
     listed = list(headers or ())
     if any(header is None or header.key is None for header in listed):
         raise PipelineError(NULL_HEADER)

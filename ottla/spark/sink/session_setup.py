@@ -1,4 +1,4 @@
-"""Prepares a session for the sink and the sources: the package on its executors, the name ``ottla``, and checked settings."""
+"""Prepares a Spark session for the sink and the sources, and checks its settings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ if TYPE_CHECKING:
 
 TASK_PACKAGES = ("client", "pipeline", "protocol", "spark", "storage")
 TASK_MODULES = ("__init__.py", "addresses.py", "arguments.py", "invariants.py")
-"""The modules that tasks import. They are sent to executors, which then need only the dependencies."""
+"""The modules that tasks import. They are sent to executors, which then need only the package's dependencies."""
 _ARCHIVE = "ottla_package.zip"
 
 
 def register(spark: SparkSession) -> None:
-    """Prepare a session, however it was started. A second call has no effect.
+    """Prepare any running session. A second call has no effect.
 
-    Afterwards ``format("ottla")`` works, and executors have the package. They need its dependencies msgspec, numpy, pyarrow,
-    pandas, cramjam and crc32c, and the imports of other modules of the library that tasks use.
-
-    Raises `PipelineError` for settings with which the sink cannot write exactly once.
+    Afterwards ``format("ottla")`` works, and executors have the package. They must have its dependencies msgspec, numpy, pyarrow,
+    pandas, cramjam and crc32c. Raises `PipelineError` for settings with which the sink cannot write exactly once.
     """
     from ottla.spark.sink.datasource import OttlaSource, OttlaSourceAndSink
 
@@ -32,24 +30,25 @@ def register(spark: SparkSession) -> None:
     context = spark.sparkContext
     names = context._python_includes or []
     if _ARCHIVE not in names:
-        # Spark adds the jars of its packages to Python's path as well, and each task would read the directories of all of them,
+        # Remove the jars of Spark's packages, which Spark also adds to Python's path: each task would read their directories,
         # which takes 0.3 s.
         context._python_includes = [name for name in names if not name.endswith(".jar")]
-        # Executors may request the archive at any time. Its directory is removed with Spark's JVM, however this process ends.
+        # Executors may request the archive at any time. Spark's JVM removes this directory when it exits.
         context.addPyFile(str(package_archive(Path(context._temp_dir))))
     spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
 
 
 def begins_stages_once(spark: SparkSession) -> bool:
-    """Whether Spark runs each stage once. It repeats a stage if a shuffle is lost, which does not happen in one process."""
+    """Whether Spark runs each stage only once. Spark repeats a stage if a shuffle is lost, which cannot happen in one process."""
     settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
-    # A master such as local-cluster[2,1,1024] has executors of its own.
+    # A master such as local-cluster[2,1,1024] starts other processes.
     is_one_process = master == "local" or master.startswith("local[")
     return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
 
 
 def check_settings(spark: SparkSession) -> None:
-    """Raise `PipelineError` if Spark copies slow tasks: each copy would fail, and after four failures Spark fails the batch."""
+    """Raise `PipelineError` if Spark copies slow tasks (speculation): each copy would fail, and Spark fails a batch after four
+    failures."""
     # Reading the context's own settings would copy them from the JVM one by one.
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise PipelineError(

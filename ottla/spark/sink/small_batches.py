@@ -1,9 +1,8 @@
-"""Gathers the rows of small batches in the driver, which writes them itself.
+"""Gathers the rows of small batches in the driver, which is faster than writing them in tasks.
 
-The cost of a small batch is not its rows but Spark's overhead: a Python worker for each task, a shuffle, and connections and
-metadata requests of each task. Here the JVM passes the rows to the driver in Arrow format without a Python worker, and the driver
-is already connected. Nothing is written before all rows have arrived, so a task or stage that Spark repeats does no harm: Spark
-returns the rows of one attempt.
+Most of the time of a small batch is overhead: a Python worker, connections and metadata requests for each task, and a shuffle. Here
+the JVM passes the rows to the driver in Arrow format, and the driver is already connected. Spark may repeat tasks and stages,
+because it returns the rows of one attempt, and nothing is written before all rows have arrived.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_OFFSETS: Final = 10_000
-"""Largest number of input offsets of a batch that is gathered."""
+"""Maximum number of input offsets of a batch that is gathered."""
 MAX_RECORD_BYTES: Final = 16 << 10
-"""Largest record, in bytes of key, value and headers, that is gathered. With `MAX_OFFSETS` this bounds the driver's memory."""
+"""Maximum size of a gathered record (key, value and headers), in bytes. With `MAX_OFFSETS` this limits the driver's memory."""
 PAUSE_BATCHES: Final = 100
-"""Number of batches that are not gathered after one with a larger record, because that one is computed twice."""
+"""Number of batches that are not gathered after a batch with a larger record, because such a batch is computed twice."""
 
 
 class SmallBatches:
@@ -38,10 +37,9 @@ class SmallBatches:
         self._pause = 0
 
     def is_small(self, ends: Mapping[TopicPartition, int], begin: Callable[[], Mapping[TopicPartition, int]]) -> bool:
-        """Whether the next batch has read few Kafka offsets; False if unknown.
+        """Whether the next batch reads at most `MAX_OFFSETS` Kafka offsets; False if unknown.
 
-        ``ends`` are those of its input. ``begin`` returns the start of its input, and is called if the batch before was not given
-        to this object.
+        ``ends`` is the end of the batch's input. ``begin`` returns the start, and is called if the previous batch's end is unknown.
         """
         before, self._last_ends = self._last_ends, dict(ends)
         if self._pause:
@@ -54,12 +52,12 @@ class SmallBatches:
         return sum(end - before[where] for where, end in ends.items()) <= MAX_OFFSETS
 
     def note_large(self) -> None:
-        """Record that a batch had a record that is too large to be gathered."""
+        """Record that a batch has a record that is too large to be gathered."""
         self._pause = PAUSE_BATCHES
 
 
 def gathered(rows: DataFrame) -> pa.Table | None:
-    """Gather the rows of `rows.Outgoing`, with `rows.CONTENT`, in the form for `writer.TaskWriter`; None if a row is too large."""
+    """Gather the rows of `rows.Outgoing` (with `rows.CONTENT`) for `task_writer.TaskWriter`. Returns None if a row is too large."""
     table = rows.toArrow().combine_chunks()
     content = table.column(CONTENT)
     if content.null_count:

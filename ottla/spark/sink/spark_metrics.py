@@ -26,7 +26,7 @@ class _Source:
         return self._registry
 
     def equals(self, other: object) -> bool:
-        """Spark compares sources when it removes one. This source is never removed."""
+        """Spark calls this when it removes a source. This source is never removed."""
         return False
 
     def hashCode(self) -> int:
@@ -36,17 +36,16 @@ class _Source:
         return self._name
 
     class Java:
-        """py4j requires a class of this name, which names the Java interface."""
+        """py4j requires a class of this name that names the implemented Java interface."""
 
         implements = ["org.apache.spark.metrics.source.Source"]
 
 
 class Gauges:
-    """Registers ``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic;
-    the producer's epoch and the last batch; a histogram of commit times in ms.
+    """Registers the metrics ``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions,
+    also by topic; gauges of the producer epoch and the last batch; a histogram of commit times in ms.
 
-    With a listener (`progress_listener`), also counters of late and repeated rows and of dead letters, and the stream's lag in
-    offsets.
+    A listener (`progress_listener`) adds counters of late rows, repeated rows and dead letters, and a gauge of the lag in offsets.
     """
 
     def __init__(self, spark: SparkSession, transactional_id: str) -> None:
@@ -91,7 +90,8 @@ _MADE: dict[tuple[str, str], Gauges] = {}
 
 
 def gauges_of(spark: SparkSession, transactional_id: str) -> Gauges:
-    """Return the gauges of an id, one object per application, so that counters continue when a stream is restarted."""
+    """Return the gauges of a transactional id. An application has one object per id, so that counters continue after a restart of
+    the stream."""
     key = (spark.sparkContext.applicationId, transactional_id)
     if key not in _MADE:
         _MADE[key] = Gauges(spark, transactional_id)

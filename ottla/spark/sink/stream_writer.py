@@ -1,9 +1,9 @@
-"""``frame.writeStream.format("ottla")``: the exactly-once sink as a data source, for streams without foreachBatch.
+"""``frame.writeStream.format("ottla")``: the exactly-once sink for streams without foreachBatch.
 
-A batch of a Python data source has several processes. One on the driver creates the writer and pickles it for the tasks, which
-begins the transaction. The tasks write. Another process on the driver creates a second writer, which gets the producer's identity
-from the tasks' messages and commits or aborts. Only then does it learn the number of the batch, so a batch that was committed
-before is written again and aborted.
+Spark runs a batch of a Python data source in several processes. A process on the driver creates the writer and pickles it for the
+tasks; pickling begins the transaction. The tasks write. Another process on the driver creates a second writer, which gets the
+producer's identity from the tasks' messages, and commits or aborts. Only this writer learns the number of the batch, so a batch
+that was committed before is written again and then aborted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ottla.spark.cluster.client import cluster_client
 from ottla.spark.cluster.topics import partition_counts
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import CommittedMark, group_of, read_committed
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.rows.rows import check_arranged
 from ottla.spark.sink.exactly_once import ExactlyOnce, why_fenced
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """The message of a task: the producer's identity, the driver's time when the producer got it, the topic ids of the input at
-    that time, and the written partitions."""
+    """The message of a task: the producer's identity, the driver's time and the input's topic ids at the begin of the transaction,
+    and the written partitions."""
 
     def __init__(self, producer: SharedProducer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
         self.producer = producer
@@ -59,7 +60,7 @@ class StreamWriter(_ArrowWriter):
     """The writer of one batch. ``checkpoint`` is a path or a URI that pyarrow's file systems support."""
 
     def __init__(self, options: SinkOptions, checkpoint: str, schema: StructType) -> None:
-        """Raise `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+        """Raise `PipelineError` for a schema that is not the result of `ottla.spark.arranged`."""
         check_arranged(schema)
         self._options = options
         self._checkpoint = checkpoint
@@ -69,7 +70,7 @@ class StreamWriter(_ArrowWriter):
         self._batch_bytes: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Begin the transaction: Spark pickles a writer only for the tasks of its batch."""
+        """Begin the transaction, because Spark pickles a writer exactly when it starts the batch's tasks."""
         if self._producer is None:
             self._producer = self._begin_transaction()
         return self.__dict__
@@ -86,8 +87,9 @@ class StreamWriter(_ArrowWriter):
                 raise PipelineError(
                     f"the checkpoint {self._checkpoint} has no offsets of any batch; check that it belongs to the query"
                 )
-            ends = self._ends(cluster, batch)
-            claim(cluster, options.transactional_id, query, batch, options.run, ends, progress)
+            in_group = self._progress_in_group(cluster)
+            ends = self._ends(cluster, batch, in_group)
+            claim(cluster, options.transactional_id, query, batch, options.run, ends, in_group, progress)
             inputs.check(ends.topics())
             self._ids = inputs.ids
             transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
@@ -96,14 +98,16 @@ class StreamWriter(_ArrowWriter):
             self._began_s = time.time()
             return transaction.producer
 
-    def _ends(self, cluster: BrokerConnections, batch: int) -> InputEnds:
+    def _progress_in_group(self, cluster: BrokerConnections) -> CommittedMark | None:
+        return read_committed(cluster, group_of(self._options.transactional_id), is_stable=False)
+
+    def _ends(self, cluster: BrokerConnections, batch: int, in_group: CommittedMark | None) -> InputEnds:
         place, ends = MarkPlace(cluster, self._options), input_in(self._checkpoint, batch)
-        place.choose(ends)
+        place.choose(ends, in_group)
         return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
-        """Write the rows of a task. A task that fails aborts the transaction for all of them, because no other process may be left
-        to do so."""
+        """Write the rows of a task. A task that fails aborts the whole transaction, because the other processes may have ended."""
         from pyspark import TaskContext
 
         prepare()
@@ -126,7 +130,7 @@ class StreamWriter(_ArrowWriter):
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        # If there were no tasks, a transaction is begun only for the progress record.
+        # Without tasks, `commit` itself begins a transaction for the progress record.
         producer = told[0].producer if told else None
         began_s = told[0].began_s if told else None
         try:
@@ -139,8 +143,8 @@ class StreamWriter(_ArrowWriter):
                 transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, producer, progress)
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time, inputs)
                 stream.start()
-                query = query_in(self._checkpoint)
-                report = stream.write(query, batch, lambda _: written, self._ends(cluster, batch), began_s)
+                ends = self._ends(cluster, batch, self._progress_in_group(cluster))
+                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends, began_s)
         except BaseException:
             self._abort(producer)
             raise
@@ -154,7 +158,7 @@ class StreamWriter(_ArrowWriter):
                 return
 
     def _abort(self, producer: SharedProducer | None) -> None:
-        """Abort the transaction. If that fails, the transaction times out or the next batch aborts it."""
+        """Abort the transaction. If this fails, the transaction times out, or the next batch aborts it."""
         if producer is None:
             return
         with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(cluster_client(self._options.connecting)) as cluster:

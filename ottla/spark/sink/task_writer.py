@@ -1,6 +1,6 @@
 """Writes the rows of a task as batches of one shared transaction.
 
-Within a transaction only one task writes to a partition, so its sequences begin at 0.
+Only one task of a transaction writes to a partition, so the partition's sequences begin at 0.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Total(msgspec.Struct):
-    """The records written to a partition so far. The next sequence is their number."""
+    """Totals of a partition. The number of written records is also the next sequence."""
 
     records: int = 0
     bytes: int = 0
@@ -54,8 +54,8 @@ class TaskWriter:
         batch_bytes: Mapping[str, int] = {},
         cluster: BrokerConnections | None = None,
     ) -> None:
-        """``batch_bytes`` has the limits of topics that accept only smaller batches (`batch_limits.small_batches`). ``cluster`` is
-        a client that stays open after `finish`; without one the task has its own connections."""
+        """``batch_bytes`` has the batch sizes of topics that accept only small batches (`batch_limits.small_batches`). With
+        ``cluster`` this client is used, and stays open after `finish`; otherwise the writer opens its own connections."""
         self._batch_bytes = dict(batch_bytes)
         self._is_shared = cluster is not None
         self.sender = Sender(cluster or cluster_client(connecting), producer)
@@ -63,8 +63,8 @@ class TaskWriter:
         self._totals: dict[TopicPartition, _Total] = {}
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
-        """Write rows with the columns topic, partition, key and value, and perhaps headers. The records of a partition keep their
-        order."""
+        """Write rows with the columns topic, partition, key, value and perhaps headers. The records of a partition keep the order
+        of the rows."""
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
@@ -94,7 +94,7 @@ class TaskWriter:
             yield where, batch
 
     def finish(self) -> list[Written]:
-        """Wait until everything is in the brokers' logs, then close connections that are not shared, or all after an error."""
+        """Wait until all batches are in the brokers' logs. Then close the writer's own connections; after an error close all."""
         try:
             self.sender.settle()
         except BaseException:
@@ -105,12 +105,12 @@ class TaskWriter:
         return [Written(*where, total.records, total.bytes) for where, total in self._totals.items()]
 
     def close(self) -> None:
-        """Close all connections. After a failure, late responses would be read as responses to the next request."""
+        """Close all connections. Otherwise, after a failure, a late response would be read as the response to the next request."""
         self.sender.close()
 
 
 def check_alone(written: Sequence[Written], advice: str) -> None:
-    """Raise `PipelineError` if two tasks have written to one partition, because both began its sequences at 0."""
+    """Raise `PipelineError` if two tasks have written to one partition, because both used the same sequences."""
     seen: set[TopicPartition] = set()
     for part in written:
         where = (part.topic, part.partition)
@@ -120,7 +120,7 @@ def check_alone(written: Sequence[Written], advice: str) -> None:
 
 
 def _check_places(rows: pa.RecordBatch) -> None:
-    """Raise `PipelineError` for a row without a partition, because its topic is unknown."""
+    """Raise `PipelineError` for a row without a partition, which means that the row's topic is unknown."""
     places = rows.column("partition")
     if places.null_count:
         check_topic(rows.column("topic")[places.is_valid().index(False).as_py()].as_py(), ())

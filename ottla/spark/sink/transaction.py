@@ -1,7 +1,7 @@
-"""A transaction that many tasks share. The driver owns its id and epoch, begins and ends it, and writes the progress record in it.
+"""A transaction that many tasks share. The driver begins and ends the transaction, and writes the progress record.
 
-Transaction version 2 (KIP-890) makes this safe: each end raises the epoch, so that a task that still writes after its transaction
-is rejected; and a partition is added with its first batch.
+Transaction version 2 (KIP-890) makes this safe: the end of a transaction raises the epoch, so that brokers reject a task that still
+writes after the end; and brokers add a partition to the transaction with the first batch.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
 
 WANTED_VERSION = 2
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
-"""The states in which a transaction is open or is being ended."""
+"""States of a transaction that is open or decided but not complete."""
 TRANSACTION_TIMEOUT_MS = 900_000
-"""The maximum timeout that brokers allow by default, in ms (transaction.max.timeout.ms)."""
+"""Transaction timeout, in ms: the maximum that brokers allow by default (transaction.max.timeout.ms)."""
 
 
 class SharedProducer(msgspec.Struct, frozen=True):
-    """The identity with which the tasks of one transaction write."""
+    """The producer's identity that the tasks of one transaction share."""
 
     transactional_id: str
     producer_id: int
@@ -42,9 +42,9 @@ class SharedProducer(msgspec.Struct, frozen=True):
 
 
 def state_of(cluster: BrokerConnections, transactional_id: str) -> str | None:
-    """Return the state of the id's transaction, by Kafka's names (TransactionState); None if the cluster does not know the id.
+    """Return the state of a transactional id (Kafka's TransactionState); None if the cluster does not know the id.
 
-    Empty if unknown, because the broker is older than 3.0 or the client is not authorized. Raises `PipelineError`.
+    Returns an empty text if the broker is older than 3.0 or the client is not authorized. Raises `PipelineError`.
     """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
@@ -67,7 +67,7 @@ def has_expired(cluster: BrokerConnections, transactional_id: str) -> bool:
 
 
 class SharedTransaction:
-    """The transactions of one transactional id. Every method raises `Fenced` once a newer producer owns the id."""
+    """The transactions of one transactional id. If a newer producer owns the id, every method raises `Fenced`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class SharedTransaction:
         producer: SharedProducer | None = None,
         progress: ProgressTopic | None = None,
     ) -> None:
-        """``producer`` continues a transaction that has begun in another process."""
+        """With ``producer``, a transaction is continued that began in another process."""
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
@@ -87,10 +87,10 @@ class SharedTransaction:
         self._progress = progress
 
     def begin(self) -> Mark | None:
-        """Fence earlier producers, end their open transaction, and read the last progress record."""
+        """Fence earlier producers, abort their open transaction, and read the last progress record."""
         if not self._has_begun:
             self._take_over()
-        # A transaction from another process is continued once. The next call initializes the id.
+        # Only the first call continues a transaction of another process. The next call initializes the id.
         self._has_begun = False
         return last_mark(self._cluster, self.transactional_id, self._progress)
 
@@ -110,8 +110,8 @@ class SharedTransaction:
         self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any (`marks.commit_of`),
-        and a record in the progress topic."""
+        """Write the batch's progress in the transaction: ``ends``, if not empty, as offsets of the group (`marks.commit_of`), and a
+        record in the progress topic."""
         if ends:
             self._commit(commit_of(mark, ends))
         if self._progress is not None:
@@ -141,7 +141,7 @@ class SharedTransaction:
         self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
 
     def end(self, *, commit: bool) -> None:
-        """Commit or abort the transaction. The next transaction has the next epoch."""
+        """Commit or abort the transaction, which raises the producer epoch."""
         me = self.producer
         request = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit
@@ -150,7 +150,7 @@ class SharedTransaction:
         self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def close(self) -> None:
-        """Close the connections. They are opened again when they are needed."""
+        """Close the connections. The next request opens a connection again."""
         self._cluster.close()
 
     def has_expired(self) -> bool:

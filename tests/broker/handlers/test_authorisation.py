@@ -40,6 +40,19 @@ TID = "checkout"
 GROUP = "readers"
 
 
+def descriptions(principal: str | None = None) -> DescribeAclsRequest:
+    """Return a request for all ACLs of a principal, or of all principals."""
+    return DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=principal,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+
+
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
     broker = authorised()
@@ -83,12 +96,26 @@ def test_acls_are_created_described_and_deleted(broker: SimulatedBroker, client:
     grant(broker, may("CLUSTER", CLUSTER, "ALTER"))
     made = client.call(creations(may("TOPIC", OPEN, "READ"), may("GROUP", "team-", "ALL", pattern="PREFIXED")))
     assert [(r.error_code, r.error_message) for r in made.results] == [(0, None)] * 2
-    described = client.call(DescribeAclsRequest(1, None, 1, ANONYMOUS, None, 1, 1))
+    described = client.call(descriptions(ANONYMOUS))
     assert (described.error_code, [(r.resource_type, r.resource_name) for r in described.resources]) == (
         0,
         [(2, OPEN), (3, "team-"), (4, CLUSTER)],
     )
-    deleted = client.call(DeleteAclsRequest(filters=[DeleteAclsFilter(2, OPEN, 2, None, None, 1, 1)]))
+    deleted = client.call(
+        DeleteAclsRequest(
+            filters=[
+                DeleteAclsFilter(
+                    resource_type_filter=2,
+                    resource_name_filter=OPEN,
+                    pattern_type_filter=2,
+                    principal_filter=None,
+                    host_filter=None,
+                    operation=1,
+                    permission_type=1,
+                )
+            ]
+        )
+    )
     assert [acl.resource_name for acl in deleted.filter_results[0].matching_acls] == [OPEN]
     assert len(broker.broker.cluster.state.acls.by_id) == 2
 
@@ -111,7 +138,7 @@ def test_invalid_acl_is_refused_with_kafkas_words(broker: SimulatedBroker, clien
 
 @pytest.mark.parametrize(
     "request_of_acls",
-    [DescribeAclsRequest(1, None, 1, None, None, 1, 1), creations(may("TOPIC", OPEN, "READ"))],
+    [descriptions(), creations(may("TOPIC", OPEN, "READ"))],
     ids=["describe", "create"],
 )
 def test_acls_need_a_right_to_the_cluster(client: SimulatedClient, request_of_acls: Any) -> None:
@@ -124,7 +151,7 @@ def test_without_an_authorizer_acls_are_disabled_and_all_is_allowed() -> None:
     broker = SimulatedBroker().start()
     broker.broker.cluster.create_topic(OPEN, 1, {})
     with broker.connect() as client:
-        described = client.call(DescribeAclsRequest(1, None, 1, None, None, 1, 1))
+        described = client.call(descriptions())
         assert (described.error_code, described.error_message) == (
             Code.SECURITY_DISABLED,
             "No Authorizer is configured on the broker",

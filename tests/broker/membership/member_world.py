@@ -11,6 +11,7 @@ from ottla.broker.controller.server import ControllerServer
 from ottla.broker.network.connection import Connection
 from ottla.broker.shared.shared_server import NO_HOST, Host
 from ottla.protocol.uuids import uuid_text
+from ottla.simulation.broker import AuthenticatedUser
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run
 from ottla.simulation.env import SimulatedEnv
@@ -34,14 +35,28 @@ class Member:
     def connect(self) -> SimulatedClient:
         return SimulatedClient(self, "simulated")
 
+    def connect_as(self, user: str) -> SimulatedClient:
+        """Return a client that has authenticated as ``User:user``."""
+        return SimulatedClient(self, "simulated", Connection(self.server, "PLAINTEXT", AuthenticatedUser(self.server, user)))
+
 
 class MemberWorld(LoopWorld):
-    def __init__(self, settings: dict[str, str] | None = None, files: Mapping[str, bytes] | None = None) -> None:
-        """``files`` are on the disk before anything starts, by path."""
+    def __init__(
+        self,
+        settings: dict[str, str] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        of_all: Mapping[str, str] | None = None,
+    ) -> None:
+        """``settings`` are those of all brokers, ``of_all`` those of the controller as well.
+
+        ``files`` are on the disk before anything starts, by path.
+        """
         super().__init__()
         for path, content in (files or {}).items():
             self.fs.write_file(path, content)
-        self.settings = settings or {}
+        self._of_all = dict(of_all or {})
+        self.settings = self._of_all | (settings or {})
         """Settings that all brokers share, in addition to the settings of each broker."""
         self._formatted = 0
         self.start_controller()
@@ -52,6 +67,7 @@ class MemberWorld(LoopWorld):
             "node.id": "3000",
             "listeners": f"CONTROLLER://{HOST}:{CONTROLLER_PORT}",
             "log.dirs": "/controller",
+            **self._of_all,
         }
         self.controller = ControllerServer(self.env, BrokerConfig(given), {}, cluster_id=CLUSTER_ID)
         self.run(self.controller.start())

@@ -80,8 +80,8 @@ def test_transaction_is_listed_from_begin_to_end() -> None:
 
 def test_new_owner_of_the_id_is_listed() -> None:
     first, second = events([state(0, "Empty"), state(1, "Empty", epoch=1)], WHERE)
-    assert first.what == "a producer gets the id (time-out 60,000 ms)"
-    assert second.what == "a new producer owns the id; earlier producers are fenced (time-out 60,000 ms)"
+    assert first.what == "a producer gets the id (timeout 60,000 ms)"
+    assert second.what == "a new producer owns the id; earlier producers are fenced (timeout 60,000 ms)"
 
 
 def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:

@@ -13,7 +13,6 @@ from ottla.client.errors import ClientError
 from ottla.client.security import http_client
 from ottla.client.security.client_config import Secret, TokenEndpoint
 from ottla.client.security.http_client import HttpResponse, ask, check_url
-from ottla.spark.schemas.registry import Registry
 from tests.client.security.listener import listening
 
 HEADERS = {"Authorization": "Basic hush"}
@@ -87,13 +86,9 @@ def test_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_password_in_a_url_is_refused_and_hidden() -> None:
-    for call in (
-        lambda: Registry("https://me:hush@registry:8081"),
-        lambda: Registry("https://me:hush@[registry"),
-        lambda: TokenEndpoint("https://me:hush@host/token", "me", Secret("x")),
-    ):
+    for url in ("https://me:hush@host/token", "https://me:hush@[host"):
         with pytest.raises(ClientError, match="contains a user or a password") as error:
-            call()
+            TokenEndpoint(url, "me", Secret("x"))
         assert "hush" not in str(error.value)
         assert error.value.__context__ is None
 

@@ -103,6 +103,33 @@ def test_deletion_reports_the_matches_of_each_filter(state: ClusterState) -> Non
     assert delete(state, AclBindingFilter()) == [[]]
 
 
+def test_filters_are_compared_only_with_acls_of_their_name_or_principal(
+    state: ClusterState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = [acl(f"t{number}", "READ", principal=f"User:u{number}") for number in range(100)]
+    create(state, *created)
+    compared: list[AclBinding] = []
+    matches = AclBindingFilter.matches
+    monkeypatch.setattr(AclBindingFilter, "matches", lambda self, acl: compared.append(acl) or matches(self, acl))
+    by_name = [AclBindingFilter(resource_name=acl.resource_name) for acl in created]
+    by_principal = [AclBindingFilter(principal=acl.principal) for acl in created]
+    same = [AclBindingFilter(host="10.0.0.1")] * 100
+    result = state.acls.delete([*by_name, *by_principal, *same])
+    assert result.response == [[acl] for acl in created] * 2 + [[]] * 100
+    assert len(compared) == 300
+    prefix = AclBindingFilter(resource_name="t1x", pattern_type=PatternType.MATCH)
+    create(state, acl("t1", "WRITE", pattern="PREFIXED"))
+    assert state.acls.delete([prefix]).response == [[acl("t1", "WRITE", pattern="PREFIXED")]]
+
+
+def test_too_large_deletion_response_is_refused(state: ClusterState, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(state, ORDERS, TEAM)
+    monkeypatch.setattr(limits, "MAX_MATCHES", 3)
+    with pytest.raises(KafkaError, match="the filters match more than 3 ACLs; give fewer filters"):
+        delete(state, AclBindingFilter(), AclBindingFilter())
+    assert len(state.acls.by_id) == 2
+
+
 def test_acls_are_described_in_order(state: ClusterState) -> None:
     create(state, TEAM, ORDERS)
     assert state.acls.matching(AclBindingFilter()) == [ORDERS, TEAM]

@@ -133,7 +133,7 @@ def test_number_of_state_batches_is_bounded_across_writes() -> None:
     world.initialize()
     world.write(a_write(*[(at, at, 2, 1) for at in range(0, 20, 2)]))
     code, message = refused(lambda: world.write(a_write((30, 30, 2, 1))))
-    assert (code, message) == (Code.INVALID_REQUEST, "11 state batches together with those of before; 10 are allowed")
+    assert (code, message) == (Code.INVALID_REQUEST, "the share partition would have 11 state batches; at most 10 are allowed")
     world.write(a_write((18, 18, 0, 2), (1, 1, 2, 1), (30, 30, 2, 1)))
     assert len(world.shard.persisted[KEY].state.state_batches) == 9 + 1
     world.write(a_write((40, 40, 2, 1), (42, 42, 2, 1), start_offset=18))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import Fenced, PipelineError
+from ottla.spark.progress import progress_topic
 from ottla.spark.progress.marks import Ends, Mark
 from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
 from ottla.spark.segments.reading import COLUMNS
@@ -48,10 +50,10 @@ class Stream:
         self.progress.open()
         self.name, self._by_driver = name, by_driver
         options = SinkOptions(connecting=self.cluster.connecting, transactional_id=name)
-        transaction: Any = SharedTransaction(self.cluster, name, progress=self.progress)
+        self.transaction: Any = SharedTransaction(self.cluster, name, progress=self.progress)
         if by_driver:
-            transaction = DriverTransaction(self.cluster, options, self.progress)
-        self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
+            self.transaction = DriverTransaction(self.cluster, options, self.progress)
+        self.sink: ExactlyOnce[Any] = ExactlyOnce(self.transaction, "run")
 
     def write(self, batch: int, *, fail: bool = False) -> Any:
         def tasks(producer: Any) -> list[Written]:
@@ -62,7 +64,9 @@ class Stream:
                 writer = TaskWriter(self.cluster.connecting, producer)
                 columns = [pa.array([self.name]), pa.array([0], pa.int32()), pa.array([b"k"]), pa.array([value])]
                 names = ["topic", "partition", "key", "value", "headers"]
-                writer.write(pa.RecordBatch.from_arrays([*columns, pa.nulls(1, COLUMNS["headers"])], names), 1)
+                writer.write(
+                    pa.RecordBatch.from_arrays([*columns, pa.nulls(1, COLUMNS["headers"])], names), time.time_ns() // 1_000_000
+                )
                 written = writer.finish()
             if fail:
                 raise ZeroDivisionError
@@ -118,6 +122,53 @@ def test_progress_survives_expiry_of_offsets_and_ids(broker: Broker) -> None:
     assert again.write(0).is_replay
     again.write(1)
     assert values(broker, "slow") == [b"0", b"1"]
+
+
+def test_partition_is_fetched_once_per_start(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The id is initialized between two reads. The second one fetches only records that were written since the first."""
+    broker.create_topic("once", partitions=1)
+    stream = Stream(broker.bootstrap, "once")
+    stream.sink.start()
+    stream.write(0)
+    fetched_from: list[tuple[int, int]] = []
+    fetch = progress_topic.fetched
+
+    def fetched(cluster: Any, topic: str, partition: int, at: int, end: int) -> Any:
+        fetched_from.append((at, end))
+        return fetch(cluster, topic, partition, at, end)
+
+    monkeypatch.setattr(progress_topic, "fetched", fetched)
+    again = Stream(broker.bootstrap, "once")
+    assert kept(again) == (Mark("q", 0, "run", offsets=1), {"once": {"0": 1}})
+    assert again.sink.start() == Mark("q", 0, "run", offsets=1)
+    (start, end), (then, same_end) = fetched_from
+    assert (start < end, then, same_end) == (True, end, end)
+    again.progress.open()
+    again.progress.read()
+    assert fetched_from[2:] == [(start, end)]
+
+
+@pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])
+def test_end_of_an_older_transaction_between_two_reads_is_seen(broker: Broker, is_committed: bool) -> None:
+    name = f"between-{is_committed}"
+    broker.create_topic(name, partitions=1)
+    older = Stream(broker.bootstrap, name)
+    older.sink.start()
+    older.write(0)
+    again = Stream(broker.bootstrap, name)
+    seen: list[tuple[Mark, Ends] | None] = []
+    end_transaction = older.transaction.end
+
+    def end(*, commit: bool) -> None:
+        seen.append(kept(again))
+        end_transaction(commit=commit and is_committed)
+
+    older.transaction.end = end
+    older.write(1)
+    first = (Mark("q", 0, "run", offsets=1), {name: {"0": 1}})
+    assert seen == [first]
+    assert again.sink.start() == Mark("q", int(is_committed), "run", offsets=1)
+    assert kept(again) == ((Mark("q", 1, "run", offsets=1), {name: {"0": 2}}) if is_committed else first)
 
 
 def test_progress_record_is_part_of_the_transaction(broker: Broker) -> None:

@@ -24,9 +24,14 @@ def test_registered_values_round_trip(spark: Any) -> None:
     with registry_server() as (server, registry):
         frame = spark.createDataFrame(ROWS, SCHEMA)
         framed = frame.select(to_registry(f.struct(*frame.columns), registry, "t-value", SCHEMA).alias("value"))
-        spoilt = framed.union(spark.createDataFrame([(None,), (bytearray(b"{}"),), (bytearray(b"\0\0\0\0\1x"),)], "value BINARY"))
-        read = spoilt.select(from_registry(f.col("value"), registry, SCHEMA).alias("r")).select("r.*")
-        rows = [tuple(row) for row in read.collect()]
-        assert rows[:3] == ROWS
-        assert rows[3:] == [(None,) * 5] * 3
+        undecodable = [(None,), (bytearray(),), (bytearray(b"{}"),), (bytearray(b"\0\0\0\0\1x"),)]
+        values = framed.union(spark.createDataFrame(undecodable, "value BINARY"))
+        read = values.select("value", from_registry(f.col("value"), registry, SCHEMA).alias("row"))
+        rows = [row["row"] for row in read.collect()]
+        assert [tuple(row) for row in rows[:3]] == ROWS
+        assert rows[3:] == [None] * 4
+        assert read.where("row IS NULL").count() == 4
+        assert read.where("row IS NULL AND value IS NOT NULL").count() == 3
+        again = read.select(to_registry(f.col("row"), registry, "t-value", SCHEMA).alias("value"))
+        assert [row["value"] for row in again.collect()] == [row["value"] for row in framed.collect()] + [None] * 4
         assert list(server.subjects) == ["t-value"]

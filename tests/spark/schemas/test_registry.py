@@ -14,6 +14,7 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ottla.client.errors import ClientError
 from ottla.client.security.client_config import Secret
 from ottla.spark.errors import PipelineError
 from ottla.spark.schemas.avro import avro_schema
@@ -169,3 +170,11 @@ def test_subjects_and_schemas_have_confluent_names() -> None:
         subject_of("t", strategy="other")
     with pytest.raises(PipelineError, match="'x DECIMAL'"):
         avro_schema("id LONG, x DECIMAL")
+
+
+@pytest.mark.parametrize("url", ["https://me:hush@registry:8081", "https://me:hush@[registry"])
+def test_password_in_the_url_is_refused_and_hidden(url: str) -> None:
+    with pytest.raises(ClientError, match="contains a user or a password") as error:
+        Registry(url)
+    assert "hush" not in str(error.value)
+    assert error.value.__context__ is None

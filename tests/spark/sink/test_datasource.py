@@ -153,3 +153,17 @@ def test_segment_stream_batches_stay_bounded_after_a_restart(spark: Any, broker:
             query.stop()
     assert sorted(values) == list(range(700))
     assert max(counts) <= 150 + PARTITIONS
+
+
+def test_source_without_records_has_no_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    """As with Spark's own source: an empty topic, deleted records, and a start after the last record."""
+    ottla.spark.register(spark)
+    source = {"path": str(tmp_path / "data"), "subscribe": "in"}
+    assert spark.read.format("ottla").options(**source).load().count() == 0
+    fill(broker, 0, 10)
+    after = spark.read.format("ottla").options(**source, startingTimestamp=str(1 << 41))
+    assert after.load().collect() == []
+    stream = spark.readStream.format("ottla").options(**source, startingOffsets="latest").load()
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.exception() is None

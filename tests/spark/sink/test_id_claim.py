@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,7 +12,7 @@ from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
-from ottla.spark.progress.marks import NO_BATCH, Mark, group_of, read_mark
+from ottla.spark.progress.marks import NO_BATCH, Mark, group_of, read_committed, read_mark
 from ottla.spark.progress.resume import committed_offsets
 from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.id_claim import claim
@@ -40,6 +40,11 @@ def cluster(broker: Broker) -> Iterator[BrokerConnections]:
     cluster.close()
 
 
+def claim_id(cluster: BrokerConnections, name: str, query: str, batch: int, is_new: Callable[[], bool] = lambda: False) -> None:
+    in_group = read_committed(cluster, group_of(name), is_stable=False)
+    claim(cluster, name, query, batch, "run", ENDS, in_group, is_new=is_new)
+
+
 class Stream:
     """A stream with the checkpoint id ``query`` and the transactional id ``name``."""
 
@@ -48,7 +53,7 @@ class Stream:
         self.sink = ExactlyOnce(SharedTransaction(cluster, name, timeout_ms), "run")
 
     def start(self, batch: int = 0) -> None:
-        claim(self.cluster, self.name, self.query, batch, "run", ENDS)
+        claim_id(self.cluster, self.name, self.query, batch)
         self.sink.start()
 
     def tasks(self, producer: SharedProducer) -> list[Written]:
@@ -129,9 +134,9 @@ def test_claim_does_not_count_as_committed_progress(cluster: BrokerConnections) 
 def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: BrokerConnections) -> None:
     """A claim states that nothing was committed before. That is unknown unless the batch is certainly new."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
-    claim(cluster, name, "q1", 2, "run", ENDS)
+    claim_id(cluster, name, "q1", 2)
     assert read_mark(cluster, group_of(name)) is None
-    claim(cluster, name, "q1", 2, "run", ENDS, is_new=lambda: True)
+    claim_id(cluster, name, "q1", 2, is_new=lambda: True)
     assert read_mark(cluster, group_of(name)) == at
-    claim(cluster, name, "q2", 2, "run", ENDS)
+    claim_id(cluster, name, "q2", 2)
     assert read_mark(cluster, group_of(name)) == at

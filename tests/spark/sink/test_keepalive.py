@@ -14,7 +14,7 @@ from ottla.client.security.client_config import Connecting
 from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import Fenced, PipelineError
-from ottla.spark.progress.marks import group_of, read_standing
+from ottla.spark.progress.marks import group_of, read_committed
 from ottla.spark.sink.driver import DriverTransaction
 from ottla.spark.sink.exactly_once import ExactlyOnce
 from ottla.spark.sink.id_claim import claim
@@ -45,7 +45,7 @@ class Stream:
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
 
     def start(self, batch: int) -> Stream:
-        claim(self.cluster, self.name, "q", batch, "run", self.ends(batch))
+        claim(self.cluster, self.name, "q", batch, "run", self.ends(batch), read_committed(self.cluster, group_of(self.name)))
         self.sink.start()
         return self
 
@@ -109,9 +109,9 @@ def test_fenced_stream_renews_nothing(broker: Broker) -> None:
     new.write(0)
     new.write(1)
     assert not old.renewed()
-    standing = read_standing(new.cluster, group_of("fenced"))
-    assert standing is not None
-    assert (standing.mark.batch, standing.ends) == (1, {"fenced": {"0": 2}})
+    in_group = read_committed(new.cluster, group_of("fenced"))
+    assert in_group is not None
+    assert (in_group.mark.batch, in_group.ends) == (1, {"fenced": {"0": 2}})
     assert state_of(new.cluster, "fenced") == "CompleteCommit"
     assert not new.write(2)
 
@@ -158,7 +158,7 @@ def test_offsets_of_a_deleted_topic_are_not_renewed(broker: Broker) -> None:
         cluster.delete_topic("anew")
         cluster.create_topic("anew", partitions=1)
     assert not stream.renewed()
-    assert read_standing(stream.cluster, group_of("anew")) is None
+    assert read_committed(stream.cluster, group_of("anew")) is None
 
 
 def test_nothing_is_renewed_before_the_first_batch(broker: Broker) -> None:

@@ -15,7 +15,7 @@ from ottla.spark.checkpoint.checkpoint import InputEnds
 from ottla.spark.cluster.client import cluster_client
 from ottla.spark.errors import PipelineError
 from ottla.spark.progress.input_topics import InputTopics
-from ottla.spark.progress.marks import group_of, read_mark, read_standing
+from ottla.spark.progress.marks import group_of, read_committed, read_mark
 from ottla.spark.progress.progress_topic import ProgressTopic
 from ottla.spark.progress.resume import committed_offsets
 from ottla.spark.segments.reading import COLUMNS
@@ -62,8 +62,10 @@ class Stream:
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run", inputs=self.inputs)
 
     def start(self, batch: int, ends: InputEnds) -> None:
-        self.place.choose(ends)
-        claim(self.cluster, self.options.transactional_id, "q", batch, "run", self.place.of(ends, batch), self.log)
+        in_group = read_committed(self.cluster, group_of(self.options.transactional_id), is_stable=False)
+        self.place.choose(ends, in_group)
+        placed = self.place.of(ends, batch)
+        claim(self.cluster, self.options.transactional_id, "q", batch, "run", placed, in_group, self.log)
         self.sink.start()
 
     def write(self, batch: int, ends: InputEnds) -> BatchReport:
@@ -88,9 +90,9 @@ class Stream:
         return writer.finish()
 
     def stands_at(self) -> str:
-        standing = read_standing(self.cluster, group_of(self.options.transactional_id))
-        assert standing is not None
-        return standing.topic
+        in_group = read_committed(self.cluster, group_of(self.options.transactional_id))
+        assert in_group is not None
+        return in_group.topic
 
 
 def reads(**ends: int) -> InputEnds:
@@ -135,9 +137,9 @@ def test_input_of_the_same_cluster_shows_its_lag(broker: Broker) -> None:
     named = Stream(broker, "near-named", topic="out", mark_topic="other")
     named.write(0, reads(**{"in": 5}))
     assert named.stands_at() == "other"
-    standing = read_standing(named.cluster, group_of("near-named"))
-    assert standing is not None
-    assert standing.ends == {"in": {"0": 5}, "other": {"0": 0}}
+    in_group = read_committed(named.cluster, group_of("near-named"))
+    assert in_group is not None
+    assert in_group.ends == {"in": {"0": 5}, "other": {"0": 0}}
     assert committed_offsets(broker.bootstrap, "near-named") == '{"in": {"0": 5, "1": -2}}'
 
 

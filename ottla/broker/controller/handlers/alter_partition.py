@@ -24,7 +24,7 @@ from ottla.protocol.steps import next_turn
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100
-"""Number of partitions decided in one step, which takes a few milliseconds. They are one batch of the log."""
+"""Number of partitions decided in one step, in a few milliseconds, and logged in one batch."""
 
 
 class Ports(Protocol):

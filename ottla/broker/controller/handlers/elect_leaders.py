@@ -25,7 +25,7 @@ from ottla.protocol.messages.elect_leaders import (
 from ottla.protocol.steps import next_turn
 
 ELECTIONS_PER_STEP = 100
-"""Number of partitions decided in one step, which takes a few milliseconds. They are one batch of the log."""
+"""Number of partitions decided in one step, in a few milliseconds, and logged in one batch."""
 TYPES_FROM = 1
 
 
@@ -55,7 +55,7 @@ async def handle(ports: Ports, request: ElectLeadersRequest, context: RequestCon
                 decided = 0
             decided += len(some)
             answers |= ports.controller.elect_leaders(election_type, name, some)
-        # If the request is for all partitions, Kafka lists only those that needed an election.
+        # If the request is for all partitions, Kafka lists only partitions that needed an election.
         shown = [_result(index, error) for index, error in answers.items() if not (is_of_all and _is_needless(error))]
         results.append(ReplicaElectionResult(topic=name, partition_result=shown))
     return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)

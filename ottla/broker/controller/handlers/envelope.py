@@ -1,8 +1,8 @@
 """Envelope, version 0 (KIP-590): a client's request that a broker forwards, because the controller must handle it.
 
-The broker that sends an envelope needs CLUSTER_ACTION; the principal in it is authorised for the inner request. The envelope's
-response contains the response for the client. The error is INVALID_REQUEST for a request that cannot be decoded or forwarded, and
-UNSUPPORTED_VERSION for an unsupported inner version (EnvelopeUtils).
+Kafka authorises CLUSTER_ACTION for the broker, and the enclosed principal for the inner request. The envelope's response contains
+the response for the client. The error is INVALID_REQUEST for a request that cannot be decoded or forwarded, and UNSUPPORTED_VERSION
+for an unsupported inner version (EnvelopeUtils).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any, Protocol
 
-from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.api import RequestContext, RequestRefused
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.network.dispatch import Dispatcher, RequestRefused, UnsupportedApiVersions
+from ottla.broker.network.dispatch import Dispatcher, UnsupportedApiVersions
 from ottla.broker.peers.principals import principal_of
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.errors import Code, DecodeError, KafkaError
@@ -45,7 +45,7 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         raise KafkaError(Code.UNSUPPORTED_VERSION) from None
     except (RequestRefused, *DECODE_FAILURES):
         raise KafkaError(Code.INVALID_REQUEST) from None
-    # The route belongs to this envelope alone.
+    # No other request uses this route, so its principal may be changed.
     route.context.principal = principal
     if route.api.key not in FORWARDABLE:
         raise KafkaError(Code.INVALID_REQUEST)
@@ -55,7 +55,12 @@ async def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext
         inner, _ = await dispatcher.decode_in_steps(route, frame)
     except DECODE_FAILURES:
         raise KafkaError(Code.INVALID_REQUEST) from None
-    parts = dispatcher.encode(route, correlation_id, await dispatcher.respond(route, inner))
+    try:
+        response = await dispatcher.respond(route, inner)
+    except RequestRefused:
+        # The broker that sent the envelope closes its client's connection.
+        raise KafkaError(Code.INVALID_REQUEST) from None
+    parts = dispatcher.encode(route, correlation_id, response)
     if parts is None:
         raise KafkaError(Code.UNKNOWN_SERVER_ERROR)
     return EnvelopeResponse(response_data=b"".join(parts)[SIZE_BYTES:], error_code=0)

@@ -2,11 +2,11 @@
 
 - 13 (KIP-516): topic ids; older versions have none, and are refused.
 - 17 (KIP-853): the response has the controller's address.
-- 18 (KIP-1166): the request has the broker's high watermark; if the controller's is higher, the response comes at once.
+- 18 (KIP-1166): the request has the broker's high watermark; if the controller's is higher, the response is sent immediately.
 
-A fetch waits while there is nothing new. The request has the leader epoch that the broker knows; if it differs, the response has an
-error and the current epoch. If a broker has fetched records that the controller has lost since, the response has the offset at
-which their logs diverge (KafkaRaftClient.handleFetchRequest).
+A fetch waits until there is a new batch. If the request does not have the current leader epoch, the response has an error and the
+current epoch. If a broker has fetched records that the controller has since lost, the response has the offset at which their logs
+diverge (KafkaRaftClient.handleFetchRequest).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class MetadataLogFetch:
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
-        """The end of the last common epoch if the broker's log diverges from this one (RaftLog.validateOffsetAndEpoch)."""
+        """The end of the last common epoch if the broker's log diverges from the controller's (RaftLog.validateOffsetAndEpoch)."""
         asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None
@@ -131,7 +131,7 @@ class MetadataLogFetch:
         return data
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether the response must be sent at once."""
+        """Whether the response must be sent immediately."""
         return bool(
             answer.error_code
             or answer.records

@@ -19,8 +19,7 @@
 - `produce_compression`: recompresses batches of Produce for topics with a ``compression.type``.
 - `produce_partition`: finds the partition of a batch in a Produce request.
 - `produce_refusals`: errors of Produce: for a whole request, and for a partition whose batch was refused.
-- `quorum_changes`: the check of AddRaftVoter and RemoveRaftVoter that the request has a voter and is for this cluster
-  (KafkaRaftClient).
+- `quorum_changes`: checks that a request of AddRaftVoter or RemoveRaftVoter has a voter and is for this cluster (KafkaRaftClient).
 - `refused_batch`: reports a batch that Produce refused to the listener of transaction histories.
 - `share_acknowledgements`: handles acknowledgements of acquired records in ShareFetch and ShareAcknowledge
   (KafkaApis.handleAcknowledgements).

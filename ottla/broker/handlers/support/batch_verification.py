@@ -1,7 +1,7 @@
 """Verifies transactional batches of Produce with the transaction coordinator before their append (KIP-890).
 
-`join_partitions` sends all partitions of a request at once, so that one record of the coordinator adds them all. Then `verify` is
-called directly before each append, because the transaction may have ended in between.
+`join_partitions` sends all partitions of a request together, so that one record of the coordinator adds them all. Then `verify` is
+called directly before each append, because the transaction may have ended in the meantime.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ async def join_partitions(ports: Ports, context: RequestContext, request: Produc
     """Verify all partitions of a transactional request with the coordinator (ReplicaManager.handleProduceAppend).
 
     As in Kafka, a partition is added if this broker has it and the batch's header is transactional. A batch whose records are
-    refused afterwards leaves its partition in the transaction. `verify` then returns the result for each partition. Returns the
-    ``has_waited`` argument for it.
+    refused afterwards leaves its partition in the transaction. `verify` later returns the result for each partition. Returns the
+    argument ``has_waited`` for `verify`.
     """
     identity: ProducerIdAndEpoch | None = None
     partitions: dict[TopicPartition, None] = {}
@@ -100,8 +100,8 @@ async def verify(
 ) -> bool:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
-    Returns whether this has waited for the coordinator; then the caller checks again what may have changed meanwhile. The batch
-    must be appended before anything else runs. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
+    Returns whether the call has waited for the coordinator; then the caller must repeat its other checks. The caller must append
+    the batch without another wait. ``has_waited`` is described at `Verification.join`. Raises `KafkaError`.
     """
     key = (partition.log.topic, partition.log.partition)
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)

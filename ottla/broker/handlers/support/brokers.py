@@ -23,7 +23,7 @@ class Ports(Protocol):
 
 
 class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker on one listener."""
+    """The address of one broker on one listener."""
 
     node_id: int
     host: str
@@ -61,7 +61,7 @@ def offline_replicas(state: ClusterState, partition: PartitionRegistration, aliv
 
 
 def addresses_of(ports: Ports, listener: str, node_ids: Iterable[int]) -> list[BrokerAddress]:
-    """The addresses of those brokers that have one, sorted by id."""
+    """The addresses of the given brokers, sorted by id. Brokers without an address are left out."""
     found = (broker_address(ports, listener, node_id) for node_id in sorted(node_ids))
     return [broker for broker in found if broker is not None]
 

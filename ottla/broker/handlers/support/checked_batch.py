@@ -104,7 +104,7 @@ async def check_batch(
 
 
 def is_current(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int, checked: CheckedBatch) -> bool:
-    """Whether a batch that was checked before a wait would be checked by the same rules now, and for the same partition."""
+    """Whether a batch that was checked before a wait would still be checked by the same rules and for the same partition."""
     try:
         partition = partition_of(ports, context, topic, index)
     except KafkaError:

@@ -13,8 +13,6 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
 from ottla.security.acl.codes import AclOperation, ResourceType
 
-GROUP_OPERATIONS = 3400
-"""All operations on a group, as bits (AclOperation codes)."""
 NOT_ASKED = -2147483648
 
 
@@ -36,9 +34,9 @@ AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
 
 
 def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
-    """The results of refused partitions and of those that the coordinator has handled, joined in Kafka's order.
+    """Join the results of refused partitions with those that the coordinator has handled, in Kafka's order.
 
-    Refused partitions come first in their topic, and topics with such partitions before the others (OffsetCommitResponse.Builder).
+    Refused partitions come first in their topic, and topics with refused partitions come first (OffsetCommitResponse.Builder).
     """
     for key, topic in asked.items():
         if key in refused:
@@ -57,7 +55,7 @@ def topic_name(cluster: ClusterCommands, topic_id: bytes) -> str:
 
 
 def committed_topic(ports: Ports, context: RequestContext, topic: _CommittedTopic, *, ids_from: int) -> str | Code:
-    """The name of a topic in a request that commits offsets, or the error of the topic. Committing needs READ on it.
+    """The name of a topic in a request that commits offsets, or the error of the topic. Committing needs READ on the topic.
 
     From version ``ids_from`` on the request has the topic's id.
     """
@@ -90,5 +88,5 @@ _COORDINATOR_MESSAGES = {
 
 
 def share_error_message(error: KafkaError) -> str | None:
-    """The message of an error in the APIs of share groups, which unlike other groups have one for a missing coordinator."""
+    """The message of an error in the APIs of share groups. Only these APIs have a message for a missing coordinator."""
     return error.message or _COORDINATOR_MESSAGES.get(error.code)

@@ -32,8 +32,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import WORK_A_STEP
 
 MAX_CONFIGS = 1_000
-"""Maximum number of configs that a request may change on one resource, and that may be set on a broker. Kafka knows about 370 names
-but accepts any.
+"""Maximum number of configs that a request may change on one resource, or that may be set on a broker. Kafka accepts any name.
 
 Kafka's own limit is 10,000 records in one operation, and has the same error code.
 """
@@ -74,7 +73,7 @@ async def repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
 
 
 def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
-    """Raises INVALID_REQUEST for a resource that the request contains more than once."""
+    """Raise INVALID_REQUEST for a resource that the request contains more than once."""
     if (resource.resource_type, resource.resource_name) in twice:
         raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -100,7 +99,7 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
 
 
 def _check_node(ports: Ports, name: str) -> None:
-    """Raises INVALID_REQUEST or BROKER_ID_NOT_REGISTERED for a node that the cluster does not have."""
+    """Raise INVALID_REQUEST or BROKER_ID_NOT_REGISTERED for a node that the cluster does not have."""
     node_id, registrations = str(ports.live_config.settings.node_id), ports.cluster.state.registrations
     if name in ("", node_id):
         return
@@ -111,7 +110,7 @@ def _check_node(ports: Ports, name: str) -> None:
 
 
 def check_count(count: int) -> None:
-    """Raises POLICY_VIOLATION for more than `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+    """Raise POLICY_VIOLATION for more than `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
     if count > MAX_CONFIGS:
         reason = f"{count} configs of one resource; at most {MAX_CONFIGS} are allowed"
         raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
@@ -125,7 +124,7 @@ def change_work(resource: _Resource) -> int:
 
 
 def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = lambda _: False) -> None:
-    """Raises INVALID_REQUEST for a repeated key or a key without a value, POLICY_VIOLATION for too many keys."""
+    """Raise INVALID_REQUEST for a repeated key or a key without a value, POLICY_VIOLATION for too many keys."""
     check_count(len(configs))
     if len({c.name for c in configs}) < len(configs):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -137,8 +136,8 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
     """Set configs of one resource, and remove those with the value None.
 
-    Raises INVALID_REQUEST for a broker's configs; INVALID_CONFIG, then UNKNOWN_TOPIC_OR_PARTITION, for a topic's; and either of
-    INVALID_REQUEST and INVALID_CONFIG, or POLICY_VIOLATION, for others.
+    Raises INVALID_REQUEST for a broker; INVALID_CONFIG, or else UNKNOWN_TOPIC_OR_PARTITION, for a topic; INVALID_REQUEST,
+    INVALID_CONFIG or POLICY_VIOLATION for other resources.
     """
     own = ports.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
@@ -162,9 +161,9 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
 
 
 def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:
-    """Raises INVALID_CONFIG for changes of ``min.insync.replicas`` that eligible leader replicas forbid.
+    """Raise INVALID_CONFIG for changes of ``min.insync.replicas`` that eligible leader replicas forbid.
 
-    It may not be set for a single broker or removed from the cluster (ConfigurationControlManager.validateAlterConfig).
+    The config may not be set for a single broker or removed from the cluster (ConfigurationControlManager.validateAlterConfig).
     """
     has_one = has_eligible_leader_replicas(state) and MIN_INSYNC_REPLICAS in state.config_of(BROKER_RESOURCE, "")
     if not has_one or MIN_INSYNC_REPLICAS not in changes:
@@ -198,7 +197,7 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
 
 
 def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
-    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, because plugins of Kafka may use them."""
+    """Raise INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, because plugins of Kafka may use them."""
     check_count(len(wanted))
     known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
     static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]

@@ -18,7 +18,7 @@ _OF_CLUSTER = (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
 
 
 def check_configs(authorizer: RequestAuthorizer, context: RequestContext, operation: AclOperation, kind: int, name: str) -> None:
-    """Raise the error of a client that may not perform an operation on the configs of a resource.
+    """Raise an error if the client may not perform an operation on the configs of a resource.
 
     A resource of an unknown type passes, because it is refused for its type.
     """

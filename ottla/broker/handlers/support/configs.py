@@ -120,7 +120,7 @@ def _kept_entry(definition: Definition, value: str | None, synonyms: list[Synony
 
 
 def broker_entries(ports: Ports) -> list[ConfigEntry]:
-    """The configs of this broker that are not internal, and all that are set."""
+    """The configs of this broker: all that are not internal, and internal configs that are set."""
     config, known = ports.live_config.current, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]

@@ -21,12 +21,11 @@ Cost: TypeAlias = int | Callable[[Item], int]
 """The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
 
 MADE_AT_ONCE = 200
-"""Number of elements of a request that are processed without a pause. With texts of any length this takes at most a few
-milliseconds."""
+"""Number of elements of a request that are processed without a pause, in at most a few milliseconds."""
 
 
 async def made(make: Callable[[], T], count: int) -> T:
-    """The result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
+    """Return the result of ``make``, which reads ``count`` elements of a request. With many elements it runs in a worker thread.
 
     So ``make`` must not read state that may change.
     """
@@ -47,7 +46,7 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 async def counted_by_name(asked: list[NamedItem]) -> list[tuple[NamedItem, int]]:
-    """The last entry of each name, ordered by first occurrence, and the number of its occurrences; a repeated name is an error."""
+    """The last entry of each name with the number of its occurrences, in order of first occurrence. A repeated name is an error."""
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)
@@ -73,7 +72,7 @@ async def each(
     results: list[Result] = []
     done = 0
     for item in items:
-        # The cost of an item is counted before the next one, so that a request with one item needs no pause.
+        # Count the cost of an item before the next item, so that a request with one item needs no pause.
         if pace.spend(done):
             is_long = True
             await next_turn()

@@ -32,7 +32,7 @@ def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
 
 
 def diverging_answer(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
-    """The response with the offset at which the client's log diverges; None if it does not (KIP-595).
+    """The response with the offset at which the client's log diverges; None if the logs agree (KIP-595).
 
     Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
     """
@@ -78,7 +78,7 @@ def not_here(index: int, error: KafkaError, *, names_leader: bool) -> PartitionD
 
 
 def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
-    """The response for a refused partition. As in Kafka, its aborted transactions are an empty list, or None if it exists."""
+    """The response for a refused partition. As in Kafka, aborted transactions are None for an existing partition, else empty."""
     aborted: list[AbortedTransaction] | None = None if is_there else []
     return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
 

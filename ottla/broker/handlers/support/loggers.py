@@ -26,7 +26,7 @@ class LevelChange(Protocol):
 
 
 def check_node(ports: Ports, name: str) -> None:
-    """Raises INVALID_REQUEST for a resource name that is not this broker's id."""
+    """Raise INVALID_REQUEST for a resource name that is not this broker's id."""
     node_id = ports.live_config.settings.node_id
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
@@ -53,7 +53,7 @@ def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
 
 
 def alter_loggers(ports: Ports, name: str, changes: Sequence[LevelChange], *, validate_only: bool) -> None:
-    """Change all these levels, or none if one change is invalid. Raises `KafkaError`.
+    """Change all these levels; if one change is invalid, change none. Raises `KafkaError`.
 
     The checks are those of ConfigAdminManager.validateLogLevelConfigs.
     """

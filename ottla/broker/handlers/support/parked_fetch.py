@@ -25,7 +25,7 @@ class Fetching(Protocol[A_co]):
     """The fetch that is parked: reads data and builds the response."""
 
     def listen(self, wakeup: Wakeup) -> None:
-        """Have ``wakeup`` woken soon after data was appended, even if several appends follow."""
+        """Wake ``wakeup`` soon after the next append; one call covers several appends."""
         ...
 
     def ignore(self, wakeup: Wakeup) -> None:

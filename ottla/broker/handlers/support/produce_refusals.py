@@ -26,7 +26,7 @@ from ottla.protocol.validation import RecordsRefused
 
 ACKS = (-1, 0, 1)
 _UNCOUNTED = (-1, -1)
-"""The producer of a transactional batch to an unknown partition. Producer ids below 0 are not counted, as in Kafka."""
+"""Producer id and epoch for a transactional batch to an unknown partition. As in Kafka, ids below 0 are not counted."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,
@@ -59,7 +59,7 @@ async def whole_refusal(ports: Ports, context: RequestContext, request: ProduceR
 
 
 def has_transactional_records(request: ProduceRequest) -> bool:
-    """Whether any batch of the request is transactional. The batches say which, not the transactional id (CVE-2018-17196)."""
+    """Whether any batch of the request is transactional. The request's transactional id does not decide this (CVE-2018-17196)."""
     return any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
 
 
@@ -81,7 +81,7 @@ def transactional_producer_of(
 
 
 def refused_partition(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
-    """The response for a partition whose batch was refused. It has a log start offset for the same errors as in Kafka."""
+    """The response for a partition with a refused batch. It has a log start offset for the same errors as in Kafka."""
     errors = error.errors if isinstance(error, RecordsRefused) else []
     log_start_offset = -1
     if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):

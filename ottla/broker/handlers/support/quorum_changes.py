@@ -1,4 +1,4 @@
-"""The check of AddRaftVoter and RemoveRaftVoter that the request has a voter and is for this cluster (KafkaRaftClient)."""
+"""Checks that a request of AddRaftVoter or RemoveRaftVoter has a voter and is for this cluster (KafkaRaftClient)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ports(Protocol):
 
 
 def check_voter(ports: Ports, verb: str, cluster_id: str | None, voter_id: int, directory_id: bytes) -> None:
-    """Raises INCONSISTENT_CLUSTER_ID or INVALID_REQUEST. ``verb`` is Add or Remove."""
+    """Raise INCONSISTENT_CLUSTER_ID or INVALID_REQUEST for an invalid request. ``verb`` is Add or Remove."""
     if cluster_id is not None and cluster_id != ports.cluster_id:
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{ports.cluster_id}"'
         raise KafkaError(Code.INCONSISTENT_CLUSTER_ID, reason)

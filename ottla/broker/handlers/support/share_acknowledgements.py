@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorizer_port import RequestAuthorizer
 from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.share_state.partition import Acknowledgement
 from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.sessions import SessionKey
 from ottla.coordinator.share_state.states import AcknowledgeType
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.steps import Pace, next_turn
+from ottla.security.acl.codes import AclOperation, ResourceType
 
 RENEWAL_FROM = 2
 """The first version of both APIs in which a member may renew locks (KIP-1222)."""
@@ -22,16 +26,14 @@ ACKNOWLEDGE_WORK = 200
 ITEM_WORK = 4
 """The cost of a partition without acknowledgements."""
 MAX_TYPES = 10_000
-"""Maximum number of acknowledge types for one partition in a request, which is the maximum of records in flight.
-
-The limit of records is ``group.share.max.partition.max.record.locks``.
-"""
+"""Maximum number of acknowledge types of a partition: the maximum of ``group.share.max.partition.max.record.locks``."""
 
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
 """The error by topic id and partition; None for success."""
 
 
 class Ports(Protocol):
+    authorizer: RequestAuthorizer
     cluster: ClusterCommands
     share_partitions: SharePartitions
 
@@ -64,13 +66,13 @@ class AskedTopic(Protocol):
 
 
 async def acknowledge_all(
-    ports: Ports, group_id: str, member_id: str, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool
+    ports: Ports, session: SessionKey, topics: Iterable[AskedTopic], context: RequestContext, *, is_renewal: bool
 ) -> Outcomes:
     """Handle the acknowledgements of all partitions. If one batch of a partition is refused, none of its batches counts.
 
     As in Kafka, partitions without batches are in the result only if another partition has batches.
     """
-    pace = Pace(double_first=True)
+    pace, (group_id, member_id) = Pace(double_first=True), session
     asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}
     outcomes: Outcomes = {}
     untouched: list[tuple[bytes, int]] = []
@@ -83,8 +85,10 @@ async def acknowledge_all(
         is_there = topic is not None and 0 <= partition < topic.partition_count
         if topic is None:
             outcomes[where] = KafkaError(Code.UNKNOWN_TOPIC_ID)
-        elif not _are_sound(batches, version, is_renewal=is_renewal):
+        elif not _are_sound(batches, context.version, is_renewal=is_renewal):
             outcomes[where] = KafkaError(Code.INVALID_REQUEST)
+        elif not ports.authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, topic.name):
+            outcomes[where] = KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         elif not is_there:
             outcomes[where] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         elif not batches:

@@ -14,10 +14,9 @@ from ottla.protocol.records import batches
 from ottla.storage.reading import Slice
 
 SLICE_BYTES = 1 << 20
-"""Maximum number of bytes that a fetch reads from one share partition, because few records are acquired at once. A larger
-``min_bytes`` raises the limit."""
+"""Maximum number of bytes that a fetch reads from one share partition. A larger ``min_bytes`` raises this limit."""
 CHECKED_AT_ONCE = 100
-"""Maximum number of batches of an earlier process that one read checks: a fetch may read many share partitions in a step."""
+"""Maximum number of batches from before the broker's start that one read checks. One step may read many share partitions."""
 
 
 class AcquiredBatches(NamedTuple):
@@ -57,8 +56,8 @@ def take(
 ) -> AcquiredBatches:
     """Read records and lock them for the member, without a pause, so that no other member gets the same records.
 
-    If the log starts above the next record to deliver, the share partition's start is moved, and the next fetch continues there.
-    Raises `KafkaError`.
+    If the log starts above the next record to deliver, the share partition's start is moved to the log start, where the next fetch
+    continues. Raises `KafkaError`.
     """
     fetch_offset = shared.partition.next_fetch_offset()
     try:

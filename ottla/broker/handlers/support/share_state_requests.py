@@ -14,7 +14,7 @@ from ottla.protocol.java_hash import id_work
 UNITS_PER_BATCH = 2
 """The cost of a state batch that is written or read, in units of `protocol.steps.Pace`."""
 STORED_PER_UNIT = 2
-"""Number of stored batches of a share partition that are processed in one unit. A write may process all of them."""
+"""Number of stored batches of a share partition that are processed in one unit of work. A write may process all stored batches."""
 
 
 class RequestPartition(Protocol):
@@ -42,7 +42,7 @@ async def for_each_partition(
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
 ) -> A:
-    """The response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
+    """Build the response. As in Kafka it is empty for a request without a group or topics, or if a topic has no partitions."""
     if not group_id or any(not topic.partitions for topic in topics):
         return answer([])
 

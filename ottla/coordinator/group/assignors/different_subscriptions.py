@@ -23,7 +23,7 @@ from ottla.coordinator.group.assignors.members import (
 )
 
 MAX_ROUNDS = 16
-"""Maximum number of rounds of the third stage over all topics. Two are enough unless subscriptions overlap."""
+"""Maximum number of rounds of the third stage over all topics. Two rounds are enough unless subscriptions overlap."""
 
 
 class _Draft:
@@ -116,9 +116,9 @@ def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
 
 
 def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gets the next partition, and its load before. ``by_load`` is in ascending order of load.
+    """Yield the subscriber that gets the next partition, and its load without it. ``by_load`` is in ascending order of load.
 
-    The least loaded subscribers get partitions until they are level with the next ones, as water fills a vessel.
+    The least loaded subscribers get partitions until their load equals that of the next subscribers.
     """
     sizes = draft.sizes
     level = sizes[by_load[0]]
@@ -132,8 +132,7 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gives up the next partition, and its load before. Skips subscribers without a partition of this
-    topic."""
+    """Yield the subscriber that gives up the next partition, and its load with it. Skips subscribers without such a partition."""
     sizes = draft.sizes
     givers: list[int] = []
     start = len(by_load)

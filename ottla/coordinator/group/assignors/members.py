@@ -11,7 +11,7 @@ Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
 NO_OWNER = -1
-"""The owner of a partition without an owner."""
+"""Takes the place of a member's index for a partition without an owner."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ Assignor = Callable[[Mapping[str, AssignorMember], Mapping[bytes, int]], dict[st
 """Takes members by member id, and partition counts by topic id. Returns a target assignment, possibly empty, for each member id.
 
 Raises KeyError for a subscribed topic without a count. The result must not depend on the order of a mapping or a set. Kafka
-iterates over hash maps, whose order means nothing either.
+iterates over hash maps, whose order is arbitrary too.
 """
 
 
@@ -53,7 +53,8 @@ def have_equal_subscriptions(members: Mapping[str, AssignorMember]) -> bool:
 
 
 def owners_before(members: Sequence[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[bytes, list[int]]:
-    """Return each partition's previous owner as an index into ``members``, or `NO_OWNER` if it no longer subscribes to the topic.
+    """Return each partition's previous owner as an index into ``members``, or `NO_OWNER` if that member no longer subscribes to the
+    topic.
 
     Two members may have the same partition if a group was converted from the classic protocol and its clients used their own
     assignor. Then the first member keeps the partition.

@@ -1,7 +1,7 @@
 """The assignor "range" (Kafka's RangeAssignor): each member gets adjacent partitions of each topic.
 
-It ignores the previous assignment, but partitions mostly stay, because members are in the same order each time. Topics with equal
-partition counts and equal subscribers are co-partitioned: a member has the same partitions of each of them.
+The assignor ignores the previous assignment, but partitions mostly stay, because members are in the same order each time. Topics
+with equal partition counts and equal subscribers are co-partitioned: a member has the same partitions of each of them.
 """
 
 from __future__ import annotations

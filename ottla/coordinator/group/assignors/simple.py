@@ -1,4 +1,5 @@
-"""The assignor of share groups (Kafka's SimpleAssignor, KIP-932). With more members than partitions, several members share one.
+"""The assignor of share groups (Kafka's SimpleAssignor, KIP-932). With more members than partitions, several members share a
+partition.
 
 Members get about equally many partitions, and partitions about equally many members; within these limits a member keeps its
 partitions. If all members subscribe to the same topics, the partitions of all topics are assigned together. Otherwise each topic is
@@ -112,7 +113,7 @@ def _assign_rest(
     """Give partitions to members below their share in turn, partition by partition.
 
     A partition may lack a member when all members below their share have it already. Then the following partitions get no further
-    members either, as in Kafka. No partition is left without members, because that would leave more room than those few members
+    members either, as in Kafka. No partition is left without members: they would need more room than the members below their share
     have.
     """
     with_room = [member_id for member_id, partitions in held.items() if len(partitions) < shares[member_id]]

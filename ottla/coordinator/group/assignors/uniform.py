@@ -1,7 +1,7 @@
 """The assignor "uniform" (Kafka's UniformAssignor): members get equally many partitions, and as few partitions as possible move.
 
-If all members subscribe to the same topics, their counts differ by at most one, and only partitions move that have to. Otherwise
-each topic's subscribers are balanced in turn (`different_subscriptions`).
+If all members subscribe to the same topics, their partition counts differ by at most one, and no partition moves unnecessarily.
+Otherwise each topic's subscribers are balanced in turn (`different_subscriptions`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 
 
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Keep each member's partitions up to its share. Partitions without an owner, then those above a share, go to the others."""
+    """Keep members' partitions up to their shares. Partitions without an owner, then those above a share, go to members with
+    room."""
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)
     owners = owners_before(
@@ -64,8 +65,7 @@ def _partition_counts_of_members(owners: Mapping[bytes, Sequence[int]], member_c
 
 
 def _shares(counts: Sequence[int], partition_count: int) -> list[int]:
-    """Return the number of partitions for each member. Members that already have more than the minimum are the first to get one
-    more."""
+    """Return each member's number of partitions. Extra partitions go first to members that already have more than the minimum."""
     least, extras = divmod(partition_count, len(counts))
     shares = []
     for member, count in enumerate(counts):

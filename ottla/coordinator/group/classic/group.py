@@ -35,12 +35,12 @@ VALID_PREVIOUS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
 HANDED_OUT_WAIT_MS = 1_000
 """Time in ms that the first generation waits for clients that were given a member id and have not joined with it yet.
 
-This comes on top of group.initial.rebalance.delay.ms.
+This time is added to group.initial.rebalance.delay.ms.
 """
 
 
 class IllegalGroupTransition(Exception):
-    """A state transition that `VALID_PREVIOUS` does not allow, which is a bug."""
+    """Raised for a state transition that `VALID_PREVIOUS` does not allow: a bug."""
 
 
 Protocols = list[tuple[str, bytes]]
@@ -94,9 +94,9 @@ class ClassicGroup(msgspec.Struct):
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
     initial_delay_ms: int = 0
-    """By how many ms new members may extend the initial rebalance each time."""
+    """Time in ms by which new members may extend the initial rebalance each time."""
     initial_wait_left_ms: int = 0
-    """By how many ms new members may still extend the initial rebalance in total."""
+    """Time in ms by which new members may still extend the initial rebalance in total."""
     has_newcomers: bool = False
     """Whether members joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
@@ -173,7 +173,7 @@ class ClassicGroup(msgspec.Struct):
             self.leader = new_id
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Remove members without answering their parked requests."""
+        """Remove members without responses to their parked requests."""
         for member_id in member_ids:
             member = self.members.pop(member_id)
             self._count(member, -1)
@@ -199,7 +199,7 @@ class ClassicGroup(msgspec.Struct):
                 del self.supporters[name]
 
     def accepts(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether all members and this one have a protocol in common (ClassicGroup.supportsProtocols)."""
+        """Whether all members support one of these protocols (ClassicGroup.supportsProtocols)."""
         if not self.members:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name in names)
@@ -217,7 +217,7 @@ class ClassicGroup(msgspec.Struct):
         return max(votes, key=lambda name: votes[name]) if votes else None
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined again, else elect the first member that has. Returns False if no member has joined."""
+        """Keep the leader if it rejoined, else elect the first member that rejoined. Returns False if no member rejoined."""
         if self.leader in self.join_waiters:
             return True
         for member_id in self.members:
@@ -239,7 +239,7 @@ class ClassicGroup(msgspec.Struct):
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         return member
 
-    # time
+    # deadlines
 
     def note_due(self, deadline_ms: int) -> None:
         if self.due_ms is None or deadline_ms < self.due_ms:

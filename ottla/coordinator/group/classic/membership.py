@@ -27,8 +27,7 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""Time in ms that a new member is kept during its first rebalance. It cannot send heartbeats meanwhile, so its session timeout does
-not apply."""
+"""Time in ms that a new member may wait in its first rebalance, in place of the session timeout: it sends no heartbeats."""
 MAX_MEMBER_PROTOCOLS = 1_000
 """Maximum number of assignors that a member may offer. Clients have a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
@@ -66,8 +65,7 @@ class ClassicMembership:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, request: JoinRequest, now_ms: int) -> Out:
-        """Handle JoinGroup. The response is sent with ``request.waiter``, now or when all members have joined. Raises
-        `KafkaError`."""
+        """Handle JoinGroup. ``request.waiter`` sends the response, now or when all members have joined. Raises `KafkaError`."""
         self.check_join(request)
         group = self.groups.get(request.group_id)
         is_new = group is None
@@ -91,8 +89,7 @@ class ClassicMembership:
             return out
         self._join_new(group, request, now_ms, out)
         if is_new:
-            # The effect stores the group, because an empty group of another type may first have to be removed from the
-            # log.
+            # The effect stores the group, because an empty group of another type may have to be removed from the log first.
             out.effects.append(ReplaceGroup(group))
         else:
             self._put(group)
@@ -206,8 +203,7 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
-        """Handle SyncGroup. The response is sent with ``request.waiter``, now or when the leader has assigned. Raises
-        `KafkaError`."""
+        """Handle SyncGroup. ``request.waiter`` sends the response, now or after the leader's SyncGroup. Raises `KafkaError`."""
         member_id, waiter = request.member_id, request.waiter
         group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
         if request.protocol_type is not None and request.protocol_type != group.protocol_type:
@@ -229,13 +225,13 @@ class ClassicMembership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Unlike here, Kafka never answers the member's earlier SyncGroup, and its connection waits forever.
+                # Kafka does not respond to the member's earlier SyncGroup, whose connection then waits forever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
 
     def _assign(self, group: ClassicGroup, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
-        """Handle the leader's assignment. If the log refuses the record, the other members still wait, and the leader may retry."""
+        """Handle the leader's assignment. If the log rejects the record, the other members still wait, and the leader may retry."""
         waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
         out.effects.append(BeginGeneration(group.group_id, tuple(waiting), now_ms))
@@ -296,12 +292,12 @@ class ClassicMembership:
         drop(group, [member_id], out)
         return Code.NONE
 
-    # time
+    # deadlines
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
         """Handle expired deadlines, group by group. Each result must be carried out before the next is requested.
 
-        If the log refuses a group's record, the group does not change, and is checked again after `deadlines.RETRY_MS`.
+        If the log rejects a group's record, the group does not change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             following = group.next_deadline_ms(now_ms)
@@ -318,7 +314,7 @@ class ClassicMembership:
             yield group.group_id, out
 
     def dismissals(self) -> list[Effect]:
-        """Answer every parked request with NOT_COORDINATOR, because this broker no longer coordinates the groups."""
+        """Respond with NOT_COORDINATOR to every parked request, because this broker no longer coordinates the groups."""
         gone = Code.NOT_COORDINATOR
         effects: list[Effect] = []
         for group in self.groups.values():
@@ -357,7 +353,7 @@ class ClassicMembership:
     # replay
 
     def replay_group(self, group_id: str, loaded: ClassicGroup | None) -> None:
-        """Replay a group's record. On a running coordinator only the assignments are new; after a restart the whole group is."""
+        """Replay a group's record. On a running coordinator only the assignments are new, after a restart the whole group."""
         if loaded is None:
             self.groups.pop(group_id, None)
             return

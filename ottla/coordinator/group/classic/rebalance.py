@@ -1,7 +1,7 @@
 """The rebalance of a classic group: waiting for members, removing late members and completing the generation.
 
-The logic is that of Kafka's ClassicGroup. Each function changes the given group, which is in force or a draft, and adds records and
-responses to parked requests to a `Result`.
+The logic is that of Kafka's ClassicGroup. Each function changes the given group, which may be a draft, and adds records and
+responses of parked requests to a `Result`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Out = Result[None]
 
 
 def supersede_join(group: ClassicGroup, member_id: str, out: Out) -> None:
-    """Answer the parked JoinGroup of a member that joined again or was removed with UNKNOWN_MEMBER_ID."""
+    """Respond with UNKNOWN_MEMBER_ID to the parked JoinGroup of a member that joined again or was removed."""
     waiter = group.join_waiters.pop(member_id, None)
     if waiter is not None:
         out.effects.append(AnswerMember(waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
@@ -48,7 +48,7 @@ def rebalance_or_complete(group: ClassicGroup, now_ms: int, initial_delay_ms: in
 def prepare_rebalance(group: ClassicGroup, now_ms: int, out: Out, initial_delay_ms: int = 0) -> None:
     """Start a rebalance, which waits for every member to rejoin, at most for the members' longest rebalance timeout.
 
-    Members that wait for an assignment are answered with REBALANCE_IN_PROGRESS.
+    Members that wait for an assignment get REBALANCE_IN_PROGRESS.
     """
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         group.assignments.clear()
@@ -80,7 +80,7 @@ def complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
     joined = group.join_waiters
     group.remove([m.member_id for m in group.members.values() if m.member_id not in joined and m.instance_id is None])
     if group.members and not group.elect_joined_leader():
-        # Only static members are left, and none has rejoined. They remain members until their sessions expire.
+        # Only static members are left, and no member has rejoined. They remain members until their sessions expire.
         group.set_rebalance_deadline(now_ms + group.rebalance_timeout_ms)
         return
     group.rebalance_deadline_ms = None
@@ -104,7 +104,7 @@ def complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
 
 
 def drop(group: ClassicGroup, member_ids: Iterable[str], out: Out) -> None:
-    """Remove members and answer their parked requests with UNKNOWN_MEMBER_ID."""
+    """Remove members and respond with UNKNOWN_MEMBER_ID to their parked requests."""
     for member_id in member_ids:
         supersede_join(group, member_id, out)
         waiter = group.sync_waiters.pop(member_id, None)
@@ -114,7 +114,7 @@ def drop(group: ClassicGroup, member_ids: Iterable[str], out: Out) -> None:
 
 
 def after_removal(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Rebalance the remaining members, or stop waiting for the removed ones in a current rebalance."""
+    """Rebalance the remaining members, or let a current rebalance no longer wait for the removed members."""
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
         prepare_rebalance(group, now_ms, out)
     maybe_complete_join(group, now_ms, out)

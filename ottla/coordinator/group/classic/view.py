@@ -13,8 +13,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicView(NamedTuple):
-    """``group`` is None for a group with offsets only, which Kafka calls simple. Its state is Empty, and it exists as long as its
-    offsets."""
+    """``group`` is None for a group with offsets only (a simple group). It is Empty, and exists as long as its offsets."""
 
     group_id: str
     group: ClassicGroup | None

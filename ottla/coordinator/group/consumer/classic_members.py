@@ -1,9 +1,9 @@
 """Members of a consumer group that use the classic protocol (GroupMetadataManager.classicGroup*ToConsumerGroup of Kafka).
 
-A heartbeat response makes such a member rejoin. Its JoinGroup is one step of the reconciliation, and is answered at once, with the
-member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
-group in which another member is the leader. A member with an eager assignor owns nothing when it joins, and needs one round. A
-member with a cooperative assignor joins once more after it has revoked partitions.
+A heartbeat response makes such a member rejoin. Its JoinGroup is one step of the reconciliation, and gets a response at once, with
+the member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
+group in which another member is the leader. A member with an eager assignor owns nothing when it joins, so one JoinGroup suffices.
+A member with a cooperative assignor joins once more after it has revoked partitions.
 """
 
 from __future__ import annotations
@@ -123,9 +123,10 @@ def _by_id(partitions: Mapping[str, frozenset[int]], topics: GroupTopics) -> dic
 
 
 def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGroupMember:
-    """Convert the group to a classic one, because its last member of the consumer protocol rejoined with the classic protocol.
+    """Convert the group to a classic group, because its last member of the consumer protocol rejoined with the classic protocol.
 
-    If the target assignment is older than the group's epoch, the classic group rebalances, and the member's join counts for it.
+    If the target assignment is older than the group's epoch, the classic group rebalances, and this JoinGroup counts for the
+    rebalance.
     """
     group, member = cycle.group, cycle.member
     group_now = next_epoch(cycle, {}, out)
@@ -165,8 +166,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms
 
 
 def heartbeat(group: ConsumerGroup, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
-    """Handle Heartbeat. Raises `KafkaError`, for example REBALANCE_IN_PROGRESS if the member's reconciliation can make its next
-    step."""
+    """Handle Heartbeat. Raises `KafkaError`, for example REBALANCE_IN_PROGRESS if the reconciliation can make its next step."""
     member, classic = _of_generation(group, member_id, instance_id, generation)
     extend_session(group, member_id, now_ms + classic.session_timeout_ms)
     may_step = member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)

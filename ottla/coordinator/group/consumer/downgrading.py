@@ -12,15 +12,15 @@ from ottla.coordinator.result import Result
 
 class Downgrading(Protocol):
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
-        """Remove members. Returns the conversion of the others to a classic group, or None if it remains a consumer group."""
+        """Remove members. Returns the conversion to a classic group, or None if the group remains a consumer group."""
         ...
 
     def may_replace(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-        """Whether the group becomes a classic one when a member of the classic protocol replaces this static member."""
+        """Whether the group becomes a classic group when a member of the classic protocol replaces this static member."""
         ...
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Convert the group to a classic one, in which ``joining`` replaces the static member with its instance id."""
+        """Convert the group to a classic group, in which ``joining`` replaces the static member with its instance id."""
         ...
 
 

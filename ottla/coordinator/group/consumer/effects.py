@@ -1,4 +1,4 @@
-"""The change of consumer groups in memory that members of the classic protocol need (`ConsumerGroups.apply`)."""
+"""The effect of a consumer group's members of the classic protocol on state in memory (`ConsumerGroups.apply`)."""
 
 from __future__ import annotations
 

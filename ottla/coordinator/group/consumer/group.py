@@ -19,7 +19,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
-"""The type of these groups and of their protocol."""
+"""The type of consumer groups and of their protocol."""
 
 
 class ConsumerGroupState(Enum):
@@ -44,7 +44,7 @@ class ConsumerGroup(msgspec.Struct):
     type_name: ClassVar[str] = CONSUMER
     protocol_type_name: ClassVar[str] = CONSUMER
     idle_since_ms: ClassVar[None] = None
-    """Each offset expires by its own commit time."""
+    """None: each offset expires by its own commit time."""
 
     group_id: str
     group_epoch: int = FIRST_EPOCH
@@ -65,7 +65,7 @@ class ConsumerGroup(msgspec.Struct):
     """Number of members that request each assignor."""
     classic_count: int = 0
     classic_protocols: Counter[str] = msgspec.field(default_factory=Counter)
-    """Number of members of the classic protocol that support each of its protocols, which are the clients' assignors."""
+    """Number of members of the classic protocol that support each client-side assignor (the "protocols" of JoinGroup)."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     joins_ms: dict[str, int] = msgspec.field(default_factory=dict)
@@ -132,8 +132,8 @@ class ConsumerGroup(msgspec.Struct):
     def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
         """Return the assignor that most members request once ``new`` has replaced ``old``, or None if no member requests any.
 
-        In a tie, an assignor that ``new`` is the first to request wins, else uniform wins over range. Kafka's hash maps happen to
-        have this order; with it, a group prefers the same assignor after a reload.
+        In a tie, an assignor that only ``new`` requests wins, else uniform wins over range. This is the order of Kafka's hash maps,
+        and a group prefers the same assignor after a reload.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
@@ -159,7 +159,7 @@ class ConsumerGroup(msgspec.Struct):
         return self.subscribers.keys() | frozenset().union(*self.regexes.values())
 
     def check_offset_delete(self) -> None:
-        """Allow it: `topics_in_use` decides for each topic."""
+        """Allow OffsetDelete: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
@@ -277,7 +277,7 @@ class ConsumerGroup(msgspec.Struct):
                 if not held:
                     self.holders.pop(topic, None)
 
-    # time
+    # deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

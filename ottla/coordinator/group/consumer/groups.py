@@ -41,8 +41,7 @@ PROTOCOL = ModernProtocol(
 class ConsumerGroups:
     """All consumer groups of a shard. `replay` takes their records; `apply` makes the changes that are not logged.
 
-    ``new_id`` generates ids for members without one. ``downgrading`` decides whether a group becomes a classic one when members
-    leave.
+    ``new_id`` generates ids for new members. ``downgrading`` decides whether a group becomes a classic group when members leave.
     """
 
     def __init__(
@@ -106,15 +105,14 @@ class ConsumerGroups:
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
     def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:
-        """Remove members. If none of the others uses the consumer protocol, the group may become a classic one."""
+        """Remove members. If no remaining member uses the consumer protocol, the group may become a classic group."""
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
         return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
-        """Remove the members of a LeaveGroup from a client or admin. Each is named by id or instance id, and gets its own error
-        code."""
+        """Remove the members of a LeaveGroup, each named by id or instance id. Returns an error code for each."""
         group = self.groups[group_id]
         codes: list[Code] = []
         removed: dict[str, None] = {}
@@ -133,8 +131,8 @@ class ConsumerGroups:
     # members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """Handle JoinGroup for a group with members. The response is sent with ``request.waiter``. As in Kafka, an error has no
-        member id."""
+        """Handle JoinGroup for a group with members. ``request.waiter`` sends the response. As in Kafka, an error has no member
+        id."""
         group = self.groups[request.group_id]
         config = self._config_of(group.group_id)
         try:
@@ -158,15 +156,14 @@ class ConsumerGroups:
         finally:
             self._modern.deadlines.arm(group)
 
-    # time
+    # deadlines
 
     def _late(self, group: ConsumerGroup, late: list[str], now_ms: int) -> Iterator[Result[None]]:
         if late:
             yield self._fenced(group, late, now_ms)
 
     def topic_changed(self, topic: str) -> None:
-        """Make groups that may subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
-        deleted."""
+        """After a topic was created, grown or deleted, let its subscribers' groups check their topics at the next heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers or group.regex_subscribers:
                 group.is_stale = True

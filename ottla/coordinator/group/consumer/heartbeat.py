@@ -170,7 +170,7 @@ def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> Consumer
 def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:
     """Handle a member that leaves at epoch -1, or a static member that leaves at -2 until it rejoins or its session expires.
 
-    ``fence`` removes the member, and decides which type of group the others form.
+    ``fence`` removes the member, and decides the type of the remaining group.
     """
     request = beat.request
     answer = ConsumerHeartbeatAnswer(request.member_id, request.member_epoch)

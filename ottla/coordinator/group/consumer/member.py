@@ -22,11 +22,11 @@ class ConsumerMemberState(IntEnum):
 
 
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""Topic id -> partition -> member epoch at which the member got the partition, which commits are checked against (KIP-1251)."""
+"""Topic id -> partition -> member epoch at which the member got the partition, for the check of commits (KIP-1251)."""
 
 
 class ClassicMember(msgspec.Struct, frozen=True):
-    """The JoinGroup data of a member of the classic protocol. ``protocols`` are names with metadata, the preferred one first."""
+    """The JoinGroup data of a classic member. ``protocols`` are names with metadata, the preferred protocol first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -36,8 +36,9 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
     """One member as the log describes it. Immutable: a changed member is another object.
 
     ``member_epoch`` is the epoch of the target assignment that the member has reached, or -2 for a static member that has left
-    temporarily. ``assigned`` are the partitions that the member may consume, ``revoking`` those that it must give up. ``classic``
-    is None for a member that uses the consumer protocol. For a member of the classic protocol the member epoch is the generation.
+    temporarily. ``assigned`` are the partitions that the member may consume, ``revoking`` partitions that it must give up.
+    ``classic`` is None for a member that uses the consumer protocol. For a member of the classic protocol the member epoch is the
+    generation.
     """
 
     member_id: str
@@ -71,7 +72,7 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
 
 
 def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: HeldPartitions) -> bool:
-    """Whether a member lists its partitions (``owned`` is not None), and none beyond its assignment."""
+    """Whether a member lists its partitions (``owned`` is not None), and lists no partition outside its assignment."""
     return owned is not None and all(
         topic in assigned and partitions <= assigned[topic].keys() for topic, partitions in owned.items()
     )

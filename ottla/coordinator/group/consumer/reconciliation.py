@@ -64,7 +64,7 @@ def reconciled(
 
 
 def _owns_any(revoking: HeldPartitions, owned: Owned | None) -> bool:
-    """Whether a member may still own any of ``revoking``, which is True if it did not list its partitions."""
+    """Whether a member may still own any of ``revoking``, also because it did not list its partitions."""
     if owned is None:
         return True
     return any(not owned.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in revoking.items())
@@ -102,7 +102,7 @@ def _next(
 
 
 def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[bytes], owned: Owned | None) -> ConsumerGroupMember:
-    """Take unsubscribed topics out of the member's assignment before a new target assignment does."""
+    """Remove unsubscribed topics from the member's assignment, without waiting for a new target assignment."""
     gone = {topic: partitions for topic, partitions in member.assigned.items() if topic not in subscribed}
     if not gone:
         return member
@@ -118,8 +118,7 @@ def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[by
 def _changed(
     member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
 ) -> ConsumerGroupMember:
-    """Return the member with a new assignment. ``previous_epoch`` keeps the old epoch, which a member resends if it lost the
-    response."""
+    """Return the member with a new assignment. A member sends its old epoch, ``previous_epoch``, again if it lost the response."""
     return msgspec.structs.replace(
         member,
         state=state,

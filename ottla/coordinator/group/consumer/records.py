@@ -22,7 +22,7 @@ from ottla.protocol.messages import consumer_group_target_assignment_metadata_ke
 
 REGEX = regex_key.RECORD_TYPE
 PARTITION_METADATA = 4
-"""A record type of brokers before Apache Kafka 4.1. It is ignored, but a deleted group still gets its tombstone."""
+"""A record type of brokers before Apache Kafka 4.1. Such records are ignored, but a deleted group still gets their tombstone."""
 RECORDS = modern_records(
     metadata_key,
     member_metadata_key,
@@ -159,8 +159,7 @@ def read_current(value: bytes) -> dict[str, Any]:
 
 
 def _read_partitions(topics: list[current_value.TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Decode partitions. Brokers before Apache Kafka 4.3 write no assignment epochs; each partition then gets the member's
-    epoch."""
+    """Decode partitions. Before Apache Kafka 4.3 they have no assignment epochs; each then gets the member's epoch."""
     read: dict[bytes, dict[int, int]] = {}
     for t in topics:
         epochs = t.assignment_epochs or []

@@ -28,8 +28,7 @@ Out = Result[Any]
 
 
 class Cycle(NamedTuple):
-    """One request of a member. ``member`` replaces ``before``. ``owned`` are the partitions that the member listed, None if it
-    listed none."""
+    """One request of a member. ``member`` replaces ``before``. ``owned`` are the listed partitions, None without a list."""
 
     group: ConsumerGroup
     before: ConsumerGroupMember
@@ -50,8 +49,7 @@ class Epoch(NamedTuple):
 
 
 def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMember:
-    """Return the member after the request. ``out`` already has the records of the changes from ``cycle.before`` to
-    ``cycle.member``."""
+    """Return the member after the request. ``out`` already has the records that change ``cycle.before`` to ``cycle.member``."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
         return stepped_to_epoch(cycle, next_epoch(cycle, expansions, out), out)
@@ -67,7 +65,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
     out.records += regex_records
     is_stale = group.is_stale and is_current
     has_new_subscription = member.topics(regexes) != before.topics(group.regexes)
-    # The classic protocol has no regular expressions, so a member that had one loses it, whichever topics it matched.
+    # The classic protocol has no regular expressions. So a member that changes to it loses its expression, whatever that matched.
     has_new_subscription |= member.classic is not None and member.topic_regex != before.topic_regex
     preferred = group.preferred_assignor(before, member) or default
     changes = has_new_subscription or preferred != (group.preferred_assignor() or default)
@@ -95,7 +93,7 @@ def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupM
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
-    """Compute targets for all members and write records of the changed ones. Returns the target of ``cycle.member``."""
+    """Compute targets for all members and write records of changed targets. Returns the target of ``cycle.member``."""
     group, member = cycle.group, cycle.member
     members, targets = with_member(group, group.targets, member)
     specs, counts = assignor_input(members, targets, lambda one: one.topics(group_now.regexes), cycle.topics)

@@ -12,7 +12,7 @@ class ModernEffect(Effect, frozen=True):
 
 
 class MemberSeen(ModernEffect, frozen=True):
-    """Restart the session of a member that sent a heartbeat. Without ``timeout_ms``, it takes the group's session timeout."""
+    """Restart the session of a member that sent a heartbeat. Without ``timeout_ms``, the group's session timeout applies."""
 
     member_id: str
     now_ms: int
@@ -24,6 +24,6 @@ class TopicsRead(ModernEffect, frozen=True):
 
 
 class AwaitNextDeadline(ModernEffect, frozen=True):
-    """Check a group's deadlines at the next of them, but after ``now_ms``."""
+    """Check a group at its next deadline, but after ``now_ms``."""
 
     now_ms: int

@@ -1,4 +1,4 @@
-"""The common part of the groups of all three protocols (AbstractModernGroup and ModernGroupMember of Kafka)."""
+"""The common part of consumer, streams and share groups (AbstractModernGroup and ModernGroupMember of Kafka)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ModernGroup(TimedGroup, Protocol):
         ...
 
     def replay(self, kind: int, key: Any, value: bytes | None, now_ms: int) -> None:
-        """Replay the group's metadata, or a record that only this protocol has. ``value`` is None for a tombstone of the latter."""
+        """Replay the group's metadata, or a record or (``value`` None) tombstone of a type that only this protocol has."""
         ...
 
 
@@ -89,7 +89,7 @@ T = TypeVar("T")
 def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], member: Any) -> tuple[Mapping[str, M], Mapping[str, T]]:
     """Return the members and their targets once ``member`` has replaced its old state, or the static member with its instance id.
 
-    Without a member, they are those that the group has.
+    Without a member, return the group's own members and ``targets``.
     """
     if member is None:
         return group.members, targets
@@ -101,7 +101,7 @@ def with_member(group: GroupWithStaticMembers[M], targets: Mapping[str, T], memb
     return members, targets
 
 
-# time
+# deadlines
 
 
 def note_due(group: TimedGroup, deadline_ms: int) -> None:

@@ -33,9 +33,9 @@ class SessionConfig(Protocol):
 class ModernProtocol(NamedTuple, Generic[G]):
     """The part of the replay that is different for each protocol.
 
-    ``read_member`` and ``read_current`` decode the fields of a member in its two records. ``unassigned`` are its fields after the
-    tombstone of its assignment. ``is_revoking``: whether a member must give up a part of its assignment in time, None if no member
-    of this protocol must.
+    ``read_member`` and ``read_current`` decode the fields of a member in its two records. ``unassigned`` are a member's fields
+    after the tombstone of its assignment. ``is_revoking``: whether a member must give up a part of its assignment before a
+    deadline; None if this protocol has no such deadline.
     """
 
     records: ModernRecords
@@ -50,7 +50,7 @@ class ModernProtocol(NamedTuple, Generic[G]):
 
 
 class ModernGroups(Generic[G]):
-    """The groups of one protocol. `ConsumerGroups`, `StreamsGroups` and `ShareGroups` have one each.
+    """The groups of one protocol. `ConsumerGroups`, `StreamsGroups` and `ShareGroups` each use one instance.
 
     ``config_of`` returns the current configuration of a group. ``decide`` returns the decisions about a group that has an expired
     deadline, given its late members that fit into a batch.
@@ -75,12 +75,12 @@ class ModernGroups(Generic[G]):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"{name} {group_id} not found.")
         return group
 
-    # time
+    # deadlines
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
+        """Fence late members: of each group as many as fit into a batch, and the rest at the next tick.
 
-        Each result must be carried out before the next is requested. If the log refuses a group's records, the group does not
+        Each result must be carried out before the next is requested. If the log rejects a group's records, the group does not
         change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self.deadlines.due(now_ms):

@@ -1,7 +1,7 @@
 """Records that consumer, streams and share groups have in common (GroupCoordinatorRecordHelpers of Kafka).
 
-Kafka has a schema of its own for each protocol. Those of the keys and of the target's epoch are the same but for the record type,
-and those of a target assignment are the same for consumer and share groups, so the schemas of consumer groups serve for all.
+Kafka has separate schemas for each protocol, but those of keys and of the target's epoch differ only in the record type, and those
+of target assignments are equal for consumer and share groups. So the schemas of consumer groups are used for all.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ottla.protocol.messages import consumer_group_target_assignment_metadata_va
 
 
 class ModernRecords(msgspec.Struct, frozen=True):
-    """The record types of one protocol. ``keys`` are the schemas of the keys of all its types.
+    """The record types of one protocol. ``keys`` has the schema of each type's key.
 
-    A record type is the version number at the start of the key.
+    A key starts with its record type, where other messages have a version.
     """
 
     metadata: int
@@ -37,8 +37,7 @@ class ModernRecords(msgspec.Struct, frozen=True):
         return decode_record(self.keys[kind], b"\0\0" + key[2:])
 
     def target_epoch_record(self, group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-        """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at
-        once."""
+        """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next target at once."""
         value = target_metadata_value.ConsumerGroupTargetAssignmentMetadataValue(
             assignment_epoch=epoch, assignment_timestamp=assigned_ms
         )
@@ -58,7 +57,7 @@ class ModernRecords(msgspec.Struct, frozen=True):
         return [LogRecord(member_key(kind, group_id, member_id), None) for kind in kinds]
 
     def group_tombstones(self, group_id: str, member_ids: Iterable[str], *own: bytes) -> list[LogRecord]:
-        """Return tombstones for all records of a group, in Kafka's order. ``own`` are the keys that follow those of the members."""
+        """Return tombstones for all records of a group, in Kafka's order. ``own`` are keys that follow the members' keys."""
         members = list(member_ids)
         keys = [
             *(member_key(self.current, group_id, m) for m in members),
@@ -73,7 +72,7 @@ class ModernRecords(msgspec.Struct, frozen=True):
 def modern_records(
     metadata: Any, member: Any, target_metadata: Any, target_member: Any, current: Any, own: Mapping[int, Any]
 ) -> ModernRecords:
-    """Return the record types of a protocol from the schemas of its keys. ``own`` are those that only this protocol has."""
+    """Return the record types of a protocol from the schemas of its keys. ``own`` are types that only this protocol has."""
     common = (metadata, member, target_metadata, target_member, current)
     return ModernRecords(
         metadata=metadata.RECORD_TYPE,

@@ -1,4 +1,4 @@
-"""The one form in which heartbeats of all three protocols reach the coordinator: Kafka's own message, and its client."""
+"""The form of heartbeats in consumer, streams and share groups: Kafka's own message, and the client that sent it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ R = TypeVar("R")
 
 
 class Heartbeat(msgspec.Struct, Generic[R], frozen=True):
-    """A heartbeat of a member, its client and its version. A field of the request is None if it is unchanged since the member last
-    sent it.
+    """A heartbeat of a member, its client and its version. Unchanged fields of the request are None.
 
     ``owned`` are the partitions that a member of a consumer group lists as its own, None if it lists none. The broker reads them in
     steps, because there may be very many.

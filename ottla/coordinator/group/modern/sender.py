@@ -26,14 +26,14 @@ class TypedGroupWithStaticMembers(TypedGroup, GroupWithStaticMembers[Any], Proto
 
 
 def check_size(group: TypedGroup, max_size: int, *, is_known: bool) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED if a new member would be too many."""
+    """Raise GROUP_MAX_SIZE_REACHED if a new member would exceed the maximum size."""
     if not is_known and len(group.members) >= max_size:
         message = f"The {group.type_name} group has reached its maximum capacity of {max_size} members."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
 
 
 def is_known_sender(group: TypedGroupWithStaticMembers, member_id: str, instance_id: str | None) -> bool:
-    """Whether the group has the member, or a static member that it may replace."""
+    """Whether the group has the sender as a member, or a static member that the sender may replace."""
     return member_id in group.members or instance_id in group.static_members
 
 

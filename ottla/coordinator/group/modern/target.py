@@ -27,7 +27,7 @@ def assignor_input(
 ) -> tuple[dict[str, AssignorMember], dict[bytes, int]]:
     """Return the members of a consumer or share group as an assignor needs them, and the partition counts of their topics.
 
-    ``targets`` are the previous ones.
+    ``targets`` are the previous targets.
     """
     ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}

@@ -17,7 +17,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 SHARE = "share"
-"""The type of these groups and of their protocol."""
+"""The type of share groups and of their protocol."""
 
 
 class ShareGroupState(Enum):
@@ -38,7 +38,7 @@ class ShareGroup(msgspec.Struct):
     type_name: ClassVar[str] = SHARE
     protocol_type_name: ClassVar[str] = SHARE
     idle_since_ms: ClassVar[None] = None
-    """Each offset expires by its own commit time."""
+    """None: each offset expires by its own commit time."""
     is_forgettable: ClassVar[bool] = False
     """A share group exists until it is deleted, like its states in the share coordinator."""
 
@@ -120,7 +120,7 @@ class ShareGroup(msgspec.Struct):
         raise self._is_no_consumer_group()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Allow it: the client gets no offsets, as for a group that does not exist."""
+        """Allow OffsetFetch: the client gets no offsets, as for a group that does not exist."""
 
     def check_offset_delete(self) -> None:
         raise self._is_no_consumer_group()
@@ -168,7 +168,7 @@ class ShareGroup(msgspec.Struct):
             if self.subscribers[name] <= 0:
                 del self.subscribers[name]
 
-    # time
+    # deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

@@ -93,8 +93,7 @@ class ShareGroups:
             yield Result(None, records=fenced(group, late, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
 
     def topic_changed(self, topic: str) -> None:
-        """Make groups that subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
-        deleted."""
+        """After a topic was created, grown or deleted, let its subscribers' groups check their topics at the next heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers:
                 group.is_stale, group.has_all_states = True, False

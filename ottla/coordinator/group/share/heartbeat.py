@@ -3,9 +3,9 @@
 1. Is the sender a member with the right epoch, or may it join?
 2. Has the member's subscription changed, have its topics changed, or were partitions initialized? Then the group's epoch rises.
 3. Is there a target assignment of the group's epoch? If not, it is computed, once for all members.
-4. Has the member reached its target? If not, it does so now: partitions are shared, so it waits for no other member.
-5. Does the share coordinator lack a state for some partitions of its topics? Then it is requested to initialize them
-   (`initialization`); the partitions are assigned afterwards.
+4. Has the member reached its target? If not, it moves there now: partitions are shared, so it waits for no other member.
+5. Does the share coordinator lack states of partitions of the member's topics? Then it is requested to initialize them
+   (`initialization`), and the partitions are assigned afterwards.
 
 Functions in this module change nothing: they return the records of the changes. Most heartbeats need no record, and then cost the
 same whatever the group's size.
@@ -106,7 +106,7 @@ def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMemb
 
 
 def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: GroupTopics, now_ms: int, out: Out) -> Assignment:
-    """Compute targets for all members and write records of the changed ones. Returns the target of ``member``."""
+    """Compute targets for all members and write records of changed targets. Returns the target of ``member``."""
     members = {**group.members, member.member_id: member}
     specs, counts = assignor_input(members, group.targets, lambda one: one.topic_names, topics)
     initialized = {} if group.states is None else group.states.initialized

@@ -90,7 +90,7 @@ def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
 
 
 def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: GroupTopics) -> list[LogRecord]:
-    """Move ``partitions`` from initializing to initialized, except those that were deleted meanwhile."""
+    """Move ``partitions`` from initializing to initialized, except partitions that were deleted meanwhile."""
     states = group.states or StatePartitions()
     awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
     named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in awaited.items() if p}

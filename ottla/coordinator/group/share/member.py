@@ -12,8 +12,8 @@ from ottla.coordinator.group.assignors.members import Assignment
 class ShareGroupMember(msgspec.Struct, frozen=True):
     """One member as the log describes it. Immutable: a changed member is another object.
 
-    ``member_epoch`` is the epoch of the member's target assignment. Partitions are shared, so no member must give one up before
-    another gets it: a member reaches its target in one step, and there are no intermediate states.
+    ``member_epoch`` is the epoch of the member's target assignment. Partitions are shared, so a member never waits for another
+    member: it reaches its target in one step, without intermediate states.
     """
 
     instance_id: ClassVar[None] = None

@@ -30,7 +30,7 @@ class Altered(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """``partitions`` are those whose states the share coordinator must delete. ``refusals`` are errors by topic name."""
+    """``partitions``: the share coordinator must delete their states. ``refusals`` are errors by topic name."""
 
     partitions: PartitionsByTopic
     refusals: Mapping[str, KafkaError]

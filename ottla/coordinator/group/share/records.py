@@ -32,7 +32,7 @@ _STABLE = 0
 
 
 class TopicPartitions(NamedTuple):
-    """Partitions of one topic, and the topic's name at the time."""
+    """Partitions of one topic, and the topic's name."""
 
     name: str
     partitions: frozenset[int]
@@ -45,8 +45,8 @@ TopicStates = Mapping[bytes, TopicPartitions]
 class StatePartitions(msgspec.Struct, frozen=True):
     """The partitions whose state the share coordinator has or is getting (ShareGroupStatePartitionMetadataInfo).
 
-    ``initializing``: initialization was requested. ``initialized``: it was confirmed. ``deleting``: deletion of all states of these
-    topics was requested; names by topic id.
+    ``initializing``: initialization was requested. ``initialized``: initialization was confirmed. ``deleting``: deletion of all
+    states of these topics was requested; names by topic id.
     """
 
     initializing: TopicStates = {}
@@ -58,7 +58,7 @@ class StatePartitions(msgspec.Struct, frozen=True):
 
 
 def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartitions]:
-    """Return all partitions of both. A topic that is in both gets its name from the second."""
+    """Return the partitions of both arguments. A topic that is in both gets its name from ``second``."""
     topics = dict(first)
     for topic_id, (name, partitions) in second.items():
         known = topics.get(topic_id)

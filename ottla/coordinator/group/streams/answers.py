@@ -20,8 +20,7 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 def endpoint_partitions(
     members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: GroupTopics
 ) -> list[EndpointToPartitions]:
-    """Return the partitions whose state each endpoint serves. A member without tasks, for example while topics are missing, has
-    none."""
+    """Return the partitions whose state each endpoint serves: none without tasks, for example while topics are missing."""
     listed = []
     for member in members:
         if member.user_endpoint is None:

@@ -188,7 +188,7 @@ class _Assignment:
                     break
 
     def _give_standby_to_holder(self, task: TaskId) -> bool:
-        """Give the standby to the member that ran the task, or to one that has its state. Returns whether it was assigned."""
+        """Give the standby to the member that ran the task, or to a member that has its state. Returns whether it was assigned."""
         runs = self._runs.get(task)
         if runs is not None and self._give_standby(runs, task):
             return True
@@ -203,8 +203,7 @@ class _Assignment:
         return True
 
     def _give_standby_to_least_loaded(self, task: TaskId, queue: JavaQueue[_Process]) -> bool:
-        """Give the standby to the first process in the queue without the task. Processes are put back in reverse order, as in
-        Kafka."""
+        """Give the standby to the queue's first process without the task. Processes are put back in reverse order, as in Kafka."""
         passed = []
         is_given = False
         while queue and not is_given:
@@ -218,7 +217,7 @@ class _Assignment:
         return is_given
 
     def _least_loaded(self, member_ids: Iterable[str], without: TaskId | None = None) -> str | None:
-        """Return the first member, unless a later one has both less load on its process and fewer tasks of its own."""
+        """Return the first member, unless a later member has both less load on its process and fewer tasks of its own."""
         chosen = None
         process_load, task_count = NO_LOAD, NO_LOAD
         for member_id in member_ids:

@@ -19,7 +19,7 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 
 TOPICS_IN_A_STATUS = 3
 MAX_TASKS = 50_000
-"""Maximum number of tasks of a topology. A target of twice as many would not fit into a batch, and takes long to compute."""
+"""Maximum number of tasks of a topology. A target of twice as many tasks would not fit into a batch, and takes long to compute."""
 
 
 class InternalTopic(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ def configure(topology: Topology, topics: GroupTopics) -> ConfiguredTopology:
 
 
 class _PartitionCounts:
-    """Partition counts of existing topics, and those decided for internal topics. An existing topic keeps its count."""
+    """Partition counts of existing topics, and decided counts of internal topics. An existing topic keeps its count."""
 
     def __init__(self, topics: GroupTopics) -> None:
         self._topics = topics
@@ -109,7 +109,7 @@ def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> N
     """Decide the counts of repartition topics: from the topology, or from the largest source of a subtopology that writes to the
     topic.
 
-    Such a source may be a repartition topic whose count is not decided yet, so the loop runs until all are decided.
+    Such a source may be a repartition topic whose count is not decided yet, so the loop runs until all counts are decided.
     """
     subtopologies = list(topology.in_order())
     decided = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics if topic.partitions}

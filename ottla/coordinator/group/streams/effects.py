@@ -1,4 +1,4 @@
-"""Changes of what only streams groups have in memory, made once a decision's records are in the log (`StreamsGroups.apply`)."""
+"""Changes of streams groups in memory that follow once a decision's records are in the log (`StreamsGroups.apply`)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
 STREAMS = "streams"
-"""The type of these groups and of their protocol."""
+"""The type of streams groups and of their protocol."""
 
 
 class StreamsGroupState(Enum):
@@ -88,7 +88,7 @@ def _release(held: dict[TaskId, set[str]], process_id: str, tasks: TaskSet) -> N
 
 
 class StreamsGroup(msgspec.Struct):
-    """One streams group. Only replay changes the fields above ``configured``; the others are never logged.
+    """One streams group. Only replay changes the fields above ``configured``; the fields from ``configured`` on are never logged.
 
     ``targets`` are the members' target assignments of ``assignment_epoch``. If the epoch in ``metadata`` is higher, a new target
     must be computed. ``configured`` is the topology, matched with the topics whose hash is ``configured_hash``. Deadlines by
@@ -99,7 +99,7 @@ class StreamsGroup(msgspec.Struct):
     type_name: ClassVar[str] = STREAMS
     protocol_type_name: ClassVar[str] = STREAMS
     idle_since_ms: ClassVar[None] = None
-    """Each offset expires by its own commit time."""
+    """None: each offset expires by its own commit time."""
 
     group_id: str
     metadata: GroupMetadata = NEW_GROUP
@@ -157,7 +157,7 @@ class StreamsGroup(msgspec.Struct):
         return set() if self.is_empty or self.topology is None else self.topology.source_topics()
 
     def check_offset_delete(self) -> None:
-        """Allow it: `topics_in_use` decides for each topic."""
+        """Allow OffsetDelete: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)
@@ -246,7 +246,7 @@ class StreamsGroup(msgspec.Struct):
         self.holders.release(member.process_id, member.assigned)
         self.holders.release(member.process_id, member.revoking)
 
-    # time
+    # deadlines
 
     @property
     def deadlines_ms(self) -> tuple[dict[str, int], ...]:

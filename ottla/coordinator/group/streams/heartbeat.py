@@ -113,7 +113,8 @@ class _Beat:
     # topology
 
     def _topology(self) -> Topology:
-        """Return the group's topology, which its first member sent. As in Kafka, it cannot change yet. Raises INVALID_REQUEST."""
+        """Return the group's topology, sent by its first member. As in Kafka, a topology cannot change yet. Raises
+        INVALID_REQUEST."""
         sent, known = self._request.topology, self._group.topology
         if sent is None:
             if known is None:
@@ -264,7 +265,7 @@ class _Beat:
 
 
 def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) -> bool:
-    """Whether a change of a static member changes targets. Another member id or host does not."""
+    """Whether a static member's changes affect targets. A new member id or host does not."""
     return (before.topology_epoch, before.rack_id, before.client_tags, before.process_id) != (
         member.topology_epoch,
         member.rack_id,

@@ -1,7 +1,7 @@
 """The iteration orders of Java's HashMap and PriorityQueue.
 
 Kafka's assignor takes equal candidates in these orders. With the same orders a group gets exactly the assignment of Apache Kafka.
-So the two can be compared task by task, and a group that moves from one to the other keeps its tasks in place.
+So both can be compared task by task, and a group that moves between Kafka and ottla keeps its tasks in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SMALLEST_TABLE = 16
 def hash_order(keys: Collection[str]) -> list[str]:
     """Return the iteration order of a HashMap with these strings: by slots of a table that is at most three quarters full.
 
-    Strings in the same slot keep their insertion order. (Java may change that for eight or more in one slot.)
+    Strings in the same slot keep their insertion order. (Java may change this order if a slot has eight or more strings.)
     """
     table = SMALLEST_TABLE
     while len(keys) > table * 3 // 4:

@@ -46,8 +46,7 @@ class TaskHolders(Protocol):
 def reconciled(
     member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
 ) -> StreamsGroupMember:
-    """Return the member after a heartbeat that listed ``owned`` as its tasks, None if it listed none. Raises
-    FENCED_MEMBER_EPOCH."""
+    """Return the member after a heartbeat. ``owned``: its listed tasks, None without a list. Raises FENCED_MEMBER_EPOCH."""
     epoch = member.member_epoch
     match member.state:
         case StreamsMemberState.STABLE if epoch == target_epoch:
@@ -156,7 +155,7 @@ class _Step:
         self._revoking_warmup -= self._target_active
 
     def _with_epochs(self, active: set[TaskId], standby: set[TaskId], warmup: set[TaskId]) -> AssignedTasks:
-        """Return tasks with the assignment epochs of the active ones, which the member already has."""
+        """Return tasks with the assignment epochs of the active tasks, which the member already has."""
         epochs: dict[str, dict[int, int]] = {}
         for task in active:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]

@@ -29,7 +29,7 @@ TOPOLOGY = topology_key.RECORD_TYPE
 RECORDS = modern_records(metadata_key, member_metadata_key, target_metadata_key, target_key, current_key, {TOPOLOGY: topology_key})
 
 NO_EPOCH = -1
-"""The epoch if no topology was validated, or if no description of a topology was stored or refused."""
+"""The epoch if no topology was validated, or if no description of a topology was stored or rejected."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):

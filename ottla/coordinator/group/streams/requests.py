@@ -22,8 +22,7 @@ STANDBYS_CONFIG = "num.standby.replicas"
 RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
 ASSIGNOR_NAME = "sticky"
 MAX_SUBTOPOLOGIES = 500
-"""Maximum number of subtopologies of a topology. Each adds about 20 us during which no other request is served. An application has
-a handful."""
+"""Maximum number of subtopologies of a topology. Each blocks the event loop for about 20 us. Applications have a handful."""
 MAX_TOPOLOGY_ELEMENTS = 5_000
 """Maximum number of topic names, topic configs, copartition groups and their members in all subtopologies together."""
 MAX_CLIENT_TAGS = 1_000
@@ -44,8 +43,7 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
     max_size: int = 0x7FFFFFFF
 
     def assignment_configs(self) -> dict[str, str]:
-        """Return the configs that targets depend on, as the group's record stores them. If they change, a new target is
-        computed."""
+        """Return the configs that targets depend on, as in the group's record. After a change a new target is computed."""
         configs = {STANDBYS_CONFIG: str(self.standby_replica_count)}
         if self.rack_aware_assignment_tags:
             configs[RACK_TAGS_CONFIG] = ",".join(self.rack_aware_assignment_tags)

@@ -19,8 +19,7 @@ from ottla.coordinator.result import LogRecord
 
 
 class TaskTarget(msgspec.Struct, frozen=True):
-    """The members' target tasks, and the records of the changed ones. ``delayed_by`` is the reason why no newer target was
-    computed."""
+    """The members' target tasks, and the records of changed targets. ``delayed_by``: why no newer target was computed."""
 
     epoch: int
     tasks: Mapping[str, Tasks]
@@ -38,8 +37,7 @@ def next_target(
     *,
     is_delay_over: bool = False,
 ) -> TaskTarget:
-    """Return the target of the group's epoch, or the previous target if a new one is too early. ``member`` is in its state after
-    the heartbeat."""
+    """Return the target of the group's epoch, or the previous target if a new one is too early. ``member``: the changed member."""
     if group.delayed_until_ms is not None and not is_delay_over:
         return TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
     members, targets = with_member(group, group.targets, member)

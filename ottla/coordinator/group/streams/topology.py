@@ -24,7 +24,7 @@ class Topology(msgspec.Struct, frozen=True):
     subtopologies: dict[str, Subtopology]
 
     def in_order(self) -> Iterator[Subtopology]:
-        """Yield subtopologies in Kafka's order, which partition counts of internal topics may depend on."""
+        """Yield subtopologies in Kafka's order, because partition counts of internal topics may depend on it."""
         return (self.subtopologies[subtopology_id] for subtopology_id in hash_order(self.subtopologies))
 
     def required_topics(self) -> set[str]:
@@ -81,7 +81,7 @@ def check_topic_names(sent: heartbeat.Topology) -> None:
 def check_topology(sent: heartbeat.Topology) -> None:
     """Raise STREAMS_INVALID_TOPOLOGY for an invalid topology (GroupCoordinatorService.throwIfInvalidTopology).
 
-    Kafka answers UNKNOWN_SERVER_ERROR to some of these: repeated ids and names, and copartition groups of missing topics.
+    Kafka returns UNKNOWN_SERVER_ERROR for some of these: repeated ids and names, and copartition groups of missing topics.
     """
     seen: set[str] = set()
     for one in sent.subtopologies:

@@ -1,0 +1,59 @@
+"""The directories of a broker's ``log.dirs``, and in which of them a topic's partitions are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.segments.directory import Directory, View
+from ottla.spark.segments.unwritten import partitions_without_records
+
+Placement = dict[int, Directory | None]
+"""The directory of each partition; None if the partition's first record is not written yet."""
+EMPTY = View(start=0, end=0, last_stable_offset=0, aborted=[])
+"""A partition whose first record is not written yet."""
+
+
+class Directories:
+    """All directories of a broker's ``log.dirs``, comma-separated. Each partition is in one of them."""
+
+    def __init__(self, paths: str) -> None:
+        """Raise `PipelineError`."""
+        self._paths = paths
+        self._all = [Directory(path.strip()) for path in paths.split(",") if path.strip()]
+
+    def close(self) -> None:
+        for directory in self._all:
+            directory.close()
+
+    def of_topic(self, topic: str, chosen: Collection[int] = ()) -> Placement:
+        """Find the directory of each partition.
+
+        Partitions without records are included only if the topic has no others, or if one of ``chosen`` is not found without them.
+        Raises `PipelineError` for a topic or a chosen partition that does not exist, and for a partition in two directories.
+        """
+        lies_in: Placement = {}
+        for directory in self._all:
+            for index in directory.partitions(topic):
+                if (other := lies_in.get(index)) is not None:
+                    raise PipelineError(f"{topic}-{index} is in {other.path} and in {directory.path}: give one of them")
+                lies_in[index] = directory
+        if not lies_in or not lies_in.keys() >= set(chosen):
+            for directory in self._all:
+                lies_in = dict.fromkeys(partitions_without_records(directory, topic)) | lies_in
+        if not lies_in:
+            raise PipelineError(f"no partition of topic {topic!r} is in {self._paths}")
+        for index in sorted(set(chosen) - lies_in.keys()):
+            raise PipelineError(f"{topic}-{index} is not in {self._paths}")
+        return dict(sorted(lies_in.items()))
+
+    @staticmethod
+    def topic_id(topic: str, placement: Placement) -> str | None:
+        """Return the id of a topic; None if no directory has it. Raises `PipelineError`."""
+        ids = (directory.topic_id(topic, index) for index, directory in placement.items() if directory is not None)
+        return next((topic_id for topic_id in ids if topic_id is not None), None)
+
+    @staticmethod
+    def views(topic: str, placement: Placement) -> dict[int, View]:
+        """Return the partitions as they are now. Raises `PipelineError`."""
+        return {i: EMPTY if directory is None else directory.view(topic, i) for i, directory in placement.items()}

@@ -1,0 +1,66 @@
+"""Denied requests are explained with the rule that decided, and with the command that allows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.client.explain.denials import MAX_SHOWN, denied_on, denied_to, why_denied
+
+NOW_MS = 1_700_000_000_000
+
+
+def denial(**changes: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "principal": "User:alice",
+        "client_host": "10.0.0.7",
+        "operation": "DESCRIBE_CONFIGS",
+        "resource_type": "TOPIC",
+        "resource": "orders",
+        "denied_by": None,
+        "first_ms": NOW_MS - 60_000,
+        "last_ms": NOW_MS - 1_000,
+        "times": 3,
+    }
+    return fields | changes
+
+
+def test_denial_without_an_acl_names_the_command_that_allows_it() -> None:
+    assert why_denied([denial()], NOW_MS) == [
+        "User:alice was denied DESCRIBE_CONFIGS on topic orders 3 times, last 1.0 s ago, from 10.0.0.7",
+        "no ACL allows it; allow it: kafka-acls --add --allow-principal User:alice --operation DescribeConfigs --topic orders",
+    ]
+
+
+def test_denial_by_an_acl_names_the_acl() -> None:
+    acl = "DENY User:* READ TOPIC ord*"
+    assert why_denied([denial(denied_by=acl, times=1)], NOW_MS) == [
+        "User:alice was denied DESCRIBE_CONFIGS on topic orders 1 time, last 1.0 s ago, from 10.0.0.7",
+        f"an ACL denies it: {acl}; remove it with kafka-acls --remove",
+    ]
+
+
+def test_cluster_has_no_name() -> None:
+    what, do = why_denied([denial(resource_type="CLUSTER", resource="kafka-cluster", operation="ALTER")], NOW_MS)
+    assert "denied ALTER on the cluster 3 times" in what
+    assert do.endswith("--operation Alter --cluster")
+
+
+def test_names_are_quoted_for_a_shell() -> None:
+    (_, do) = why_denied([denial(principal="User:a b", resource_type="TRANSACTIONAL_ID", resource="x;y")], NOW_MS)
+    assert "--allow-principal 'User:a b'" in do
+    assert do.endswith("--transactional-id 'x;y'")
+
+
+def test_clock_of_the_broker_may_be_ahead() -> None:
+    assert "3 times, from" in why_denied([denial(last_ms=NOW_MS + 60_000)], NOW_MS)[0]
+
+
+def test_further_denials_are_counted() -> None:
+    assert why_denied([denial()] * (MAX_SHOWN + 2), NOW_MS)[-1] == "and 2 more denied requests"
+
+
+def test_denials_are_chosen_by_principal_or_by_resource() -> None:
+    of_group, of_topic = denial(resource_type="GROUP", resource="billing"), denial(principal="User:bob")
+    other = denial(resource_type="GROUP", resource="orders")
+    assert denied_to([of_group, of_topic, other], "User:bob") == [of_topic]
+    assert denied_on([of_group, of_topic, other], "billing", ["orders"]) == [of_group, of_topic]

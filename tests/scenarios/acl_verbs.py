@@ -1,0 +1,214 @@
+"""Scenario commands for ACLs, and requests under each of several ACLs, on a broker with an authorizer.
+
+A command with ``by=alice`` is sent by the user alice, and all others by a client that may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
+from ottla.security.acl.bindings import AclBinding
+from ottla.security.acl.codes import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    WILDCARD,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from ottla.simulation.client import Closed
+from tests.scenarios.verbs import VERBS, verb
+from tests.scenarios.world import Ask, Words, World, name_of
+
+KINDS = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "tid": ResourceType.TRANSACTIONAL_ID,
+    "user": ResourceType.USER,
+    "token": ResourceType.DELEGATION_TOKEN,
+    "cluster": ResourceType.CLUSTER,
+}
+ALLOW, DENY = PermissionType.ALLOW, PermissionType.DENY
+
+
+@verb
+def allow(world: World, words: Words) -> str:
+    """Add ACLs that allow operations, by default from all hosts.
+
+    Command: ``allow alice READ,WRITE topic=t [host=10.0.0.1]``. ``topic=t*`` allows the prefix t, and ``topic=*`` all topics. Other
+    kinds are ``group=g``, ``tid=x``, ``user=bob``, ``token=x``, and the word ``cluster``.
+    """
+    return _add(world, words, ALLOW)
+
+
+@verb
+def deny(world: World, words: Words) -> str:
+    """Add ACLs that deny operations. Command: as ``allow``."""
+    return _add(world, words, DENY)
+
+
+def _add(world: World, words: Words, permission: PermissionType) -> str:
+    user, operations = words.plain[:2]
+    host = words.options.pop("host", WILDCARD)
+    kind, name, pattern = _pattern(world, words)
+    added = [
+        AclBinding(kind, name, pattern, _principal(world, user), host, AclOperation[operation], permission)
+        for operation in operations.split(",")
+    ]
+    have = world.acls.setdefault(user, [])
+    have += [acl for acl in added if acl not in have]
+    _create(world, added)
+    _await_acls(world, user, have)
+    return ""
+
+
+@verb
+def revoke(world: World, words: Words) -> str:
+    """Delete all ACLs of a user. Command: ``revoke alice``."""
+    user = words.plain[0]
+    _replace(world, user, world.acls.pop(user, []), [])
+    return ""
+
+
+@verb
+def under(world: World, words: Words) -> str:
+    """Send a request by a user under one further ACL after the other, and show under which of them each response came.
+
+    Command: ``under alice topic=t ask ApiName {"field": 1}``. ``none`` is without a further ACL, and ``-READ`` with one that allows
+    all operations and one that denies READ. ``PREFIX`` allows all operations on a prefix of the name, ``*`` on all names.
+    """
+    user, inner = words.plain[0], [word for word in words.plain[1:] if word != "cluster"]
+    kind, name, _ = _pattern(world, words)
+    options = {key: value for key, value in words.options.items() if key not in KINDS}
+    have, principal = world.acls.get(user, []), _principal(world, user)
+    now, answers = list(have), dict[str, list[str]]()
+    for label, further in _situations(kind, name, principal):
+        wanted = [*have, *(acl for acl in further if acl not in have)]
+        _replace(world, user, now, wanted)
+        now = wanted
+        made = VERBS[inner[0]](world, Words(words.name, inner[0], inner[1:], dict(options), words.json, user))
+        if isinstance(made, Ask):
+            made.user = user
+            made = world.ask(made, set())
+        answers.setdefault(made, []).append(label)
+    _replace(world, user, now, have)
+    return " | ".join(f"{' '.join(labels)}: {answer}" for answer, labels in answers.items())
+
+
+def _situations(kind: ResourceType, name: str, principal: str) -> Iterable[tuple[str, list[AclBinding]]]:
+    def acl(operation: AclOperation, permission: PermissionType = ALLOW, name: str = name, prefixed: bool = False) -> AclBinding:
+        pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+        return AclBinding(kind, name, pattern, principal, WILDCARD, operation, permission)
+
+    yield "none", []
+    for operation in SUPPORTED_OPERATIONS[kind]:
+        yield operation.name, [acl(operation)]
+    yield "ALL", [acl(AclOperation.ALL)]
+    if kind is not ResourceType.CLUSTER:
+        yield "PREFIX", [acl(AclOperation.ALL, name=name[:-1], prefixed=True)]
+        yield "*", [acl(AclOperation.ALL, name=WILDCARD)]
+    for operation in SUPPORTED_OPERATIONS[kind]:
+        yield f"-{operation.name}", [acl(AclOperation.ALL), acl(operation, DENY)]
+
+
+@verb
+def unanswered(world: World, words: Words) -> str:
+    """Send a Produce request with acks=0, and show whether the connection is still open. Command: ``unanswered t by=alice``."""
+    name, index = world.partition(words.plain[0])
+    data = PartitionProduceData(index=index, records=bytes(build_batch([(None, b"v")], world.broker.now_ms())))
+    request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[TopicProduceData(name=name, partition_data=[data])])
+    client = world.client_of(words.user)
+    try:
+        client.send(request, 9)
+        return name_of(client.call(ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3).error_code)
+    except Closed:
+        world.forget_connection(words.user)
+        return "closed"
+
+
+# ACLs
+
+
+def _principal(world: World, user: str) -> str:
+    return f"User:{WILDCARD if user == 'everyone' else world.real(user)}"
+
+
+def _pattern(world: World, words: Words) -> tuple[ResourceType, str, PatternType]:
+    if "cluster" in words.plain:
+        return ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL
+    ((key, text),) = [(key, words.options[key]) for key in KINDS if key in words.options]
+    if text == WILDCARD:
+        return KINDS[key], WILDCARD, PatternType.LITERAL
+    pattern = PatternType.PREFIXED if text.endswith("*") else PatternType.LITERAL
+    name = world.real(text.removesuffix("*"))
+    return KINDS[key], f"User:{name}" if key == "user" else name, pattern
+
+
+def _replace(world: World, user: str, have: Sequence[AclBinding], wanted: Sequence[AclBinding]) -> None:
+    surplus = [acl for acl in have if acl not in wanted]
+    missing = [acl for acl in wanted if acl not in have]
+    if surplus:
+        filters = [
+            DeleteAclsFilter(
+                resource_type_filter=acl.resource_type,
+                resource_name_filter=acl.resource_name,
+                pattern_type_filter=acl.pattern_type,
+                principal_filter=acl.principal,
+                host_filter=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in surplus
+        ]
+        _check(world.call(DeleteAclsRequest(filters=filters)).filter_results)
+    if missing:
+        _create(world, missing)
+    if surplus or missing:
+        _await_acls(world, user, wanted)
+
+
+def _create(world: World, acls: Sequence[AclBinding]) -> None:
+    creations = [
+        AclCreation(
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            resource_pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+        for acl in acls
+    ]
+    _check(world.call(CreateAclsRequest(creations=creations)).results)
+
+
+def _check(results: Iterable[Any]) -> None:
+    for result in results:
+        assert result.error_code == 0, f"{name_of(result.error_code)} {result.error_message}"
+
+
+def _await_acls(world: World, user: str, wanted: Sequence[AclBinding]) -> None:
+    """Wait until the broker decides by these ACLs, which Apache Kafka applies after its response to the request."""
+    request = DescribeAclsRequest(
+        resource_type_filter=ResourceType.ANY,
+        resource_name_filter=None,
+        pattern_type_filter=PatternType.ANY,
+        principal_filter=_principal(world, user),
+        host_filter=None,
+        operation=AclOperation.ANY,
+        permission_type=PermissionType.ANY,
+    )
+
+    def look() -> int:
+        return sum(len(resource.acls) for resource in world.call(request).resources)
+
+    world.until(f"{user} has {len(wanted)} ACLs", look, lambda count: count == len(wanted))
