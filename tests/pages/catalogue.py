@@ -190,6 +190,10 @@ ELSEWHERE = {
     ("docs/security.md", "authorizer.class.name=org.apache.kafka.metadata.authorizer.S"): (
         "tests/broker/handlers/test_authorisation.py::test_super_user_may_do_everything"
     ),
+    ("docs/security.md", "kafka-configs --bootstrap-server localhost:9092 --alter --en"): (
+        "tests/wire/test_reloaded_certificates.py::test_new_connections_get_the_new_certificate_and_old_ones_stay"
+    ),
+    ("docs/security.md", "listeners=SASL_SSL://broker1.example:9093"): ("tests/wire/test_secured_nodes.py::test_cluster_of_ottla"),
     ("docs/security.md", "listeners=SSL://0.0.0.0:9093"): "tests/broker/config/test_security.py::test_keys_may_be_files",
     ("docs/troubleshooting.md", "ottla health --data-dir .ottla/data"): (
         "tests/wire/test_directories.py::test_stray_directory_is_named_and_its_records_are_read_again"
