@@ -20,6 +20,7 @@ class SecuredNodes:
 
     def __init__(self, directory: Path, between: str = "SASL_SSL") -> None:
         self.between, self._directory = between, directory
+        self.passwords = {ADMIN: ADMIN_PASSWORD, USER: PASSWORD}
         self.authority = trustme.CA()
         self.trusted = store(directory / "ca.pem", self.authority.cert_pem.bytes().decode())
         self.own = store(directory / "node.pem", pem_of(self.authority.issue_cert("localhost", "127.0.0.1")))

@@ -14,6 +14,7 @@ from tools.kafka import ApacheKafka, Unavailable, free_port
 
 PASSWORD = "secret"
 USERS = ("admin", "alice", "bob", "carol", "dave", "eve")
+PASSWORDS = dict.fromkeys(USERS, PASSWORD)
 _OF = "listener.name.sasl_plaintext"
 SETTINGS = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.protocol.errors import Code
@@ -27,7 +27,7 @@ from ottla.simulation.client import Closed
 from tests.security.sasl.conversations import ScramClient
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_until
-from tests.wire.tokens.brokers import PASSWORD, Addresses
+from tests.wire.tokens.brokers import PASSWORDS, Addresses
 
 ROUND_MS = 5_000
 """A time relative to now is rounded to this, in ms, because requests take time."""
@@ -37,8 +37,8 @@ ALLOW, LITERAL, ANY = 3, 3, 1
 class Story:
     """One case: its connections and its tokens."""
 
-    def __init__(self, addresses: Addresses) -> None:
-        self._addresses = addresses
+    def __init__(self, addresses: Addresses, passwords: Mapping[str, str] = PASSWORDS) -> None:
+        self._addresses, self._passwords = addresses, passwords
         self._connections: dict[str, RawClient] = {}
         self._tokens: dict[str, Any] = {}
         self._admin = self._connection("admin")
@@ -46,6 +46,11 @@ class Story:
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
+
+    def adopt(self, other: Story, token: str) -> None:
+        """Know a token that another story has created at another broker, and wait until this broker knows it too."""
+        self._tokens[token] = other._tokens[token]
+        self._await(token)
 
     def run(self, line: str) -> str:
         """Run a line without its outcome; returns the outcome."""
@@ -64,7 +69,7 @@ class Story:
             known = self._connections[name] = RawClient(self._addresses.plain if name == "nobody" else self._addresses.secured)
             if name != "nobody":
                 known.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-                known.call(SaslAuthenticateRequest(auth_bytes=f"\0{name}\0{PASSWORD}".encode()), 2)
+                known.call(SaslAuthenticateRequest(auth_bytes=f"\0{name}\0{self._passwords[name]}".encode()), 2)
         return known
 
     # commands
